@@ -52,7 +52,7 @@ async def broker(root: Path) -> AsyncIterator[EmbeddedBroker]:
     running = EmbeddedBroker(root / "broker.log")
     try:
         await running.start(0)
-        guard.watch([running.child])
+        guard.watch(running.children())
         running.admit_produces()
         yield running
     finally:

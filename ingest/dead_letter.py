@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -171,20 +171,18 @@ class BulkPublisher:
         self._waiting: list[DeadLetterMessage] = []
         self._waiting_bytes = 0
 
-    async def add(self, message: DeadLetterMessage) -> None:
-        """Queue a message; if the window is full, wait until it is acknowledged. Only ``flush`` guarantees delivery."""
+    async def add(self, message: DeadLetterMessage) -> bool:
+        """Queue a message; a full window is flushed. Return whether Kafka has acknowledged all queued messages."""
         self._waiting.append(message)
         self._waiting_bytes += message.size
-        if len(self._waiting) >= WAITING_MAX or self._waiting_bytes >= WAITING_BYTES_MAX:
+        is_full = len(self._waiting) >= WAITING_MAX or self._waiting_bytes >= WAITING_BYTES_MAX
+        if is_full:
             await self.flush()
+        return is_full
 
     async def flush(self) -> None:
         """Return when Kafka has acknowledged every queued message. Waits without limit; safe to cancel."""
         messages, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        await self.publish(messages)
-
-    async def publish(self, messages: Iterable[DeadLetterMessage]) -> None:
-        """Publish all messages at once and return when Kafka has acknowledged them. Safe to cancel."""
         async with asyncio.TaskGroup() as tasks:
             for message in messages:
                 tasks.create_task(self._publish(message), name="dead-letter")

@@ -38,7 +38,7 @@ class EmbeddedBroker:
     def __init__(self, log: Path) -> None:
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
-        self._proxy: BrokerProxy | None = None
+        self._proxy = BrokerProxy()
         self.bootstrap = ""
 
     async def start(self, port: int) -> None:
@@ -46,53 +46,45 @@ class EmbeddedBroker:
 
         Raises ``StackError``.
         """
-        inner_port = free_port()
-        self._proxy = BrokerProxy(broker_port=inner_port)
         self.bootstrap = f"{LOOPBACK}:{await self._proxy.listen(port)}"
-        await self._start_process(inner_port)
-
-    @property
-    def child(self) -> Child:
-        """The broker's process."""
-        return Child.of("broker", self._running().pid)
-
-    def memory_bytes(self) -> int:
-        """Return the resident memory of the broker."""
-        try:
-            return int(psutil.Process(self._running().pid).memory_info().rss)
-        except psutil.NoSuchProcess:
-            return 0
+        await self.replace()
 
     def is_alive(self) -> bool:
         """Return whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
+    def children(self) -> list[Child]:
+        """Return the broker's process, if it runs."""
+        return [Child.of("broker", self._process.pid)] if self._process is not None and self.is_alive() else []
+
+    def memory_bytes(self) -> int:
+        """Return the resident memory of the broker; 0 if it does not run."""
+        try:
+            return 0 if self._process is None else int(psutil.Process(self._process.pid).memory_info().rss)
+        except psutil.NoSuchProcess:
+            return 0
+
     def admit_produces(self) -> None:
         """Forward produce requests. To be called once the topics exist: the broker loses records of unknown topics."""
-        if self._proxy is not None:
-            self._proxy.admit_produces()
+        self._proxy.admit_produces()
 
     async def hold_produces(self) -> None:
         """Hold produce requests from now on, except the worker's. No other record is acknowledged after the return."""
-        if self._proxy is not None:
-            await self._proxy.hold_produces(timeout_s=HOLD_TIMEOUT_S)
-
-    async def replace(self) -> None:
-        """Replace the broker by a new one, which has no records and no topics; hold produce requests."""
-        if self._proxy is None:
-            raise StackError("The broker was never started.")
-        inner_port = free_port()
-        await self._proxy.turn_to(broker_port=inner_port)
-        await asyncio.to_thread(self._stop_process)
-        await self._start_process(inner_port)
+        await self._proxy.hold_produces(timeout_s=HOLD_TIMEOUT_S)
 
     async def close(self) -> None:
         """Stop listening and end the process. Safe to call twice."""
-        if self._proxy is not None:
-            await self._proxy.close()
+        await self._proxy.close()
         await asyncio.to_thread(self._stop_process)
 
-    async def _start_process(self, inner_port: int) -> None:
+    async def replace(self) -> None:
+        """Replace the broker by a new one, which has no records and no topics; hold produce requests.
+
+        Raises ``StackError``.
+        """
+        inner_port = free_port()
+        await self._proxy.turn_to(broker_port=inner_port)
+        await asyncio.to_thread(self._stop_process)
         options = {
             "--listener-url": f"tcp://{LOOPBACK}:{inner_port}",
             "--advertised-listener-url": f"tcp://{self.bootstrap}",
@@ -116,11 +108,6 @@ class EmbeddedBroker:
                     await asyncio.sleep(0.02)
         except TimeoutError:
             raise StackError(f"The broker did not start within {START_TIMEOUT_S:g} s; {self._log} says why.") from None
-
-    def _running(self) -> subprocess.Popen[bytes]:
-        if self._process is None:
-            raise StackError("The broker is not running.")
-        return self._process
 
     def _stop_process(self) -> None:
         if self._process is not None:

@@ -42,10 +42,10 @@ class _Connection:
 
 
 class BrokerProxy:
-    """Listens for clients and forwards frames to the broker."""
+    """Listens for clients and forwards frames to the broker of the last ``turn_to``."""
 
-    def __init__(self, *, broker_port: int) -> None:
-        self._broker_port = broker_port
+    def __init__(self) -> None:
+        self._broker_port = 0
         self._admits = asyncio.Event()
         self._is_drained = False
         self._answered = asyncio.Condition()

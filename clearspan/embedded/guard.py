@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 
 import psutil
 
-from clearspan.embedded.layout import Layout
+from clearspan.embedded.layout import Layout, read_json, write_json
 
 CREATION_TOLERANCE_S = 1.0
 END_GRACE_S = 5.0
@@ -61,19 +61,14 @@ def is_alive(pid: int) -> bool:
 
 
 def write_children(layout: Layout, children: list[Child]) -> None:
-    """Replace the list of children in the data directory atomically."""
-    fresh = layout.children.with_suffix(".new")
-    fresh.write_text(json.dumps([asdict(child) for child in children]))
-    fresh.replace(layout.children)
+    """Replace the list of children in the data directory."""
+    write_json(layout.children, [asdict(child) for child in children])
 
 
 def end_left_over(layout: Layout) -> list[Child]:
     """End the children of an earlier stack; return those that still lived."""
-    try:
-        children = [Child(**members) for members in json.loads(layout.children.read_text())]
-    except (OSError, ValueError, TypeError):
-        children = []
-    ended = [child for child in children if child.end()]
+    children = read_json(layout.children, lambda listed: [Child(**members) for members in listed])
+    ended = [child for child in children or [] if child.end()]
     layout.children.unlink(missing_ok=True)
     return ended
 

@@ -7,21 +7,22 @@ gets those that were neither replayed nor dropped. With a real Kafka the topic i
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
 import os
 from collections.abc import AsyncIterable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
+from pydantic import ConfigDict, TypeAdapter
+
 from common.errors import ServiceError, Unavailable
 from common.kafka.record import Coordinates, Header, Publisher
-from common.limits import MIB
 from common.telemetry import get_logger
 from ingest.dead_letter import BulkPublisher, DeadLetterMessage
 
-WINDOW_LETTERS_MAX: Final = 1_000
-WINDOW_BYTES_MAX: Final = 8 * MIB
+_JSON: Final = TypeAdapter(
+    DeadLetterMessage,
+    config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", hide_input_in_errors=True),
+)
 
 _log = get_logger(__name__)
 
@@ -150,9 +151,10 @@ class CarryOver:
         """Return when all are acknowledged. A failure is logged: the dead letters are still in the journal."""
         entries = self._journal.dead_letters(end=self._end)
         try:
-            while window := await asyncio.to_thread(_window, entries):
-                await self._bulk.publish([entry.dead_letter for entry in window])
-                self._carried = window[-1].end
+            while (entry := await asyncio.to_thread(next, entries, None)) is not None:
+                if await self._bulk.add(entry.dead_letter):
+                    self._carried = entry.end
+            await self._bulk.flush()
         except* (ServiceError, OSError) as failed:
             reasons = ", ".join(str(failure) for failure in failed.exceptions)
             _log.error("Some dead letters were not published again; the next start retries.", error=reasons)
@@ -162,19 +164,6 @@ class CarryOver:
     def left(self) -> Iterator[DeadLetterMessage]:
         """Yield the dead letters that were not acknowledged; after a cancellation of ``run``, too."""
         return (entry.dead_letter for entry in self._journal.dead_letters(start=self._carried, end=self._end))
-
-
-def _window(entries: Iterator[Entry]) -> list[Entry]:
-    """Return the next entries up to the limits, and at least one if there is any."""
-    window: list[Entry] = []
-    bytes_count = 0
-    while len(window) < WINDOW_LETTERS_MAX and bytes_count < WINDOW_BYTES_MAX:
-        entry = next(entries, None)
-        if entry is None:
-            break
-        window.append(entry)
-        bytes_count += entry.dead_letter.size
-    return window
 
 
 def _whole_bytes(file: BinaryIO) -> int:
@@ -190,33 +179,14 @@ def _whole_bytes(file: BinaryIO) -> int:
 def _lines(dead_letters: Iterable[DeadLetterMessage]) -> Iterator[bytes]:
     for dead_letter in dead_letters:
         try:
-            yield _line(dead_letter)
+            yield _JSON.dump_json(dead_letter, warnings="error") + b"\n"
         except Exception as exc:  # noqa: BLE001 - one dead letter must not stop the others, or the process
             _log.error("Could not write a dead letter to the journal.", error=repr(exc), bytes=len(dead_letter.value))
 
 
-def _line(dead_letter: DeadLetterMessage) -> bytes:
-    members = {
-        "value": _text(dead_letter.value),
-        "key": _text(dead_letter.key),
-        "headers": [[name, _text(value)] for name, value in dead_letter.headers],
-    }
-    return json.dumps(members).encode() + b"\n"
-
-
 def _dead_letter(line: bytes) -> DeadLetterMessage | None:
     try:
-        members = json.loads(line)
-        headers = tuple((name, _bytes(value)) for name, value in members["headers"])
-        return DeadLetterMessage(_bytes(members["value"]) or b"", _bytes(members["key"]), headers)
-    except (ValueError, KeyError, TypeError) as exc:
+        return _JSON.validate_json(line)
+    except ValueError as exc:
         _log.error("Skipped a line of the dead-letter journal that cannot be read.", error=repr(exc))
         return None
-
-
-def _text(raw: bytes | None) -> str | None:
-    return None if raw is None else base64.b64encode(raw).decode()
-
-
-def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else base64.b64decode(text)

@@ -9,11 +9,13 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal, TypeVar
+
+Value = TypeVar("Value")
 
 _INVALID: Final = re.compile(r"""[,"$`?\\\x00-\x1f\x7f\ud800-\udfff]""")
 """What a path must not contain on its way to the engine and to Postgres. A question mark ends the path in the
@@ -78,15 +80,12 @@ class Running:
 
     def write(self, layout: Layout) -> None:
         """Write it to the data directory."""
-        layout.running.write_text(json.dumps(asdict(self)))
+        write_json(layout.running, asdict(self))
 
     @staticmethod
     def read(layout: Layout) -> Running | None:
         """Return the stack that holds the directory now, or ``None``."""
-        try:
-            running = Running(**json.loads(layout.running.read_text()))
-        except (OSError, ValueError, TypeError):
-            return None
+        running = read_json(layout.running, lambda members: Running(**members))
         return running if is_held(layout) else None
 
 
@@ -99,18 +98,28 @@ class Stopping:
     dropped: str = ""
 
     def write(self, layout: Layout) -> None:
-        """Write it to the data directory atomically."""
-        fresh = layout.stopping.with_suffix(".new")
-        fresh.write_text(json.dumps(asdict(self)))
-        fresh.replace(layout.stopping)
+        """Write it to the data directory."""
+        write_json(layout.stopping, asdict(self))
 
     @staticmethod
     def read(layout: Layout) -> Stopping | None:
         """Return what the stack wrote last, or ``None`` if it is not stopping."""
-        try:
-            return Stopping(**json.loads(layout.stopping.read_text()))
-        except (OSError, ValueError, TypeError):
-            return None
+        return read_json(layout.stopping, lambda members: Stopping(**members))
+
+
+def write_json(path: Path, value: object) -> None:
+    """Replace a file atomically."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(value))
+    fresh.replace(path)
+
+
+def read_json(path: Path, make: Callable[[Any], Value]) -> Value | None:
+    """Return what ``make`` makes of the content of a file; ``None`` if it is missing or not as ``make`` expects."""
+    try:
+        return make(json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def make_root(layout: Layout) -> None:

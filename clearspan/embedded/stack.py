@@ -163,15 +163,8 @@ class _Stack:
         if not await self._make_tables_and_topics():
             return
         kafka = self._settings.kafka
-        publisher = KafkaPublisher(kafka, client_id=DRAINING_CLIENT)
-        self._publisher = JournallingPublisher(publisher, self._journal, topic=kafka.dead_letter_topic)
+        self._publisher = KafkaPublisher(kafka, client_id=DRAINING_CLIENT)
         resources.push_async_callback(self._publisher.close)
-        self._bulk = BulkPublisher(
-            publisher,
-            topic=kafka.dead_letter_topic,
-            readiness=self._readiness,
-            retry_delay_s_max=self._settings.ingest.retry_delay_max_s,
-        )
         store = open_store(self._settings.clickhouse, data_dir=self._layout.root)
         resources.push_async_callback(store.close)
         database = await resources.enter_async_context(open_database(self._settings.postgres))
@@ -206,7 +199,7 @@ class _Stack:
 
     def _watch_children(self) -> None:
         """Let the guard, and the next start, know the processes that this stack has started."""
-        children = [self._postgres, *([self._broker.child] if self._broker.is_alive() else [])]
+        children = [self._postgres, *self._broker.children()]
         write_children(self._layout, children)
         self._guard.watch(children)
 
@@ -259,7 +252,9 @@ class _Stack:
                 projects=Projects(database, SystemClock()),
                 store=store,
                 readiness=self._readiness,
-                publisher=self._publisher,
+                publisher=JournallingPublisher(
+                    self._publisher, self._journal, topic=self._settings.kafka.dead_letter_topic
+                ),
                 database=database,
             ) as worker,
             asyncio.TaskGroup() as tasks,
@@ -376,7 +371,13 @@ class _Stack:
         """Forward produce requests to a broker that has its topics, and publish the journal's dead letters."""
         self._broker.admit_produces()
         self._carried_bytes = self._journal.size
-        self._carry_over = CarryOver(self._journal, self._bulk)
+        bulk = BulkPublisher(
+            self._publisher,
+            topic=self._settings.kafka.dead_letter_topic,
+            readiness=self._readiness,
+            retry_delay_s_max=self._settings.ingest.retry_delay_max_s,
+        )
+        self._carry_over = CarryOver(self._journal, bulk)
         self._carrying = tasks.create_task(self._carry_over.run(), name="carry-over")
 
     def _handle_signals(self) -> None:

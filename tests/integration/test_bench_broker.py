@@ -17,7 +17,7 @@ from bench.harness import broker
 
 async def measure():
     async with broker(Path(sys.argv[1])) as running:
-        print(running.child.pid, flush=True)
+        print(running.children()[0].pid, flush=True)
         await asyncio.Event().wait()
 
 asyncio.run(measure())

@@ -89,7 +89,8 @@ async def broker() -> AsyncIterator[_Broker]:
 
 @pytest.fixture
 async def proxy(broker: _Broker) -> AsyncIterator[BrokerProxy]:
-    proxy = BrokerProxy(broker_port=await broker.listen())
+    proxy = BrokerProxy()
+    await proxy.turn_to(broker_port=await broker.listen())
     proxy.admit_produces()
     yield proxy
     await proxy.close()
@@ -201,7 +202,8 @@ async def test_replaced_broker_disconnects_clients_and_holds_produces(proxy: Bro
 
 
 async def test_produces_are_held_until_they_are_admitted(broker: _Broker):
-    proxy = BrokerProxy(broker_port=await broker.listen())
+    proxy = BrokerProxy()
+    await proxy.turn_to(broker_port=await broker.listen())
     client = _Client(*await asyncio.open_connection("127.0.0.1", await proxy.listen(0)))
     client.send(PRODUCE, 1)
     await asyncio.sleep(0.05)

