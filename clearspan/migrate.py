@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 
+from clearspan.console import fail
 from common.clickhouse.migrate import migrate as migrate_clickhouse
-from common.environment import read_settings
 from common.errors import ServiceError
 from common.migrations import InvalidMigration
 from common.postgres.migrate import migrate as migrate_postgres
@@ -17,15 +16,13 @@ from common.waiting import wait_for
 _log = get_logger(__name__)
 
 
-def run() -> int:
+def run(settings: Settings) -> int:
     """Run the command; return its exit code."""
-    settings = read_settings()
     configure_logging(log_format=settings.log_format, level=settings.log_level)
     try:
         asyncio.run(migrate_all(settings))
     except (InvalidMigration, ServiceError) as exc:
-        print(f"clearspan: {exc}", file=sys.stderr)
-        return 1
+        return fail(str(exc))
     return 0
 
 

@@ -2,67 +2,29 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from common.environment import read_settings
-
-if TYPE_CHECKING:
-    from ingest.semconv.prices import Cost, Price, PriceTable
-
-DESCRIPTION: Final = """\
-Show the price table. A model call whose span has a model and tokens but no cost gets a cost from this table: list
-prices, in US dollars per million tokens. A model that is not in the table gets no cost. Stored costs never change.
-"""
-EXAMPLES: Final = """\
-what a model costs, and which row says so
-  clearspan prices --model gpt-4o-mini-2024-07-18
-
-replace the table with your own prices
-  clearspan prices --csv > prices.csv           start with a copy; lines that begin with # are comments
-  clearspan prices --file prices.csv            check that it can be read
-  export CLEARSPAN_INGEST__PRICES_FILE=$PWD/prices.csv
-
-columns: provider,model,input,cached_input,cache_write,output. An empty cached_input or cache_write means the price of
-input, for tokens that were read from or written to the provider's cache; an empty output means no charge. The name of a
-model also covers its dated snapshots.
-"""
-WRONG_USAGE: Final = 2
+from clearspan.console import fail
+from common.settings import Settings
+from ingest.semconv.prices import LIST_PRICES, Cost, Price, PriceTable, cost_of, prices_in
 
 _NUMBERS: Final = ("input", "cached_input", "cache_write", "output")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
-    parser.add_argument(
-        "--model",
-        metavar="NAME",
-        help="show the row of one model, and what 1,000 tokens cost; exit code 1 if there is none",
-    )
-    parser.add_argument("--file", metavar="FILE", type=Path, help="read the prices from this file")
-    output = parser.add_mutually_exclusive_group()
-    output.add_argument("--json", action="store_true", help="print one JSON object per line")
-    output.add_argument("--csv", action="store_true", help="print the file itself")
-    parser.set_defaults(command=_show)
-
-
-def _show(arguments: argparse.Namespace) -> int:
-    from ingest.semconv.prices import LIST_PRICES, prices_in  # noqa: PLC0415 - loaded only by commands that need it
-
-    if arguments.csv and arguments.model is not None:
-        print("clearspan: --csv prints the whole file; use --model alone, or with --json.", file=sys.stderr)
-        return WRONG_USAGE
-    path = arguments.file or read_settings().ingest.prices_file
+def show(settings: Settings, *, model: str | None, file: Path | None, as_json: bool, csv: bool) -> int:
+    """Print the price table, or the row of one model; return the exit code."""
+    if csv and model is not None:
+        return fail("--csv prints the whole file; use --model alone, or with --json.", code=2)
+    path = file or settings.ingest.prices_file
     table = prices_in(path)
-    if arguments.model is not None:
-        return _show_model(table, arguments.model, as_json=arguments.json)
-    if arguments.csv:
+    if model is not None:
+        return _show_model(table, model, as_json=as_json)
+    if csv:
         print((path or LIST_PRICES).read_text(encoding="utf-8"), end="")
-    elif arguments.json:
+    elif as_json:
         for price in table.prices:
             print(json.dumps(price._asdict()))
     else:
@@ -72,12 +34,9 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _show_model(table: PriceTable, model: str, *, as_json: bool) -> int:
-    from ingest.semconv.prices import cost_of  # noqa: PLC0415 - as above
-
     price = table.price_of(model)
     if price is None:
-        print(f"clearspan: {model!r} is not in the table ({table.source}): its calls get no cost.", file=sys.stderr)
-        return 1
+        return fail(f"{model!r} is not in the table ({table.source}): its calls get no cost.")
     costs = {part: _total(cost_of(price, {part: 1_000})) for part in ("prompt", "completion")}
     if as_json:
         print(json.dumps({**price._asdict(), "source": table.source, "cost_of_1000_tokens": costs}))

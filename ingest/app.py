@@ -12,7 +12,6 @@ from functools import partial
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import require_tables as require_clickhouse_tables
 from common.clickhouse.store import ColumnStore
-from common.environment import read_settings
 from common.kafka.cluster import ensure_topics
 from common.kafka.consumer import KafkaSource
 from common.kafka.producer import KafkaPublisher
@@ -112,9 +111,8 @@ async def serve(settings: Settings, *, projects: KnownProjects, database: Databa
     _log.info("Ended.")
 
 
-def run() -> int:
+def run(settings: Settings) -> int:
     """Run the worker as a process; return the exit code, 0 only after an orderly end. Raises ``InvalidSettings``."""
-    settings = read_settings()
     prices_in(settings.ingest.prices_file)  # reports a bad line before anything is connected
     configure_logging(log_format=settings.log_format, level=settings.log_level)
     try:

@@ -13,16 +13,12 @@ import urllib.error
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
 
-from clearspan.console import confirm
+from clearspan.console import confirm, fail
 from clearspan.embedded.guard import end_left_over, is_alive
 from clearspan.embedded.layout import Layout, Running, StackError, Stopping, is_held, make_root
-from common.environment import read_settings
 from common.migrations import InvalidMigration
 from common.settings import InvalidSettings, Settings
-
-Failure = TypeVar("Failure", bound=Exception)
 
 READY_TIMEOUT_S = 60.0
 PROGRESS_INTERVAL_S = 5.0
@@ -34,46 +30,38 @@ _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Ignores the HTTP proxy of the environment: the stack listens on loopback."""
 
 
-def up() -> int:
-    """Run the stack in this terminal until it is stopped. Raises ``InvalidSettings``."""
+def up(settings: Settings, *, detach: bool) -> int:
+    """Run the stack until it is stopped, in this terminal or in the background. Raises ``InvalidSettings``."""
+    return _start(settings) if detach else _run(settings)
+
+
+def _run(settings: Settings) -> int:
     from clearspan.embedded.stack import run_stack  # noqa: PLC0415 - loads the engine, which only this command needs
 
     try:
-        asyncio.run(run_stack(read_settings()))
+        asyncio.run(run_stack(settings))
     except (StackError, InvalidMigration) as exc:
-        return _fail(str(exc))
-    except ExceptionGroup as failed:  # from the tasks that already run
-        if (settings := failed.subgroup(InvalidSettings)) is not None:
-            raise _first_of(settings) from None
-        if (migration := failed.subgroup(InvalidMigration)) is None:
+        return fail(str(exc))
+    except ExceptionGroup as failed:  # the worker's port is taken, while other tasks run already
+        invalid = failed.subgroup(InvalidSettings)
+        if invalid is None:
             raise
-        return _fail(str(_first_of(migration)))
+        raise invalid.exceptions[0] from None
     return 0
 
 
-def _fail(sentence: str) -> int:
-    print(f"clearspan: {sentence}", file=sys.stderr)
-    return 1
-
-
-def _first_of(failed: ExceptionGroup[Failure]) -> Failure:
-    first = failed.exceptions[0]
-    return _first_of(first) if isinstance(first, ExceptionGroup) else first
-
-
-def up_detached() -> int:
+def _start(settings: Settings) -> int:
     """Start the stack in the background, wait until it is ready, and show a first span.
 
     A running stack is left as it is.
     """
-    settings = read_settings()
     layout = Layout(settings.data_dir.resolve())
     if is_held(layout):
         return _leave_as_it_is(layout)
     try:
         make_root(layout)
     except StackError as exc:
-        return _fail(str(exc))
+        return fail(str(exc))
     print("Starting Clearspan: broker, Postgres, engine, worker and API in one process …", flush=True)
     started_s = time.monotonic()
     with layout.log.open("ab") as log:
@@ -89,7 +77,7 @@ def up_detached() -> int:
     if running is None and process.poll() is not None and is_held(layout):  # another start was faster
         return _leave_as_it_is(layout)
     if running is None:
-        return _fail(
+        return fail(
             f"the stack did not start. The end of {_relative(layout.log)}:\n\n{_tail(layout.log, start=log_before)}"
         )
     print(f"Ready after {time.monotonic() - started_s:.1f} s.\n", flush=True)
@@ -103,7 +91,7 @@ def _leave_as_it_is(layout: Layout) -> int:
         print("Clearspan is already starting; waiting for it …", flush=True)
         running = _wait_until_ready(layout)
     if running is None:
-        return _fail("the stack that is running is not ready; `make logs` may say why.")
+        return fail("the stack that is running is not ready; `make logs` may say why.")
     print("Clearspan is already running; nothing was changed.\n")
     print(_addresses(running))
     return 0
@@ -121,7 +109,7 @@ def _show_first_span(settings: Settings, running: Running) -> int:
         try:
             print(asyncio.run(show_first_span(kafka, running.api)), end="\n\n")
         except TimeoutError:
-            return _fail("POST /spans/query did not return the first span in time; `make logs` may say why.")
+            return fail("POST /spans/query did not return the first span in time; `make logs` may say why.")
     print(_addresses(running))
     return 0
 
@@ -151,12 +139,12 @@ def _otlp(running: Running) -> str:
     return f"{running.api}/otlp   (over HTTP: OTEL_EXPORTER_OTLP_ENDPOINT={running.api}/otlp{why})"
 
 
-def down() -> int:
+def down(settings: Settings) -> int:
     """Drain and stop the running stack."""
-    layout = Layout(read_settings().data_dir.resolve())
+    layout = Layout(settings.data_dir.resolve())
     running = _read_started(layout)
     if running is None and is_held(layout):
-        return _fail("a stack is starting and cannot be stopped yet; try again.")
+        return fail("a stack is starting and cannot be stopped yet; try again.")
     if running is None:
         ended = end_left_over(layout) if layout.children.exists() else []
         print(f"Clearspan is not running.{' Ended the processes that it had left behind.' if ended else ''}")
@@ -166,15 +154,15 @@ def down() -> int:
         with suppress(ProcessLookupError):
             os.kill(running.pid, signal.SIGTERM)
     if not _wait_until_ended(layout, running):
-        return _fail(
+        return fail(
             f"process {running.pid} is stopping, but has made no progress for {running.stop_s:.0f} s; "
             "`make logs` may say why."
         )
     stopping = Stopping.read(layout)
     if stopping is None or not stopping.is_done:
-        return _fail("the stack ended before everything was stored; `make logs` says why.")
+        return fail("the stack ended before everything was stored; `make logs` says why.")
     if stopping.dropped:
-        return _fail(f"stopped. {stopping.dropped}")
+        return fail(f"stopped. {stopping.dropped}")
     print("Stopped.")
     return 0
 
@@ -198,9 +186,9 @@ def _wait_until_ended(layout: Layout, running: Running) -> bool:
     return True
 
 
-def status() -> int:
+def status(settings: Settings) -> int:
     """Print what runs, and where; return 0 if it is ready."""
-    layout = Layout(read_settings().data_dir.resolve())
+    layout = Layout(settings.data_dir.resolve())
     running = Running.read(layout)
     if running is None:
         print("Clearspan is starting." if is_held(layout) else "Clearspan is not running. `make up` starts it.")
@@ -211,9 +199,9 @@ def status() -> int:
     return 0 if is_ready else 1
 
 
-def logs() -> int:
+def logs(settings: Settings) -> int:
     """Follow the log until interrupted."""
-    log = Layout(read_settings().data_dir.resolve()).log
+    log = Layout(settings.data_dir.resolve()).log
     if not log.exists():
         print("There is no log yet. `make up` starts the stack.")
         return 1
@@ -228,16 +216,16 @@ def logs() -> int:
                 time.sleep(0.2)
 
 
-def reset(*, ask: bool) -> int:
-    """Ask, then stop the stack and delete its data."""
-    root = read_settings().data_dir.resolve()
+def reset(settings: Settings, *, yes: bool) -> int:
+    """Ask unless the answer is yes already, then stop the stack and delete its data."""
+    root = settings.data_dir.resolve()
     if not root.exists():
         print("There is no data to delete.")
         return 0
-    if ask and not confirm(f"Delete every span and everything else in {_relative(root)}? [y/N] "):
+    if not yes and not confirm(f"Delete every span and everything else in {_relative(root)}? [y/N] "):
         print("Nothing was deleted.")
         return 1
-    code = down()
+    code = down(settings)
     return code if code != 0 else _delete(Layout(root))
 
 
@@ -250,7 +238,7 @@ def _delete(layout: Layout) -> int:
         if not foreign:
             layout.root.rmdir()
     except OSError as exc:
-        return _fail(f"{exc.filename} cannot be deleted: {exc.strerror}.")
+        return fail(f"{exc.filename} cannot be deleted: {exc.strerror}.")
     if foreign:
         names = ", ".join([*foreign[:FOREIGN_NAMES_MAX], *(["…"] if len(foreign) > FOREIGN_NAMES_MAX else [])])
         print(

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from clearspan.console import printable, run_on_postgres
+from clearspan.console import printable, report_failures
 from clearspan.embedded.layout import Layout, Running, hold
+from common.environment import read_settings
 from common.errors import InvalidInput, ServiceError, Unavailable
-from common.postgres.pool import Database
 
 AWAY = Unavailable("Postgres is unavailable: nobody listens")
 NO_STACK = "No embedded stack runs in"
@@ -24,10 +24,10 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def error_output(capsys: pytest.CaptureFixture[str], failure: ServiceError) -> str:
     """Return what a command prints that fails with ``failure``."""
 
-    async def fail(_database: Database) -> None:
+    async def fail() -> None:
         raise failure
 
-    assert run_on_postgres(fail) == 1
+    assert report_failures(fail(), read_settings(), "postgres") == 1
     return capsys.readouterr().err
 
 

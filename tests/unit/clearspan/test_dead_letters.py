@@ -3,12 +3,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 
 import pytest
 
 from clearspan import dead_letters
+from clearspan.cli import main
 from common.settings import KafkaSettings, Settings
 from ingest import replay
 from ingest.replay import DeadLetter
@@ -45,7 +45,7 @@ def test_id_given_twice_is_dropped_once(monkeypatch: pytest.MonkeyPatch) -> None
     prompts: list[str] = []
     monkeypatch.setattr(dead_letters, "confirm", prompts.append)
 
-    dead_letters._drop(Namespace(ids=["0-17", "0-3", "0-17"], yes=False, json=False))
+    dead_letters.drop(Settings(), dead_letter_ids=["0-17", "0-3", "0-17"], yes=False, as_json=False)
 
     assert prompts == ["Drop 0-17, 0-3? [y/N] "]
 
@@ -76,16 +76,15 @@ def broker() -> MemoryBroker:
 
 @pytest.fixture
 def command(broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.setattr("common.kafka.log.KafkaLog", lambda _settings: broker)
-    monkeypatch.setattr("common.kafka.producer.KafkaPublisher", lambda _settings: broker.publisher())
-    monkeypatch.setattr("clearspan.dead_letters.target_settings", Settings)
-    parser = ArgumentParser()
-    dead_letters.add_arguments(parser)
+    monkeypatch.setattr(dead_letters, "KafkaLog", lambda _settings: broker)
+    monkeypatch.setattr(dead_letters, "KafkaPublisher", lambda _settings: broker.publisher())
+    monkeypatch.setattr(dead_letters, "at_running_stack", lambda settings: settings)
 
     def run(*arguments: str) -> int:
-        parsed = parser.parse_args(arguments)
-        code: int = parsed.command(parsed)
-        return code
+        with pytest.raises(SystemExit) as ended:
+            main(["dead-letters", *arguments])
+        assert isinstance(ended.value.code, int)
+        return ended.value.code
 
     return run
 

@@ -15,6 +15,7 @@ import pytest
 from clearspan.embedded import commands, stack
 from clearspan.embedded.guard import Child, write_children
 from clearspan.embedded.layout import STOP_S, Layout, Running, Stopping, hold
+from common.environment import read_settings
 from common.settings import Settings
 
 
@@ -59,7 +60,7 @@ def test_starting_stack_is_stopped_once_it_has_started(
 
     with hold(layout):
         write_children(layout, [Child.of("postgres", process.pid)])
-        stopping = threading.Thread(target=commands.down)
+        stopping = threading.Thread(target=commands.down, args=[read_settings()])
         stopping.start()
         assert checked.wait(10.0)
         assert process.poll() is None
@@ -77,7 +78,7 @@ def test_down_fails_if_a_starting_stack_cannot_be_stopped(
     monkeypatch.setattr(commands, "READY_TIMEOUT_S", 0.0)
 
     with hold(layout):
-        assert commands.down() == 1
+        assert commands.down(read_settings()) == 1
 
     assert "try again" in capsys.readouterr().err
 
@@ -89,7 +90,7 @@ def test_down_fails_if_the_stack_makes_no_progress(
 
     with hold(layout):
         a_stack(os.getpid(), stop_s=0.1).write(layout)
-        assert commands.down() == 1
+        assert commands.down(read_settings()) == 1
 
     assert "has made no progress for 0 s" in capsys.readouterr().err
 
@@ -106,7 +107,7 @@ def test_down_fails_and_names_dropped_records(
 
     with hold(layout):
         a_stack(os.getpid()).write(layout)
-        assert commands.down() == 1
+        assert commands.down(read_settings()) == 1
 
     output = capsys.readouterr()
     assert "3 records of spans/0" in output.err
@@ -121,7 +122,7 @@ def test_down_fails_if_the_stack_ends_unfinished(
 
     with hold(layout):
         a_stack(os.getpid()).write(layout)
-        assert commands.down() == 1
+        assert commands.down(read_settings()) == 1
 
     assert "before everything was stored" in capsys.readouterr().err
 
@@ -137,7 +138,7 @@ def test_stack_that_is_stopping_is_not_signalled_again(
     with hold(layout):
         a_stack(os.getpid()).write(layout)
         Stopping(left_count=7).write(layout)
-        assert commands.down() == 0
+        assert commands.down(read_settings()) == 0
 
     assert signals == []
     assert capsys.readouterr().out.endswith("Stopped.\n")
@@ -162,7 +163,7 @@ def test_down_waits_while_the_stack_makes_progress(
 
     with hold(layout):
         a_stack(os.getpid(), stop_s=10.0).write(layout)
-        assert commands.down() == 0
+        assert commands.down(read_settings()) == 0
 
     assert "  5 records are not stored yet …" in capsys.readouterr().out
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from clearspan.embedded import commands
+from common.environment import read_settings
 
 
 def test_data_directory_that_is_a_file_is_reported(
@@ -15,7 +16,7 @@ def test_data_directory_that_is_a_file_is_reported(
     (tmp_path / "file").touch()
     monkeypatch.setenv("CLEARSPAN_DATA_DIR", str(tmp_path / "file"))
 
-    assert commands.reset(ask=False) == 1
+    assert commands.reset(read_settings(), yes=True) == 1
 
     assert f"{tmp_path / 'file'} cannot be deleted" in capsys.readouterr().err
 
@@ -29,7 +30,7 @@ def test_reset_deletes_only_the_files_of_the_stack(
         (tmp_path / name).touch()
     monkeypatch.setenv("CLEARSPAN_DATA_DIR", str(tmp_path))
 
-    assert commands.reset(ask=False) == 0
+    assert commands.reset(read_settings(), yes=True) == 0
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["documents", "letter.txt"]
     assert "These are not the stack's and were left: documents, letter.txt." in capsys.readouterr().out
@@ -42,7 +43,7 @@ def test_reset_deletes_the_directory_if_it_is_empty(tmp_path: Path, monkeypatch:
     (root / "clickhouse").symlink_to(elsewhere)
     monkeypatch.setenv("CLEARSPAN_DATA_DIR", str(root))
 
-    assert commands.reset(ask=False) == 0
+    assert commands.reset(read_settings(), yes=True) == 0
 
     assert not root.exists()
     assert elsewhere.exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -15,26 +14,27 @@ import pytest
 
 from clearspan.embedded import commands
 from clearspan.embedded.layout import Layout, Running, hold
+from common.environment import read_settings
 
 A_STACK = Running(pid=1, api="http://a", worker="http://w", kafka="k", postgres="p")
 
 
-@pytest.mark.parametrize("up", [commands.up, commands.up_detached])
+@pytest.mark.parametrize("detach", [False, True])
 def test_data_directory_that_is_a_file_is_reported(
-    up: Callable[[], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    detach: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("CLEARSPAN_DATA_DIR", str(tmp_path / "file"))
 
-    assert up() == 1
+    assert commands.up(read_settings(), detach=detach) == 1
 
     assert f"CLEARSPAN_DATA_DIR is {tmp_path / 'file'}, which cannot be written to" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["a,b", 'a"b', "$(touch pwned)", "a`b", "what?", "a\\b", "a\nb"])
-@pytest.mark.parametrize("up", [commands.up, commands.up_detached])
-def test_invalid_path_of_the_data_directory_is_rejected(
-    up: Callable[[], int],
+@pytest.mark.parametrize("detach", [False, True])
+def test_illegal_path_of_the_data_directory_is_rejected(
+    detach: bool,
     name: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -42,7 +42,7 @@ def test_invalid_path_of_the_data_directory_is_rejected(
 ) -> None:
     monkeypatch.setenv("CLEARSPAN_DATA_DIR", str(tmp_path / name / "data"))
 
-    assert up() == 1
+    assert commands.up(read_settings(), detach=detach) == 1
 
     assert 'any character except , " $ ` ? \\, control characters' in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
@@ -59,7 +59,7 @@ def test_failed_start_prints_the_end_of_its_own_log(
     monkeypatch.setattr(subprocess, "Popen", fail)
     Layout(tmp_path).log.write_text("no luck yesterday\n")
 
-    assert commands.up_detached() == 1
+    assert commands.up(read_settings(), detach=True) == 1
 
     error_output = capsys.readouterr().err
     assert "no luck today" in error_output
@@ -72,9 +72,9 @@ def test_status_of_a_starting_stack(
     monkeypatch.setenv("CLEARSPAN_DATA_DIR", str(tmp_path))
     layout = Layout(tmp_path)
 
-    assert commands.status() == 1
+    assert commands.status(read_settings()) == 1
     with hold(layout):
-        assert commands.status() == 1
+        assert commands.status(read_settings()) == 1
 
     assert capsys.readouterr().out.splitlines() == [
         "Clearspan is not running. `make up` starts it.",
@@ -91,7 +91,7 @@ def test_status_names_the_topics(
 
     with hold(layout):
         replace(A_STACK, topics=["traces", "agents"]).write(layout)
-        assert commands.status() == 0
+        assert commands.status(read_settings()) == 0
 
     assert "(topics traces, agents)" in capsys.readouterr().out
 
@@ -110,7 +110,7 @@ def test_example_commands_have_a_key_if_authentication_is_on(
 
     with hold(layout):
         replace(A_STACK, auth=auth).write(layout)
-        assert commands.status() == 0
+        assert commands.status(read_settings()) == 0
 
     assert capsys.readouterr().out.count("-H 'authorization: ApiKey KEY'") == keys
 
@@ -129,7 +129,7 @@ class TestBesideAnotherStack:
         monkeypatch.setattr(time, "sleep", lambda _seconds: A_STACK.write(layout))
 
         with hold(layout):
-            assert commands.up_detached() == 0
+            assert commands.up(read_settings(), detach=True) == 0
 
         assert "nothing was changed" in capsys.readouterr().out
 
@@ -141,7 +141,7 @@ class TestBesideAnotherStack:
 
         with hold(layout):
             A_STACK.write(layout)
-            assert commands.up_detached() == 1
+            assert commands.up(read_settings(), detach=True) == 1
 
         assert "is not ready" in capsys.readouterr().err
 
@@ -157,6 +157,6 @@ class TestBesideAnotherStack:
         monkeypatch.setattr(subprocess, "Popen", start)
 
         with ExitStack() as held:
-            assert commands.up_detached() == 0
+            assert commands.up(read_settings(), detach=True) == 0
 
         assert "nothing was changed" in capsys.readouterr().out

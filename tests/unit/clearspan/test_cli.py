@@ -1,0 +1,99 @@
+"""What the command line reports before it runs a command, and what it passes to one."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from clearspan.cli import main
+from common.settings import Settings
+
+WRONG_USAGE = 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["keys", "create", "caf\udce9"], "'caf\\udce9' is not text in UTF-8"),
+        (["keys", "create", "laptop", "--project", "\udcff"], "is not text in UTF-8"),
+        (["keys", "create", "x" * 201], "it has 201 characters; at most 200 are allowed"),
+        (["keys", "create", " "], "it must not be empty"),
+        (["keys", "create", "laptop", "--user", "x" * 201], "at most 200 are allowed"),
+        (["keys", "create", "00000000-0000-7000-8000-000000000001"], "is an id, not a name"),
+        (["projects", "create", "x" * 201], "at most 200 are allowed"),
+        (["projects", "create", ""], "it must not be empty"),
+        (["projects", "create", "00000000-0000-7000-8000-000000000001"], "must not look like an id"),
+    ],
+    ids=lambda value: None if isinstance(value, str) else "-".join(value)[:30].encode(errors="replace").decode(),
+)
+def test_invalid_argument_is_wrong_usage(
+    arguments: Sequence[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+
+    assert left.value.code == WRONG_USAGE
+    assert message in capsys.readouterr().err
+
+
+COMMANDS = (
+    "up",
+    "down",
+    "status",
+    "logs",
+    "reset",
+    "migrate",
+    "ingest",
+    "serve",
+    "dead-letters list",
+    "dead-letters show 0-1",
+    "dead-letters replay 0-1",
+    "dead-letters drop 0-1",
+    "keys create laptop",
+    "keys list",
+    "keys revoke 00000000-0000-7000-8000-000000000001",
+    "projects create checkout",
+    "projects list",
+    "prices",
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_takes_its_options(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def take(function: str, options: Mapping[str, Any]) -> int:
+        module, _, name = function.partition(":")
+        inspect.signature(getattr(import_module(module), name)).bind(Settings(), **options)
+        return 0
+
+    monkeypatch.setattr("clearspan.console.run_command", take)
+
+    with pytest.raises(SystemExit) as ended:
+        main(command.split())
+
+    assert ended.value.code == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "unneeded"),
+    [("--help", 0, {"pydantic", "asyncio"}), ("up", 2, {"pyarrow", "asyncpg", "aiokafka", "aiohttp"})],
+)
+def test_help_and_wrong_settings_do_not_wait_for_imports(command: str, code: int, unneeded: set[str]) -> None:
+    program = f"""
+import atexit, sys
+from clearspan.cli import main
+atexit.register(lambda: print("imported:", *{unneeded} & set(sys.modules)))
+main(["{command}"])
+"""
+    environment = {"CLEARSPAN_NO_SUCH_SETTING": "1"}
+
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
+    )
+
+    assert (ended.returncode, ended.stdout.splitlines()[-1]) == (code, "imported:")
