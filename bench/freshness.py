@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import tempfile
 import time
 from pathlib import Path
@@ -13,14 +11,11 @@ from typing import Any, Final
 import aiohttp
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from bench.harness import bench_settings, broker, percentile
+from bench.harness import bench_settings, broker, child_main, migrated_store, percentile
 from bench.ingest import TOPIC, AnyProject
 from bench.records import plain_records
-from common.clickhouse.connect import open_store
-from common.clickhouse.migrate import migrate
 from common.kafka.cluster import ensure_topics
 from common.kafka.producer import KafkaPublisher
-from common.telemetry import configure_logging
 from ingest.app import open_worker
 from query_api.http.app import open_api
 
@@ -36,10 +31,9 @@ async def measure(seconds: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as directory:
         async with broker(Path(directory)) as running:
             settings = bench_settings(Path(directory), bootstrap=running.bootstrap)
-            await migrate(settings.clickhouse, data_dir=settings.data_dir)
             await ensure_topics(settings.kafka)
-            store = open_store(settings.clickhouse, data_dir=settings.data_dir)
             async with (
+                migrated_store(settings) as store,
                 open_api(settings, store=store) as port,
                 open_worker(settings, projects=AnyProject(), store=store) as worker,
             ):
@@ -49,7 +43,6 @@ async def measure(seconds: int) -> dict[str, Any]:
                 found_s = await _produce_and_find(settings.kafka, api, seconds)
                 worker.stop()
                 await working
-            await store.close()
     return {
         "rate_spans_per_s": RATE_SPANS_PER_S,
         "probes": len(found_s),
@@ -93,13 +86,5 @@ async def _found_after(session: aiohttp.ClientSession, api: str, record: bytes, 
         await asyncio.sleep(POLL_S)
 
 
-def main() -> None:
-    """Print one JSON object."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("seconds", type=int)
-    configure_logging(log_format="text", level="warning")
-    print(json.dumps(asyncio.run(measure(parser.parse_args().seconds))))
-
-
 if __name__ == "__main__":
-    main()
+    child_main(measure)

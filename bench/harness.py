@@ -9,7 +9,7 @@ import re
 import statistics
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,14 @@ from pydantic import SecretStr
 
 from clearspan.embedded.broker import EmbeddedBroker
 from clearspan.embedded.guard import Guard
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import migrate
+from common.clickhouse.store import ColumnStore
 from common.kafka.cluster import ensure_topics
 from common.kafka.producer import KafkaPublisher
+from common.memory import tune_for_batches
 from common.settings import Settings
+from common.telemetry import configure_logging
 
 PUBLISH_CHUNK = 100
 
@@ -76,6 +81,17 @@ async def publish_all(settings: Settings, topic: str, records: Iterable[bytes]) 
         await publisher.close()
 
 
+@asynccontextmanager
+async def migrated_store(settings: Settings) -> AsyncIterator[ColumnStore]:
+    """Open a store that has the tables."""
+    await migrate(settings.clickhouse, data_dir=settings.data_dir)
+    store = open_store(settings.clickhouse, data_dir=settings.data_dir)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
 def run_child(module: str, *arguments: object, timeout_s: float = 300.0) -> dict[str, Any]:
     """Run a module of the benchmark as a child process; return the JSON object that it prints last."""
     done = subprocess.run(
@@ -89,6 +105,13 @@ def run_child(module: str, *arguments: object, timeout_s: float = 300.0) -> dict
         raise RuntimeError(f"{module} failed:\n{done.stderr[-4000:]}")
     result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return result
+
+
+def child_main(measure: Callable[..., Coroutine[Any, Any, dict[str, Any]]]) -> None:
+    """Measure with the numbers of the command line; print one JSON object, as ``run_child`` expects."""
+    configure_logging(log_format="text", level="warning")
+    tune_for_batches()
+    print(json.dumps(asyncio.run(measure(*map(int, sys.argv[1:])))))
 
 
 def peak_mib() -> float:

@@ -21,10 +21,8 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from bench.harness import bench_settings, broker, median, peak_mib, publish_all, run_child
+from bench.harness import bench_settings, broker, median, migrated_store, peak_mib, publish_all, run_child
 from bench.records import llm_records, plain_records
-from common.clickhouse.connect import open_store
-from common.clickhouse.migrate import migrate
 from common.clickhouse.span_columns import SPANS_TABLE, stamped
 from common.clickhouse.store import Statement
 from common.kafka.consumer import KafkaSource
@@ -71,10 +69,11 @@ async def measure(name: str, *, spans_count: int, rounds: int) -> dict[str, Any]
 
 async def run_worker(settings: Settings, *, spans_count: int) -> dict[str, Any]:
     """Run the worker until everything in the topics is committed."""
-    await migrate(settings.clickhouse, data_dir=settings.data_dir)
-    store = open_store(settings.clickhouse, data_dir=settings.data_dir)
     source = TimedSource(settings.kafka)
-    async with open_worker(settings, projects=AnyProject(), store=store, source=source) as worker:
+    async with (
+        migrated_store(settings) as store,
+        open_worker(settings, projects=AnyProject(), store=store, source=source) as worker,
+    ):
         running = asyncio.create_task(worker.run(), name="worker")
         while _stored() < spans_count:
             if running.done():
@@ -85,7 +84,6 @@ async def run_worker(settings: Settings, *, spans_count: int) -> dict[str, Any]:
         mib = peak_mib()
         worker.stop()
         await running
-    await store.close()
     return {"spans_per_s": spans_count / took_s, "mib": mib}
 
 
@@ -99,16 +97,14 @@ async def _all_committed(settings: Settings) -> None:
 
 async def run_bare(settings: Settings, records: Iterable[bytes], *, spans_count: int) -> dict[str, Any]:
     """Insert the same rows, decoded beforehand."""
-    await migrate(settings.clickhouse, data_dir=settings.data_dir)
-    store = open_store(settings.clickhouse, data_dir=settings.data_dir)
     tables = tables_of(records, settings)
-    await store.select(Statement("SELECT 1"), deadline_s=60.0)
-    started_s = time.monotonic()
-    for number, table in enumerate(tables):
-        await store.insert(SPANS_TABLE, table, dedup_token=f"bench-{number}", deadline_s=60.0)
-    took_s = time.monotonic() - started_s
-    mib = peak_mib()
-    await store.close()
+    async with migrated_store(settings) as store:
+        await store.select(Statement("SELECT 1"), deadline_s=60.0)
+        started_s = time.monotonic()
+        for number, table in enumerate(tables):
+            await store.insert(SPANS_TABLE, table, dedup_token=f"bench-{number}", deadline_s=60.0)
+        took_s = time.monotonic() - started_s
+        mib = peak_mib()
     size = sum(path.stat().st_size for path in (settings.data_dir / "clickhouse").rglob("*") if path.is_file())
     return {"spans_per_s": spans_count / took_s, "bytes_per_span": size / spans_count, "mib": mib}
 

@@ -8,7 +8,6 @@ instead: the least that a version costs.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import re
@@ -23,14 +22,12 @@ from uuid import UUID
 
 from pydantic import SecretStr
 
-from bench.harness import bench_settings, percentile
+from bench.harness import bench_settings, child_main, migrated_store, percentile
 from clearspan.embedded.postgres import EmbeddedPostgres
-from common.clickhouse.connect import open_store
 from common.ids import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
 from common.postgres.migrate import migrate
 from common.postgres.pool import Database, open_database
 from common.settings import Settings
-from common.telemetry import configure_logging
 from query_api.http.app import open_api
 from query_api.registry.store import Lineage, Owner
 from query_api.registry.values import CommitTarget, Content, Header, Kind
@@ -186,8 +183,8 @@ def _settings(root: Path, dsn: str) -> Settings:
 @asynccontextmanager
 async def _serving(settings: Settings) -> AsyncIterator[Bench]:
     await migrate(settings.postgres, default_project_id=DEFAULT_PROJECT_ID)
-    store = open_store(settings.clickhouse, data_dir=settings.data_dir)
     async with (
+        migrated_store(settings) as store,
         open_database(settings.postgres) as database,
         open_api(settings, store=store) as port,
     ):
@@ -201,7 +198,6 @@ async def _serving(settings: Settings) -> AsyncIterator[Bench]:
         )
         for connection in connections:
             connection.close()
-    await store.close()
 
 
 def _commit_request(variant_id: str) -> bytes:
@@ -217,13 +213,5 @@ async def _variants(lineage: Lineage) -> list[str]:
     return [str(variant.id) for variant in variants if variant is not None]
 
 
-def main() -> None:
-    """Print one JSON object."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("seconds", type=float, nargs="?", default=SECONDS)
-    configure_logging(log_format="text", level="warning")
-    print(json.dumps(asyncio.run(measure(parser.parse_args().seconds))))
-
-
 if __name__ == "__main__":
-    main()
+    child_main(measure)

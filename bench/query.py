@@ -11,9 +11,7 @@ first query, when the engine has loaded its marks and postings, and alternate in
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import random
 import tempfile
 import time
@@ -26,15 +24,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from bench.client import Client, client_of
-from bench.harness import bench_settings, percentile
+from bench.harness import bench_settings, child_main, migrated_store, percentile
 from bench.ingest import tables_of
 from bench.records import START_NS, plain_records
-from common.clickhouse.connect import open_store
-from common.clickhouse.migrate import migrate
 from common.clickhouse.span_columns import SPANS_TABLE
 from common.clickhouse.store import ColumnStore, Statement
-from common.memory import tune_for_batches
-from common.telemetry import configure_logging
 from common.times import format_us
 from query_api.http.app import open_api
 
@@ -169,13 +163,12 @@ async def measure(spans_count: int) -> dict[str, Any]:
 async def _filled(spans_count: int) -> AsyncIterator[tuple[RecordingStore, Client]]:
     with tempfile.TemporaryDirectory() as directory:
         settings = bench_settings(Path(directory), bootstrap="127.0.0.1:1")
-        await migrate(settings.clickhouse, data_dir=settings.data_dir)
-        store = RecordingStore(open_store(settings.clickhouse, data_dir=settings.data_dir))
-        for number, table in enumerate(tables_of(plain_records(spans_count), settings)):
-            await store.insert(SPANS_TABLE, table, dedup_token=f"bench-{number}", deadline_s=60.0)
-        async with open_api(settings, store=store) as port, client_of(port) as client:
-            yield store, client
-        await store.close()
+        async with migrated_store(settings) as migrated:
+            store = RecordingStore(migrated)
+            for number, table in enumerate(tables_of(plain_records(spans_count), settings)):
+                await store.insert(SPANS_TABLE, table, dedup_token=f"bench-{number}", deadline_s=60.0)
+            async with open_api(settings, store=store) as port, client_of(port) as client:
+                yield store, client
 
 
 async def _measure_query(store: RecordingStore, client: Client, query: Query, spans_count: int) -> dict[str, Any]:
@@ -246,14 +239,5 @@ def _windowing(limit: int, cursor: str | None) -> Body:
     return {"windowing": {"limit": limit, "next": cursor}}
 
 
-def main() -> None:
-    """Print one JSON object."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("spans", type=int)
-    configure_logging(log_format="text", level="warning")
-    tune_for_batches()
-    print(json.dumps(asyncio.run(measure(parser.parse_args().spans))))
-
-
 if __name__ == "__main__":
-    main()
+    child_main(measure)
