@@ -20,12 +20,12 @@ _JSON: Final = ("kafka", "topics")
 
 def read_settings() -> Settings:
     """Read the settings of this process. Raises ``InvalidSettings`` with one sentence per problem."""
-    allowed = set(setting_names())
+    allowed = {_name(path) for path, _info in _fields(Settings)}
     given = [name for name in os.environ if name.upper().startswith(PREFIX)]
     if unknown := sorted(name for name in given if name.upper() not in allowed):
         sentences = [f"{name} is not a setting of Clearspan." for name in unknown]
         raise InvalidSettings(" ".join([*sentences, "`clearspan settings` lists all settings."]))
-    if unreadable := [name for name in given if not is_unicode(os.environ[name])]:
+    if unreadable := [name for name in given if not _is_unicode(os.environ[name])]:
         raise InvalidSettings(" ".join(f"{name} is invalid: Input should be text in UTF-8." for name in unreadable))
     try:
         return Settings()
@@ -35,7 +35,7 @@ def read_settings() -> Settings:
         raise InvalidSettings(f"{_name(_JSON)} is invalid: Input should be a JSON object.") from exc
 
 
-def is_unicode(text: str) -> bool:
+def _is_unicode(text: str) -> bool:
     """Return whether all bytes of a text of the system were UTF-8; Python decodes others as lone surrogates."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
@@ -56,11 +56,6 @@ def describe_settings() -> list[SettingLine]:
         SettingLine(_name(path), _default_text(info), _allowed_text(info), " ".join((info.description or "").split()))
         for path, info in _fields(Settings)
     ]
-
-
-def setting_names() -> list[str]:
-    """Return every environment variable that is a setting, in the order of the model."""
-    return [_name(path) for path, _info in _fields(Settings)]
 
 
 def _fields(model: type[BaseModel], above: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], FieldInfo]]:

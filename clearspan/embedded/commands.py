@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
@@ -100,7 +99,7 @@ def _leave_as_it_is(layout: Layout) -> int:
 def _show_first_span(settings: Settings, running: Running) -> int:
     from clearspan.embedded.first_span import show_first_span  # noqa: PLC0415 - loads the Kafka client
 
-    if settings.auth == "on" and "auth" in settings.model_fields_set:
+    if running.auth == "on":
         print(
             "Authentication is on: `clearspan keys create NAME` creates a key. Send it as `Authorization: ApiKey …`.\n"
         )
@@ -280,15 +279,12 @@ def _read_started(layout: Layout) -> Running | None:
 
 
 def _is_ready(running: Running) -> bool:
-    return all(_is_ok(f"{address}/readyz") for address in (running.api, running.worker))
-
-
-def _is_ok(url: str) -> bool:
     try:
-        with _DIRECT.open(url, timeout=2.0) as response:
-            return bool(response.status == 200)
-    except (urllib.error.URLError, OSError):
+        for address in (running.api, running.worker):
+            _DIRECT.open(f"{address}/readyz", timeout=2.0).close()  # raises for 503
+    except OSError:
         return False
+    return True
 
 
 def _tail(path: Path, *, start: int = 0, lines_max: int = 20) -> str:
