@@ -105,7 +105,7 @@ async def test_unwritable_home_directory_is_reported_in_a_sentence(
 
     with pytest.raises(
         StackError,
-        match=r"^The broker's program cannot be installed: .+ set HOME to a directory that can be written to\.$",
+        match=r"^The program of the broker cannot be installed: .+ set HOME to a directory that can be written to\.$",
     ):
         await broker.start(0)
 
