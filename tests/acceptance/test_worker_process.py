@@ -99,6 +99,7 @@ def _scene(
     environment = {
         "CLEARSPAN_KAFKA__BOOTSTRAP": kafka.bootstrap,
         "CLEARSPAN_KAFKA__GROUP": unique,
+        "CLEARSPAN_KAFKA__SESSION_TIMEOUT_S": "2",  # the partitions of a killed worker are assigned again after it
         "CLEARSPAN_KAFKA__TOPICS": json.dumps({unique: {"encoding": "otlp_proto"}}),
         "CLEARSPAN_KAFKA__DEAD_LETTER_TOPIC": f"{unique}.dead",
         "CLEARSPAN_CLICKHOUSE__PORT": str(clickhouse.port),
@@ -202,7 +203,7 @@ def test_second_sigterm_ends_the_worker_at_once_without_a_commit(scene_with_own_
     until(lambda: "store" in scene.worker.readiness(), within_s=30)
 
     scene.worker.send(signal.SIGTERM)
-    time.sleep(0.5)
+    until(lambda: "Stopping: " in scene.worker.log.read_text(), within_s=10)
     started_s = time.monotonic()
     exit_code = scene.worker.end(signal.SIGTERM)
 

@@ -25,11 +25,11 @@ class WorkerProcess:
     def __init__(self, environment: Mapping[str, str], log: Path) -> None:
         self.port = free_port()
         self._environment = {**os.environ, **environment, "CLEARSPAN_WORKER_PORT": str(self.port)}
-        self._log = log
+        self.log = log
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        with self._log.open("ab") as log:
+        with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "ingest"], cwd=ROOT, env=self._environment, stdout=log, stderr=log
             )
@@ -71,7 +71,7 @@ class WorkerProcess:
         deadline = time.monotonic() + within_s
         while waiting := self.readiness():
             if self._process is None or self._process.poll() is not None:
-                raise AssertionError(f"the worker ended: {self._log.read_text()[-3_000:]}")
+                raise AssertionError(f"the worker ended: {self.log.read_text()[-3_000:]}")
             if time.monotonic() > deadline:
                 raise AssertionError(f"not ready within {within_s} s: {waiting}")
             time.sleep(0.05)
