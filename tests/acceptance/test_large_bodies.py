@@ -5,21 +5,30 @@ from __future__ import annotations
 import http.client
 import json
 import time
+from typing import NamedTuple
 
 import pytest
 
 from tests.support.large_bodies import sending
+from tests.support.scale import scaled
 from tests.support.stack import RunningStack
 
 pytestmark = pytest.mark.timeout(120)
 CLIENTS = 4
-SECONDS = 4.0
+SECONDS = scaled(1.5, 4.0)
+REPEATS_MAX = 2
+"""A defect delays the responses of every measurement, another program those of one."""
+
 ANSWER_S = 0.1
 """The contract promises this; on a busy machine one response in fifty may take longer."""
 
 STALL_S = 1.0
+PAUSE_S = 0.01
+SWITCHES = 5
+"""How often a request waits for a processor: a busy machine delays it as often."""
 
 
+@pytest.mark.scaled
 @pytest.mark.parametrize(
     ("name", "statuses"),
     [
@@ -31,19 +40,44 @@ STALL_S = 1.0
     ],
 )
 def test_api_responds_while_clients_send_large_bodies(stack: RunningStack, name: str, statuses: set[str]) -> None:
-    took_s = []
+    measured = _measured(stack, name, statuses)
+    for _ in range(REPEATS_MAX):
+        if not measured.is_fast:
+            measured = _measured(stack, name, statuses)
+
+    assert measured.is_fast, measured
+
+
+class Measured(NamedTuple):
+    """Durations of requests while clients send large bodies, in seconds."""
+
+    slowest_s: float
+    usual_s: float
+    """98 of 100 took less."""
+    busy_s: float
+    """What a busy machine adds to a request."""
+
+    @property
+    def is_fast(self) -> bool:
+        return self.slowest_s < STALL_S + self.busy_s and self.usual_s < ANSWER_S + self.busy_s
+
+
+def _measured(stack: RunningStack, name: str, statuses: set[str]) -> Measured:
+    took_s, late_s = [], []
     with sending(stack.api, name, clients=CLIENTS, seconds=SECONDS) as clients:
         while clients.poll() is None:
             took_s.append(_seconds_of_livez(stack))
-            time.sleep(0.01)
+            began_s = time.monotonic()
+            time.sleep(PAUSE_S)
+            late_s.append(time.monotonic() - began_s - PAUSE_S)
         assert clients.stdout is not None
         answered = json.loads(clients.stdout.read())
 
-    took_s.sort()
     assert set(answered) <= statuses
     assert sum(answered.values()) >= CLIENTS
-    assert took_s[-1] < STALL_S
-    assert took_s[int(len(took_s) * 0.98)] < ANSWER_S
+    took_s.sort()
+    late_s.sort()
+    return Measured(took_s[-1], took_s[int(len(took_s) * 0.98)], SWITCHES * late_s[int(len(late_s) * 0.9)])
 
 
 def _seconds_of_livez(stack: RunningStack) -> float:
