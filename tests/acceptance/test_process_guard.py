@@ -21,10 +21,10 @@ import pytest
 ROOT: Final = Path(__file__).parents[2]
 SERVERS: Final = "tests/support/servers_left_running.py"
 PYTEST: Final = (sys.executable, "-m", "pytest", "-s", "-p", "no:cacheprovider", "-o", "timeout=0")
-STARTED_S: Final = 50.0
-GONE_S: Final = 30.0
+STARTED_S: Final = 120.0
+GONE_S: Final = 60.0
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 
 
 @contextmanager

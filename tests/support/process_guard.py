@@ -28,7 +28,7 @@ STARTED_BY: Final = "STARTED_BY_TESTS"
 GRACE_S: Final = 2.0
 """How long a process may take to end after SIGINT; then it gets SIGKILL."""
 
-END_S: Final = 20.0
+END_S: Final = 50.0
 """How long the guard looks for processes before it gives up."""
 
 
