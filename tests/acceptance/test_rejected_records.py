@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clearspan.embedded.layout import Layout, Running
+from common.kafka.record import Coordinates
 from tests.support.produce import produce
 from tests.support.scale import scaled
 from tests.support.stack import RunningStack, clearspan, running_stack, stack_environment
 
 pytestmark = pytest.mark.timeout(180)
 SPAN_JSON = ("content-type", b"application/vnd.clearspan.span+json")
+LETTERS_PER_RECORD = 101
+"""Of a record with many bad spans: one for each of the first hundred, and one for the others."""
+
+LAST_COUNT = 4
+"""Records of bad spans that the stack gets just before it is stopped."""
+
+GOOD_COUNT = 100
 
 
 def bad_spans(topic: str, count: int) -> bytes:
@@ -56,58 +65,117 @@ def wait_for_good(stack: RunningStack, count: int) -> None:
     stack.ask_until("/spans/query", query, lambda answer: answer["count"] == count)
 
 
-def letters(stack: RunningStack, *, count: int) -> list[dict[str, Any]]:
-    deadline_s = time.monotonic() + 30
+def letters(
+    stack: RunningStack, *, count: int, where: Callable[[dict[str, Any]], bool] = lambda _: True
+) -> list[dict[str, Any]]:
+    """Return the open dead letters for which ``where`` is true, as soon as there are ``count``."""
+    deadline_s = time.monotonic() + 60
     while True:
-        listed = stack.command("dead-letters", "list", "--json").stdout.splitlines()
-        if len(listed) == count:
-            return [json.loads(line) for line in listed]
-        assert time.monotonic() < deadline_s, len(listed)
-        time.sleep(0.2)
+        listed = map(json.loads, stack.command("dead-letters", "list", "--json").stdout.splitlines())
+        found = [each for each in listed if where(each)]
+        if len(found) == count:
+            return found
+        assert time.monotonic() < deadline_s, len(found)
+        time.sleep(0.1)
 
 
-@pytest.mark.parametrize(
-    "topic",
-    [
+def of_record(dead_letters: Iterable[dict[str, Any]], record: Coordinates) -> list[dict[str, Any]]:
+    return [each for each in dead_letters if (each["topic"], each["partition"], each["offset"]) == record]
+
+
+@dataclass(frozen=True)
+class Restarted:
+    """A stack that got bad records, was stopped at once after the last of them, and runs again."""
+
+    stack: RunningStack
+    large: Coordinates
+    """The record of 100,000 bad spans."""
+    no_json: Coordinates
+    """A record that is not JSON, with a header without a value."""
+    good_took_s: float
+    """How long it took to store the good spans that were sent after the large record."""
+    before: list[dict[str, Any]]
+    """The dead letters of the first stack, before the records that it got last."""
+    after: list[dict[str, Any]]
+    """The dead letters of the second stack, before any replay."""
+    exit_code: int
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
         "otlp_spans",
         pytest.param("otlp_spans_json", marks=pytest.mark.long),
         pytest.param("spans", marks=pytest.mark.long),
     ],
 )
-def test_record_of_100_000_bad_spans_delays_no_other_record(tmp_path: Path, topic: str):
-    with running_stack(tmp_path / "data") as stack:
+def restarted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restarted]:
+    topic, data_dir = request.param, tmp_path_factory.mktemp("restarted") / "data"
+    with running_stack(data_dir) as stack:
         started_s = time.monotonic()
-        produce(stack.kafka, topic, [bad_spans(topic, 100_000)], key=b"k")
+        [large] = produce(stack.kafka, topic, [bad_spans(topic, 100_000)], key=b"k")
         produce(stack.kafka, topic, [good_span(1)], key=b"k", headers=[SPAN_JSON])  # after it, on the same partition
         produce(stack.kafka, topic, [good_span(n) for n in range(2, 9)], headers=[SPAN_JSON])
         wait_for_good(stack, 8)
         took_s = time.monotonic() - started_s
-        before = letters(stack, count=101)
-    with running_stack(tmp_path / "data") as stack:
-        after = letters(stack, count=101)
-        (shared,) = [each for each in after if each["code"] == "many_spans"]
-        replayed = stack.command("dead-letters", "replay", str(shared["id"]))
-        again = letters(stack, count=201)
-        wait_for_good(stack, 8)
+        headers = [("null", None), ("empty", b""), SPAN_JSON]
+        [no_json, _] = produce(stack.kafka, "spans", [b"no json", good_span(9)], headers=headers)
+        wait_for_good(stack, 9)
+        before = letters(stack, count=LETTERS_PER_RECORD + 1)
+        produce(stack.kafka, "otlp_spans", [bad_spans("otlp_spans", scaled(50_000, 300_000))] * LAST_COUNT)
+        produce(stack.kafka, "spans", [good_span(n) for n in range(10, GOOD_COUNT + 1)])
+        stack.process.terminate()
+        exit_code = stack.process.wait(60)
+    with running_stack(data_dir) as stack:
+        wait_for_good(stack, GOOD_COUNT)
+        after = letters(stack, count=(1 + LAST_COUNT) * LETTERS_PER_RECORD + 1)
+        yield Restarted(stack, large, no_json, took_s, before, after, exit_code)
 
-    assert took_s < 20  # 1 s on a quiet machine
+
+def test_record_of_100_000_bad_spans_delays_no_other_record(restarted: Restarted):
+    before, after = (of_record(each, restarted.large) for each in (restarted.before, restarted.after))
+
+    assert restarted.good_took_s < 20  # 1 s on a quiet machine
     assert {each["span_index"] for each in before} == {each["span_index"] for each in after} == {None, *range(100)}
+    assert len(before) == len(after) == LETTERS_PER_RECORD
+
+
+def test_dead_letter_of_many_spans_is_replayed_without_those_that_have_their_own(restarted: Restarted):
+    of_large = of_record(restarted.after, restarted.large)
+    others = {each["id"] for each in restarted.after if each not in of_large}
+    (shared,) = [each for each in of_large if each["code"] == "many_spans"]
+
+    replayed = restarted.stack.command("dead-letters", "replay", str(shared["id"]))
+
+    again = letters(
+        restarted.stack,
+        count=2 * LETTERS_PER_RECORD - 1,
+        where=lambda each: each["id"] not in others and each["code"] != "undecodable",
+    )
     assert (shared["span_count"], shared["codes"]) == (99_900, {"invalid_trace_id": 99_900})
     assert replayed.returncode == 0
     assert sorted(each["span_count"] for each in again if each["code"] == "many_spans") == [99_800]
+    wait_for_good(restarted.stack, GOOD_COUNT)
 
 
-def test_header_without_a_value_survives_a_restart(tmp_path: Path):
-    headers = [("null", None), ("empty", b""), SPAN_JSON]
-    with running_stack(tmp_path / "data") as stack:
-        produce(stack.kafka, "spans", [b"no json", good_span(1)], headers=headers)
-        wait_for_good(stack, 1)
-        letters(stack, count=1)
-    with running_stack(tmp_path / "data") as stack:
-        (letter,) = letters(stack, count=1)
-        assert stack.command("dead-letters", "replay", str(letter["id"])).returncode == 0
-        letters(stack, count=1)  # it is still not JSON
-        assert stack.process.poll() is None
+def test_header_without_a_value_survives_a_restart(restarted: Restarted):
+    (letter,) = of_record(restarted.after, restarted.no_json)
+
+    replayed = restarted.stack.command("dead-letters", "replay", str(letter["id"]))
+
+    assert replayed.returncode == 0
+    (again,) = letters(restarted.stack, count=1, where=lambda each: each["code"] == "undecodable")
+    assert again["id"] != letter["id"]
+    assert restarted.stack.process.poll() is None
+
+
+@pytest.mark.scaled
+def test_stack_that_is_stopped_at_once_stores_acknowledged_records(restarted: Restarted):
+    known = [*of_record(restarted.after, restarted.large), *of_record(restarted.after, restarted.no_json)]
+    last = [each for each in restarted.after if each not in known]
+
+    assert restarted.exit_code == 0
+    assert len(last) == LAST_COUNT * LETTERS_PER_RECORD
 
 
 @pytest.fixture
@@ -136,20 +204,6 @@ def test_down_reports_dropped_records_and_fails(environment: Mapping[str, str]):
     assert "cannot be decoded and name no project" in stopped.stderr
     assert again.returncode == 0
     assert clearspan(environment, "down").returncode == 0
-
-
-@pytest.mark.scaled
-def test_stack_that_is_stopped_at_once_stores_acknowledged_records(tmp_path: Path):
-    with running_stack(tmp_path / "data") as stack:
-        produce(stack.kafka, "otlp_spans", [bad_spans("otlp_spans", scaled(50_000, 300_000))] * 4)
-        produce(stack.kafka, "spans", [good_span(n) for n in range(1, 101)])
-        stack.process.terminate()
-        code = stack.process.wait(60)
-    with running_stack(tmp_path / "data") as stack:
-        wait_for_good(stack, 100)
-        letters(stack, count=4 * 101)
-
-    assert code == 0
 
 
 def test_tables_are_created_before_anything_waits_for_them(stack: RunningStack):
