@@ -1,0 +1,207 @@
+"""The embedded stack after an end: killed, stopped and started again, and with another broker."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from clearspan.embedded.layout import Layout, Running
+from tests.support.left_over import is_free, processes_below
+from tests.support.produce import produce
+from tests.support.stack import RunningStack, ask, clearspan, running_stack, stack_environment
+
+pytestmark = pytest.mark.timeout(180)
+SAMPLE = Path(__file__).parents[1] / "data/samples/traceloop-sdk-01.otlp_proto.bin"
+ROOT_OF_SAMPLE = {"filtering": {"conditions": [{"field": "span_name", "value": "joke_workflow.workflow"}]}}
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Iterator[Mapping[str, str]]:
+    """The environment of a stack that is stopped at the end."""
+    environment = stack_environment(tmp_path / "data")
+    yield environment
+    clearspan(environment, "down")
+
+
+def test_killed_stack_leaves_no_process_and_keeps_its_dead_letters(environment: Mapping[str, str]):
+    layout = Layout(Path(environment["CLEARSPAN_DATA_DIR"]))
+    assert clearspan(environment, "up", "--detach").returncode == 0
+    running = Running.read(layout)
+    assert running is not None
+    _send_large_attribute(f"http://127.0.0.1:{environment['CLEARSPAN_API_PORT']}")
+    children = psutil.Process(running.pid).children(recursive=True)
+    computing = [child for child in children if "query_api.compute.child" in child.cmdline()]
+    produce(running.kafka, "otlp_spans", [b"not a span", b"nor is this"])
+    first, second = _dead_letters(environment, count=2)
+    assert clearspan(environment, "dead-letters", "drop", first["id"], "--yes").returncode == 0
+
+    os.kill(running.pid, signal.SIGKILL)
+
+    deadline_s = time.monotonic() + 15
+    while processes_below(str(layout.root)) or not is_free(environment["CLEARSPAN_KAFKA_PORT"]):
+        assert time.monotonic() < deadline_s, processes_below(str(layout.root))
+        time.sleep(0.1)
+    assert computing
+    assert psutil.wait_procs(computing, timeout=20)[1] == []
+    again = clearspan(environment, "up", "--detach")
+    assert again.returncode == 0, again.stdout + again.stderr
+    after = _dead_letters(environment, count=2)  # the drop was only in memory
+    assert after[-1]["reason"] == second["reason"]
+    raw = clearspan(environment, "dead-letters", "show", after[-1]["id"], "--raw").stdout
+    assert raw in {"not a span", "nor is this"}
+
+
+def _send_large_attribute(address: str) -> None:
+    """Send a body that the API reads in a process of its own."""
+    span = {
+        "trace_id": "c0ffee00c0ffee00c0ffee00c0ffee01",
+        "span_id": "c0ffee0000000001",
+        "attributes": {"a": "x" * 100_000},
+    }
+    assert ask(address, "/tracing/spans/ingest", {"spans": [span]})["count"] == 1
+
+
+def _dead_letters(environment: Mapping[str, str], *, count: int) -> list[dict[str, str]]:
+    deadline_s = time.monotonic() + 20
+    while True:
+        listed = clearspan(environment, "dead-letters", "list", "--json").stdout.splitlines()
+        if len(listed) == count:
+            return [json.loads(line) for line in listed]
+        assert time.monotonic() < deadline_s, listed
+        time.sleep(0.1)
+
+
+@dataclass(frozen=True)
+class Restarted:
+    """A stack that was stopped with SIGTERM and started again in the same directory."""
+
+    stack: RunningStack
+    before: dict[str, Any]
+    """The sample as the first stack returned it."""
+    after: dict[str, Any]
+    """The sample as the second one returned it, before anything was sent to it."""
+    kept: dict[str, str]
+    """The dead letter that was not dropped."""
+    modes: dict[str, int]
+    """Permissions of the data directory and of what is in it, while the first stack ran."""
+
+
+@pytest.fixture(scope="module")
+def restarted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restarted]:
+    root = tmp_path_factory.mktemp("restarted") / "data"
+    root.mkdir(mode=0o755)
+    (root / "clearspan.log").write_text("of an earlier stack")
+    (root / "clearspan.log").chmod(0o644)
+    with running_stack(root) as stack:
+        modes = {path.name: path.stat().st_mode & 0o777 for path in [root, *root.iterdir()]}
+        produce(stack.kafka, "otlp_spans", [SAMPLE.read_bytes()] * 3)
+        before = stack.ask_until("/spans/query", ROOT_OF_SAMPLE, lambda answer: answer["count"] == 1)
+        produce(stack.kafka, "otlp_spans", [b"not a span", b"nor is this"])
+        first, second = _dead_letters(stack.environment, count=2)
+        assert stack.command("dead-letters", "drop", first["id"], "--yes").returncode == 0
+        produce(stack.kafka, "spans", [_span_json(number, b'"x"') for number in range(10_000)])
+        stack.process.send_signal(signal.SIGTERM)
+        stack.process.wait(60)
+    with running_stack(root) as stack:
+        after = stack.ask("/spans/query", ROOT_OF_SAMPLE)
+        yield Restarted(stack, before, after, second, modes)
+
+
+def test_spans_survive_a_restart(restarted: Restarted):
+    assert restarted.after == restarted.before
+
+
+def test_acknowledged_spans_are_stored_before_the_stack_ends(restarted: Restarted):
+    query = {"filtering": {"conditions": [{"field": "span_name", "value": "grown"}]}, "windowing": {"limit": 10_000}}
+
+    assert restarted.stack.ask("/spans/query", query)["count"] == 10_000
+
+
+def test_dead_letters_survive_a_restart_but_not_the_dropped_ones(restarted: Restarted):
+    [after] = _dead_letters(restarted.stack.environment, count=1)
+    raw = restarted.stack.command("dead-letters", "show", after["id"], "--raw").stdout
+
+    assert after["reason"] == restarted.kept["reason"]
+    assert raw in {"not a span", "nor is this"}
+
+
+def test_span_sent_again_to_a_fresh_broker_replaces_the_old_one(restarted: Restarted):
+    created_at = restarted.before["spans"][0]["created_at"]
+
+    produce(restarted.stack.kafka, "otlp_spans", [SAMPLE.read_bytes()])
+
+    restarted.stack.ask_until(
+        "/spans/query",
+        ROOT_OF_SAMPLE,
+        lambda answer: [span["created_at"] > created_at for span in answer["spans"]] == [True],
+    )
+
+
+def test_other_users_cannot_read_data_or_older_logs(restarted: Restarted):
+    modes = dict(restarted.modes)
+
+    assert modes.pop("data") == (0o711 if os.geteuid() == 0 else 0o700)
+    assert {"clearspan.log", "clickhouse", "postgres", "running.json", "broker.log"} <= modes.keys()
+    assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
+
+
+def test_broker_that_is_too_large_is_replaced_without_loss(tmp_path: Path):
+    padding = b'"' + b"x" * 500_000 + b'"'
+    with running_stack(tmp_path / "data", CLEARSPAN_EMBEDDED_BROKER_BYTES_MAX=str(64 * 1024 * 1024)) as stack:
+        produce(stack.kafka, "otlp_spans", [b"not a span"])
+        for chunk in range(10):
+            values = [_span_json(chunk * 20 + number, padding) for number in range(20)]
+            produce(stack.kafka, "spans", values)
+            time.sleep(0.1)  # the broker is renewed while records arrive
+        _wait_for_log(tmp_path / "data.log", "The broker was replaced.")
+        produce(stack.kafka, "spans", [_span_json(200, b'"after"')])
+
+        count = _count_all(stack)
+        letters = stack.command("dead-letters", "list", "--json")
+
+    assert count == 201
+    assert letters.stdout.count('"undecodable"') == 1
+
+
+def _count_all(stack: RunningStack) -> int:
+    """Distinct spans over all pages; a page also ends at 16 MiB."""
+    deadline_s = time.monotonic() + 30
+    while True:
+        seen: set[str] = set()
+        windowing: dict[str, object] = {"limit": 100}
+        while True:
+            answer = stack.ask(
+                "/spans/query",
+                {"filtering": {"conditions": [{"field": "span_name", "value": "grown"}]}, "windowing": windowing},
+            )
+            seen |= {span["span_id"] for span in answer["spans"]}
+            if "windowing" not in answer:
+                break
+            windowing = {"limit": 100, "next": answer["windowing"]["next"]}
+        if len(seen) >= 201 or time.monotonic() > deadline_s:
+            return len(seen)
+        time.sleep(0.2)
+
+
+def _span_json(number: int, padding: bytes) -> bytes:
+    head = (
+        f'{{"trace_id": "{number + 1:032x}", "span_id": "{number + 1:016x}", "span_name": "grown", '
+        f'"start_time": "2026-01-01T00:00:00Z", "attributes": {{"padding": '
+    )
+    return head.encode() + padding + b"}}"
+
+
+def _wait_for_log(log: Path, words: str) -> None:
+    deadline_s = time.monotonic() + 60
+    while words not in log.read_text():
+        assert time.monotonic() < deadline_s, log.read_text()[-3000:]
+        time.sleep(0.1)
