@@ -1,4 +1,4 @@
-"""Limits on connections: their number, and the time and total size of request headers.
+"""Limits on connections: their number, and the time and total size of request headers; and what is not a request.
 
 aiohttp limits each header but none of these. A connection that exceeds a limit gets a response and is closed. Request
 bodies are left to the handler (``query_api/http/body.py``).
@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 import orjson
 from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
 
 from common.limits import KIB
 from common.settings import HttpSettings
@@ -23,6 +24,9 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 HEADER_BYTES_MAX: Final = 16 * KIB
 """The most bytes of the request line, and of each header."""
+
+REASON_CHARACTERS_MAX: Final = 200
+"""Characters of aiohttp's message that are repeated in an error."""
 
 OTHER_FILES_MAX: Final = 2_000
 """Open files and connections to other systems, including those of the embedded engine."""
@@ -40,14 +44,33 @@ RESPONSE_HEADERS: Final[Mapping[str, str]] = {
 class Server(web.Server):
     """Serves one handler; a request whose client has disconnected is cancelled.
 
-    Bodies are not inflated and requests are not logged.
+    ``unreadable`` makes the response to what is not a request, ``failed`` to an exception that left the handler; both
+    are the last of their connection. Bodies are not inflated and requests are not logged.
     """
 
-    def __init__(self, handler: Handler, http: HttpSettings) -> None:
-        super().__init__(handler, handler_cancellation=True)
+    def __init__(
+        self,
+        handler: Handler,
+        http: HttpSettings,
+        *,
+        unreadable: Callable[[str], web.Response],
+        failed: Callable[[BaseException | None], web.Response],
+    ) -> None:
+        super().__init__(self._bounded, handler_cancellation=True)
         _allow_open_files(http.connections_max + OTHER_FILES_MAX)
         self.http = http
+        self.unreadable = unreadable
+        self.failed = failed
         self.open: WeakSet[Connection] = WeakSet()
+        self._handler = handler
+
+    async def _bounded(self, request: web.BaseRequest) -> web.StreamResponse:
+        headers_bytes = len(request.raw_path) + sum(len(name) + len(value) + 4 for name, value in request.raw_headers)
+        if headers_bytes <= self.http.headers_bytes_max:
+            return await self._handler(request)
+        response = self.unreadable(_headers_too_large(self.http))
+        response.force_close()
+        return response
 
     def __call__(self) -> web.RequestHandler:
         """Return the protocol of a new connection."""
@@ -108,7 +131,18 @@ class Connection(web.RequestHandler):
             if self._header_timer is None:
                 self._start_header_timer()
             if self._header_bytes > self._server.http.headers_bytes_max:
-                self._refuse(HTTPStatus.BAD_REQUEST, headers_too_large(self._server.http))
+                self._refuse(HTTPStatus.BAD_REQUEST, _headers_too_large(self._server.http))
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """Answer what never reached the handler, or an exception that left it, and close the connection."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("The response has already begun, so the error cannot be reported.")
+        is_unreadable = status == HTTPStatus.BAD_REQUEST
+        response = self._server.unreadable(_reason(exc, message)) if is_unreadable else self._server.failed(exc)
+        response.force_close()
+        return response
 
     def _waits_for_headers(self) -> bool:
         return self._waiter is not None and not self._waiter.done()
@@ -133,16 +167,6 @@ class Connection(web.RequestHandler):
         self.force_close()
 
 
-def headers_too_large(http: HttpSettings) -> str:
-    """Return the error message for a request line and headers that are too large together."""
-    return f"The request line and the headers are larger than {http.headers_bytes_max} bytes together."
-
-
-def headers_size(request: web.BaseRequest) -> int:
-    """Return the approximate bytes of the request line and the headers."""
-    return len(request.raw_path) + sum(len(name) + len(value) + 4 for name, value in request.raw_headers)
-
-
 def _refuse(transport: asyncio.WriteTransport, status: HTTPStatus, detail: str) -> None:
     """Send a response without a request, and close."""
     body = orjson.dumps({"detail": detail})
@@ -155,3 +179,15 @@ def _refuse(transport: asyncio.WriteTransport, status: HTTPStatus, detail: str) 
     lines = [f"HTTP/1.1 {status.value} {status.phrase}", *(f"{name}: {value}" for name, value in headers.items())]
     transport.write("\r\n".join([*lines, "", ""]).encode() + body)
     transport.close()
+
+
+def _headers_too_large(http: HttpSettings) -> str:
+    return f"The request line and the headers are larger than {http.headers_bytes_max} bytes together."
+
+
+def _reason(exc: BaseException | None, message: str | None) -> str:
+    """Return why this is not a request."""
+    if isinstance(exc, LineTooLong):
+        return f"The request line, or a header, is larger than {HEADER_BYTES_MAX} bytes."
+    reason = (message or "").strip().partition("\n")[0].rstrip(":. ")[:REASON_CHARACTERS_MAX]
+    return f"This cannot be read as HTTP/1.1: {reason or 'no request'}."

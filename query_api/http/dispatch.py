@@ -17,26 +17,17 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from http import HTTPStatus
 from secrets import token_hex
 from typing import Any, Final
 from uuid import UUID
 
 from aiohttp import web
-from aiohttp.http_exceptions import LineTooLong, PayloadEncodingError
+from aiohttp.http_exceptions import PayloadEncodingError
 from multidict import MultiMapping
 
 from common.errors import ErrorCode, InvalidInput, NotAdmin, Overloaded, ServiceError, Unauthorized, Unavailable
 from common.fair_share import OWN_WORK, Tenant, working_for
-from common.http.server import (
-    HEADER_BYTES_MAX,
-    RESPONSE_HEADERS,
-    Connection,
-    Handler,
-    Server,
-    headers_size,
-    headers_too_large,
-)
+from common.http.server import RESPONSE_HEADERS, Handler, Server
 from common.ids import DEFAULT_USER_ID
 from common.postgres.projects import KeyOwner
 from common.settings import HttpSettings, Settings
@@ -57,7 +48,6 @@ OTHER_METHOD: Final = "other"
 CLIENT_GONE_STATUS: Final = 499
 """The status in log and metrics of a request whose client left before the response; it is never sent."""
 
-REASON_CHARACTERS_MAX: Final = 200
 _NOBODY: Final = KeyOwner(NO_PROJECT, DEFAULT_USER_ID)
 _KEY_BYTES_MAX: Final = 512
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -306,7 +296,8 @@ class Runner(web.ServerRunner):
     def __init__(
         self, handler: Handler, http: HttpSettings, *, before_shutdown: Callable[[], None], grace_s: float
     ) -> None:
-        super().__init__(_Server(handler, http), shutdown_timeout=grace_s)
+        server = Server(handler, http, unreadable=_unreadable, failed=_failed)
+        super().__init__(server, shutdown_timeout=grace_s)
         self._before_shutdown = before_shutdown
 
     async def shutdown(self) -> None:
@@ -314,50 +305,18 @@ class Runner(web.ServerRunner):
         self._before_shutdown()
 
 
-class _Server(Server):
-    def __init__(self, handler: Handler, http: HttpSettings) -> None:
-        async def bounded(http_request: web.BaseRequest) -> web.StreamResponse:
-            if headers_size(http_request) > http.headers_bytes_max:
-                return _unreadable(headers_too_large(http))
-            return await handler(http_request)
-
-        super().__init__(bounded, http)
-
-    def __call__(self) -> web.RequestHandler:
-        return _Connection(self)
-
-
-class _Connection(Connection):
-    __slots__ = ()
-
-    def handle_error(
-        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
-    ) -> web.StreamResponse:
-        """Answer what never reached the handler, or an error that left it, and close the connection."""
-        if request.writer.output_size > 0:
-            raise ConnectionError("The response has already begun, so the error cannot be reported.")
-        if status == HTTPStatus.BAD_REQUEST:
-            return _unreadable(_reason(exc, message))
-        request_id, operation_id = token_hex(16), new_operation_id()
-        _log.error("A request failed unexpectedly.", operation_id=operation_id, request_id=request_id, exc_info=exc)
-        return _closing(internal_error_response(operation_id), request_id)
-
-
-def _unreadable(reason: str) -> web.StreamResponse:
+def _unreadable(reason: str) -> web.Response:
     request_id = token_hex(16)
     _log.info("A request cannot be read as HTTP.", reason=reason, request_id=request_id)
-    return _closing(response_of(InvalidInput(reason)), request_id)
+    return _without_request(response_of(InvalidInput(reason)), request_id)
 
 
-def _closing(response: Response, request_id: str) -> web.StreamResponse:
+def _failed(exc: BaseException | None) -> web.Response:
+    request_id, operation_id = token_hex(16), new_operation_id()
+    _log.error("A request failed unexpectedly.", operation_id=operation_id, request_id=request_id, exc_info=exc)
+    return _without_request(internal_error_response(operation_id), request_id)
+
+
+def _without_request(response: Response, request_id: str) -> web.Response:
     HTTP_REQUEST_SECONDS.labels(OTHER_METHOD, NO_ROUTE, str(response.status)).observe(0.0)
-    http_response = uncompressed(response, request_id=request_id)
-    http_response.force_close()
-    return http_response
-
-
-def _reason(exc: BaseException | None, message: str | None) -> str:
-    if isinstance(exc, LineTooLong):
-        return f"The request line, or a header, is larger than {HEADER_BYTES_MAX} bytes."
-    reason = (message or "").strip().partition("\n")[0].rstrip(":. ")[:REASON_CHARACTERS_MAX]
-    return f"This cannot be read as HTTP/1.1: {reason or 'no request'}."
+    return uncompressed(response, request_id=request_id)
