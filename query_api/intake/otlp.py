@@ -14,6 +14,8 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 import orjson
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTracePartialSuccess,
     ExportTraceServiceResponse,
@@ -71,7 +73,7 @@ def prepare_traces(body: bytes, context: PrepareContext) -> PreparedIntake:
     """Prepare an ``ExportTraceServiceRequest`` and its response. Raises ``Rejected`` if it cannot be decoded."""
     encoding = encoding_of(context.content_type)
     if not body:
-        return PreparedIntake(TraceRecords.of([]), 0, _response_body(Rejections(), encoding=encoding))
+        return PreparedIntake(TraceRecords.of([]), 0, response_body(ExportTraceServiceResponse(), encoding=encoding))
     codec, limits = _CODECS[encoding], context.limits
     if len(body) > 2 * SPANS_MAX and codec.count(body) > SPANS_MAX:
         raise TooLarge(f"The request holds more than {SPANS_MAX} spans, scopes and resources. Send fewer at once.")
@@ -81,8 +83,8 @@ def prepare_traces(body: bytes, context: PrepareContext) -> PreparedIntake:
         records = [TraceRecord(decoded.spans[0].trace_id, body)]
     else:
         records = split_by_trace(codec.lay_out(body), trace_ids, bytes_max=GROWTH_MAX * limits.record_bytes_max)
-    response_body = _response_body(decoded.rejections, encoding=encoding)
-    return PreparedIntake(TraceRecords.of(records), len(decoded.spans), response_body, len(decoded.rejections))
+    response = response_body(_reported(decoded.rejections), encoding=encoding)
+    return PreparedIntake(TraceRecords.of(records), len(decoded.spans), response, len(decoded.rejections))
 
 
 def split_by_trace(layout: Layout, trace_ids: Mapping[int, bytes], *, bytes_max: int) -> list[TraceRecord]:
@@ -126,18 +128,22 @@ def encoding_of(content_type: str | None) -> str:
     return JSON if sent == JSON else PROTOBUF
 
 
-def _response_body(rejections: Rejections, *, encoding: str) -> bytes:
+def response_body(response: Message, *, encoding: str) -> bytes:
+    """Encode the response to an export."""
+    if encoding == JSON:
+        return orjson.dumps({"partialSuccess": {}} | MessageToDict(response))
+    body: bytes = response.SerializeToString()
+    return body
+
+
+def _reported(rejections: Rejections) -> ExportTraceServiceResponse:
     if not rejections:
-        return b'{"partialSuccess":{}}' if encoding == JSON else b""
-    reasons = [f"span {refusal.span_index}: {refusal.reason}" for refusal in rejections.in_full[:REASONS_MAX]]
+        return ExportTraceServiceResponse()
+    reasons = [f"span {rejection.span_index}: {rejection.reason}" for rejection in rejections.in_full[:REASONS_MAX]]
     if len(rejections) > REASONS_MAX:
         reasons.append(f"And {len(rejections) - REASONS_MAX} more.")
-    text = " ".join(reasons)
-    if encoding == JSON:
-        return orjson.dumps({"partialSuccess": {"rejectedSpans": str(len(rejections)), "errorMessage": text}})
-    partial = ExportTracePartialSuccess(rejected_spans=len(rejections), error_message=text)
-    message: bytes = ExportTraceServiceResponse(partial_success=partial).SerializeToString()
-    return message
+    partial = ExportTracePartialSuccess(rejected_spans=len(rejections), error_message=" ".join(reasons))
+    return ExportTraceServiceResponse(partial_success=partial)
 
 
 def _status_message(code: int, text: str) -> bytes:

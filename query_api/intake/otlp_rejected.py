@@ -6,20 +6,24 @@ OpenTelemetry Protocol 1.x, “Partial Success”.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import orjson
 from google.protobuf.message import DecodeError, Message
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
+    ExportLogsPartialSuccess,
+    ExportLogsServiceRequest,
+    ExportLogsServiceResponse,
+)
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsPartialSuccess,
     ExportMetricsServiceRequest,
     ExportMetricsServiceResponse,
 )
 
 from common.errors import InvalidInput
-from query_api.intake.otlp import JSON, encoding_of
+from query_api.intake.otlp import JSON, encoding_of, response_body
 from query_api.request.route import PrepareContext, Request, Response
 
 MESSAGE: Final = (
@@ -27,18 +31,6 @@ MESSAGE: Final = (
 )
 
 _METRIC_KINDS: Final = ("gauge", "sum", "histogram", "exponentialHistogram", "summary")
-
-
-@dataclass(frozen=True, slots=True)
-class _Signal:
-    """Metrics or logs: the messages, the names of the rejected count, and how records are counted in both encodings."""
-
-    request: type[Message]
-    response: type[Message]
-    rejected_field: str
-    rejected_member: str
-    count_message: Callable[[Any], int]
-    count_json: Callable[[Any], int]
 
 
 async def reject(request: Request) -> Response:
@@ -49,55 +41,54 @@ async def reject(request: Request) -> Response:
 
 def prepare_metrics(body: bytes, context: PrepareContext) -> bytes:
     """Return the response to an ``ExportMetricsServiceRequest``. Raises ``InvalidInput`` if it cannot be read."""
-    return _response(_METRICS, body, context)
+    encoding = encoding_of(context.content_type)
+    count = _count_json_points(body) if encoding == JSON else _count_points(body)
+    rejected = ExportMetricsPartialSuccess(rejected_data_points=count, error_message=MESSAGE) if count else None
+    return response_body(ExportMetricsServiceResponse(partial_success=rejected), encoding=encoding)
 
 
 def prepare_logs(body: bytes, context: PrepareContext) -> bytes:
     """Return the response to an ``ExportLogsServiceRequest``. Raises ``InvalidInput`` if it cannot be read."""
-    return _response(_LOGS, body, context)
+    encoding = encoding_of(context.content_type)
+    count = _count_json_logs(body) if encoding == JSON else _count_logs(body)
+    rejected = ExportLogsPartialSuccess(rejected_log_records=count, error_message=MESSAGE) if count else None
+    return response_body(ExportLogsServiceResponse(partial_success=rejected), encoding=encoding)
 
 
-def _response(signal: _Signal, body: bytes, context: PrepareContext) -> bytes:
-    if encoding_of(context.content_type) == JSON:
-        count = signal.count_json(_json(body)) if body else 0
-        rejected = {signal.rejected_member: str(count), "errorMessage": MESSAGE}
-        return orjson.dumps({"partialSuccess": rejected if count else {}})
+def _message(kind: type[Message], body: bytes) -> Any:
     try:
-        count = signal.count_message(signal.request.FromString(body))
+        return kind.FromString(body)
     except DecodeError as exc:
-        raise InvalidInput(f"The body is not an {signal.request.DESCRIPTOR.name}: {exc}.") from exc
-    response: Any = signal.response()
-    if count:
-        setattr(response.partial_success, signal.rejected_field, count)
-        response.partial_success.error_message = MESSAGE
-    content: bytes = response.SerializeToString()
-    return content
+        raise InvalidInput(f"The body is not an {kind.DESCRIPTOR.name}: {exc}.") from exc
 
 
-def _count_points(request: Any) -> int:
+def _count_points(body: bytes) -> int:
+    request = _message(ExportMetricsServiceRequest, body)
     metrics = (
         metric for resource in request.resource_metrics for scope in resource.scope_metrics for metric in scope.metrics
     )
     return sum(len(getattr(metric, kind).data_points) for metric in metrics if (kind := metric.WhichOneof("data")))
 
 
-def _count_logs(request: Any) -> int:
+def _count_logs(body: bytes) -> int:
+    request = _message(ExportLogsServiceRequest, body)
     return sum(len(scope.log_records) for resource in request.resource_logs for scope in resource.scope_logs)
 
 
-def _count_json_points(request: Any) -> int:
-    metrics = _elements(_elements(_elements([request], "resourceMetrics"), "scopeMetrics"), "metrics")
+def _count_json_points(body: bytes) -> int:
+    metrics = _elements(_elements(_elements(_documents(body), "resourceMetrics"), "scopeMetrics"), "metrics")
     kinds = (_object(metric, "metrics").get(kind) for metric in metrics for kind in _METRIC_KINDS)
     return sum(1 for _ in _elements((kind for kind in kinds if kind is not None), "dataPoints"))
 
 
-def _count_json_logs(request: Any) -> int:
-    return sum(1 for _ in _elements(_elements(_elements([request], "resourceLogs"), "scopeLogs"), "logRecords"))
+def _count_json_logs(body: bytes) -> int:
+    return sum(1 for _ in _elements(_elements(_elements(_documents(body), "resourceLogs"), "scopeLogs"), "logRecords"))
 
 
-def _json(body: bytes) -> Any:
+def _documents(body: bytes) -> list[Any]:
+    """Return the document in a list; an empty body has none."""
     try:
-        return orjson.loads(body)
+        return [orjson.loads(body)] if body else []
     except orjson.JSONDecodeError as exc:
         raise InvalidInput(f"The body is not JSON: {exc}.") from exc
 
@@ -115,21 +106,3 @@ def _object(value: Any, name: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise InvalidInput(f"{name} must be in a JSON object.")
     return value
-
-
-_METRICS: Final = _Signal(
-    request=ExportMetricsServiceRequest,
-    response=ExportMetricsServiceResponse,
-    rejected_field="rejected_data_points",
-    rejected_member="rejectedDataPoints",
-    count_message=_count_points,
-    count_json=_count_json_points,
-)
-_LOGS: Final = _Signal(
-    request=ExportLogsServiceRequest,
-    response=ExportLogsServiceResponse,
-    rejected_field="rejected_log_records",
-    rejected_member="rejectedLogRecords",
-    count_message=_count_logs,
-    count_json=_count_json_logs,
-)

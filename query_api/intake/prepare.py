@@ -112,7 +112,7 @@ def _with_trace_id(traces: TraceSpans) -> PreparedIntake:
 
 
 def _placed_spans(body: SpansIngest) -> list[PlacedSpan]:
-    placed = []
+    placed: list[PlacedSpan] = []
     for index, span in enumerate(body.spans or []):
         placed += flatten_node(span, path=f"spans[{index}]")
     for name, trace in (body.traces or {}).items():
@@ -122,7 +122,7 @@ def _placed_spans(body: SpansIngest) -> list[PlacedSpan]:
 
 def _placed_trace(trace: Json, *, path: str) -> list[PlacedSpan]:
     """Flatten a tree whose spans all belong to one trace. Raises ``InvalidInput``."""
-    placed = flatten(trace.get("spans"), path=f"{path}.spans")
+    placed = list(flatten(trace.get("spans"), path=f"{path}.spans"))
     if not placed:
         raise InvalidInput("Missing spans")
     ids = _trace_ids(placed) | ({_canonical(trace["trace_id"])} if trace.get("trace_id") is not None else set())
@@ -180,27 +180,19 @@ def _canonical(trace_id: str) -> str:
         return trace_id
 
 
-def flatten(nodes: Mapping[str, Any] | None, *, path: str) -> list[PlacedSpan]:
+def flatten(nodes: Mapping[str, Any] | None, *, path: str, parent: Json | None = None) -> Iterator[PlacedSpan]:
     """Return the spans of a tree, given its roots by name; several roots of one name are a list."""
-    return list(_flatten(nodes, path=path, parent=None))
-
-
-def flatten_node(node: Json, *, path: str) -> list[PlacedSpan]:
-    """Return the spans of a tree, given its root."""
-    return list(_flatten_node(node, path=path, parent=None))
-
-
-def _flatten(nodes: Mapping[str, Any] | None, *, path: str, parent: Json | None) -> Iterator[PlacedSpan]:
     for name, value in (nodes or {}).items():
         if isinstance(value, list):
             for index, node in enumerate(value):
-                yield from _flatten_node(node, path=f"{path}.{name}[{index}]", parent=parent)
+                yield from flatten_node(node, path=f"{path}.{name}[{index}]", parent=parent)
         else:
-            yield from _flatten_node(value, path=f"{path}.{name}", parent=parent)
+            yield from flatten_node(value, path=f"{path}.{name}", parent=parent)
 
 
-def _flatten_node(node: Json, *, path: str, parent: Json | None) -> Iterator[PlacedSpan]:
-    yield from _flatten(node.get("spans"), path=f"{path}.spans", parent=node)
+def flatten_node(node: Json, *, path: str, parent: Json | None = None) -> Iterator[PlacedSpan]:
+    """Return the spans of a tree, given its root."""
+    yield from flatten(node.get("spans"), path=f"{path}.spans", parent=node)
     span = {name: value for name, value in node.items() if name != "spans"}
     if parent is not None and span.get("parent_id") is None:
         span["parent_id"] = parent["span_id"]  # a nested span need not name its parent

@@ -10,7 +10,7 @@ def _node(span_id: str, **members):
 def test_children_precede_their_parent_with_their_paths() -> None:
     tree = {"root": _node("1", spans={"a": _node("2", spans={"b": _node("3")}), "c": _node("4")})}
 
-    placed = flatten(tree, path="trace.spans")
+    placed = list(flatten(tree, path="trace.spans"))
 
     assert [(place.span["span_id"], place.path) for place in placed] == [
         ("3", "trace.spans.root.spans.a.spans.b"),
@@ -23,7 +23,7 @@ def test_children_precede_their_parent_with_their_paths() -> None:
 def test_lists_of_one_name_work_for_roots_and_siblings() -> None:
     tree = {"root": [_node("1", spans={"a": [_node("2"), _node("3")]}), _node("4")]}
 
-    placed = flatten(tree, path="spans")
+    placed = list(flatten(tree, path="spans"))
 
     assert [place.span["span_id"] for place in placed] == ["2", "3", "1", "4"]
     assert [place.path for place in placed][0::3] == ["spans.root[0].spans.a[0]", "spans.root[1]"]
@@ -32,7 +32,7 @@ def test_lists_of_one_name_work_for_roots_and_siblings() -> None:
 def test_nested_span_gets_its_parent_id() -> None:
     tree = _node("1", spans={"a": _node("2"), "b": _node("3", parent_id="9")})
 
-    placed = flatten_node(tree, path="spans[0]")
+    placed = list(flatten_node(tree, path="spans[0]"))
 
     assert [place.span.get("parent_id") for place in placed] == ["1", "9", None]
     assert [place.is_top for place in placed] == [False, False, True]
@@ -48,5 +48,5 @@ def test_nodes_are_unchanged_except_for_their_children() -> None:
 
 
 def test_nothing_is_an_empty_tree() -> None:
-    assert flatten(None, path="spans") == []
-    assert flatten({"root": []}, path="spans") == []
+    assert list(flatten(None, path="spans")) == []
+    assert list(flatten({"root": []}, path="spans")) == []

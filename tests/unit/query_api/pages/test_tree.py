@@ -150,7 +150,7 @@ def test_the_deepest_tree_can_be_sent_back(siblings: int) -> None:
     body = read_body(TraceIngest, b'{"trace":{"spans":%b}}' % tree_json(spans), content_type=None, required=True)
 
     assert body.trace is not None
-    assert len(flatten(body.trace["spans"], path="trace.spans")) == len(spans)
+    assert len(list(flatten(body.trace["spans"], path="trace.spans"))) == len(spans)
 
 
 @pytest.mark.scaled
