@@ -38,11 +38,10 @@ from query_api.compute.pool import open_compute
 from query_api.freshness.follow import Follower, following
 from query_api.http import routes
 from query_api.http.dispatch import Dispatcher, Runner, StartupState
-from query_api.http.routes import Router
 from query_api.intake.publish import check_intake_topics
 from query_api.request.context import ApiContext, Check, waiting_places
 from query_api.request.progress import KnownEndOffsets
-from query_api.request.route import Route
+from query_api.request.route import Route, Router
 
 OVERHEAD_S: Final = 5.0
 """The longest time that a request takes besides its query and the wait for its turn."""

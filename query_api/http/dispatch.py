@@ -34,11 +34,10 @@ from common.settings import HttpSettings, Settings
 from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
 from query_api.freshness.headers import with_freshness
 from query_api.http.body import COMPRESS_BYTES_MIN, BodyBudget, compress, read_request_body, takes_gzip
-from query_api.http.routes import Router, required_access
 from query_api.request.context import ApiContext
 from query_api.request.errors import internal_error_response, new_operation_id, response_of
 from query_api.request.json_body import Strict, read_query
-from query_api.request.route import NO_PROJECT, Access, Request, Response, Route
+from query_api.request.route import NO_PROJECT, Access, Request, Response, Route, Router, required_access
 
 REQUEST_ID_HEADER: Final = "X-Request-Id"
 NO_ROUTE: Final = "none"

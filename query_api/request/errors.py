@@ -21,7 +21,7 @@ from common.errors import (
     ServiceError,
     Unauthorized,
 )
-from query_api.request.route import Response
+from query_api.request.route import MethodNotAllowed, Response
 
 STATUS: Final[Mapping[ErrorCode, int]] = {
     ErrorCode.INVALID: 400,
@@ -52,14 +52,6 @@ class InvalidRequest(InvalidInput):
     def __init__(self, problems: Sequence[Mapping[str, Any]]) -> None:
         self.problems = problems
         super().__init__("; ".join(str(problem["msg"]) for problem in problems))
-
-
-class MethodNotAllowed(InvalidInput):
-    """Method Not Allowed"""
-
-    def __init__(self, allowed: Sequence[str], detail: str | None = None) -> None:
-        self.allowed = allowed
-        super().__init__(detail)
 
 
 class MemberConflict(Conflict):

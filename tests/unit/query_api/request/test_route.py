@@ -3,9 +3,7 @@ from __future__ import annotations
 import pytest
 
 from common.errors import NotFound
-from query_api.http.routes import Router
-from query_api.request.errors import MethodNotAllowed
-from query_api.request.route import Request, Response, Route
+from query_api.request.route import MethodNotAllowed, Request, Response, Route, Router
 
 
 async def _handler(call: Request) -> Response:
