@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
+from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
@@ -28,10 +29,19 @@ _DATA_THROUGH: Final[Json] = {
     "schema": {"type": "string", "format": "date-time"},
     "description": "Everything that Kafka had accepted by this time is in the response. Absent if the time is unknown.",
 }
+_RETRY_AFTER: Final[Json] = {
+    "schema": {"type": "integer"},
+    "description": "The number of seconds after which to try again.",
+}
 _WAIT_FOR: Final[Json] = {
     "schema": {"type": "string"},
     "description": "The records to wait for before the request is handled, separated by commas: values of "
     "`X-Clearspan-Coordinates`, or `topic/partition/offset` of records that the project has written to Kafka itself.",
+}
+_SECURITY: Final[Mapping[Access, list[Json]]] = {
+    Access.PUBLIC: [],
+    Access.PROJECT: [{"ApiKey": []}],
+    Access.ADMIN: [{"Access": []}],
 }
 _DESCRIPTION: Final = """\
 Clearspan stores and queries the spans of LLM and agent applications.
@@ -147,7 +157,7 @@ def openapi_document(routes: Sequence[Route]) -> Json:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Clearspan", "version": _version(), "description": _DESCRIPTION},
+        "info": {"title": "Clearspan", "version": version("clearspan"), "description": _DESCRIPTION},
         "tags": [{"name": tag, "description": TAGS[tag]} for tag in dict.fromkeys(route.tag for route in routes)],
         "paths": paths,
         "components": {
@@ -172,35 +182,22 @@ def openapi_document(routes: Sequence[Route]) -> Json:
 
 
 class _Schemas:
-    """The schemas of all models, and the references to them."""
+    """The schemas of all models, by name, and the references to them, by model and mode."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         inputs = {model for route in routes for model in (route.body, route.query) if model is not None}
         outputs = {route.response for route in routes if route.response is not None} | set(_ERROR_BODIES.values())
-        modes: list[tuple[type[BaseModel], JsonSchemaMode]] = [
-            *((model, _VALIDATION) for model in sorted(inputs, key=_name)),
-            *((model, _SERIALIZATION) for model in sorted(outputs, key=_name)),
-        ]
-        self._refs, definitions = models_json_schema(modes, ref_template=REF_TEMPLATE)
+        modes: list[tuple[type[BaseModel], JsonSchemaMode]] = []
+        modes += [(model, "validation") for model in sorted(inputs, key=attrgetter("__name__"))]
+        modes += [(model, "serialization") for model in sorted(outputs, key=attrgetter("__name__"))]
+        self.references, definitions = models_json_schema(modes, ref_template=REF_TEMPLATE)
         self.definitions: Json = definitions["$defs"]
 
-    def validation(self, model: type[BaseModel]) -> Json:
-        """Return the reference to the schema of a request."""
-        return self._refs[model, _VALIDATION]
-
-    def serialization(self, model: type[BaseModel]) -> Json:
-        """Return the reference to the schema of a response."""
-        return self._refs[model, _SERIALIZATION]
-
-    def validation_schema(self, model: type[BaseModel]) -> Json:
-        """Return the schema of a request itself."""
-        name = str(self.validation(model)["$ref"]).rsplit("/", 1)[-1]
+    def of_request(self, model: type[BaseModel]) -> Json:
+        """Return the schema of a request."""
+        name = self.references[model, "validation"]["$ref"].removeprefix(REF_TEMPLATE.format(model=""))
         schema: Json = self.definitions[name]
         return schema
-
-
-_VALIDATION: Final[Literal["validation"]] = "validation"
-_SERIALIZATION: Final[Literal["serialization"]] = "serialization"
 
 
 def _operation(route: Route, schemas: _Schemas) -> Json:
@@ -210,12 +207,12 @@ def _operation(route: Route, schemas: _Schemas) -> Json:
         "description": route.description or _first_paragraph(route),
         "tags": [route.tag],
         "responses": {str(route.status): _success(route, schemas), **_errors(route, schemas)},
-        "security": _security(route),
+        "security": _SECURITY[route.access],
     }
     if parameters := [*_path_parameters(route), *_query_parameters(route, schemas), *_header_parameters(route)]:
         operation["parameters"] = parameters
     if route.body is not None:
-        content = {"application/json": {"schema": schemas.validation(route.body)}}
+        content = {"application/json": {"schema": schemas.references[route.body, "validation"]}}
         operation["requestBody"] = {"required": route.body_required, "content": content}
     elif route.raw_body:
         operation["requestBody"] = {"required": False, "content": _without_schema(route.raw_body)}
@@ -224,8 +221,12 @@ def _operation(route: Route, schemas: _Schemas) -> Json:
     return operation
 
 
+def _response(status: int, content: Json) -> Json:
+    return {"description": HTTPStatus(status).phrase, "content": content}
+
+
 def _success(route: Route, schemas: _Schemas) -> Json:
-    success: Json = {"description": HTTPStatus(route.status).phrase, "content": _success_content(route, schemas)}
+    success = _response(route.status, _success_content(route, schemas))
     if route.reads_spans:
         success["headers"] = {DATA_THROUGH_HEADER: _DATA_THROUGH}
     return success
@@ -234,7 +235,7 @@ def _success(route: Route, schemas: _Schemas) -> Json:
 def _success_content(route: Route, schemas: _Schemas) -> Json:
     if route.response is None:
         return _without_schema(route.raw_body or (route.content_type,))
-    return {route.content_type: {"schema": schemas.serialization(route.response)}}
+    return {route.content_type: {"schema": schemas.references[route.response, "serialization"]}}
 
 
 def _without_schema(content_types: Iterable[str]) -> Json:
@@ -242,25 +243,17 @@ def _without_schema(content_types: Iterable[str]) -> Json:
 
 
 def _error_response(status: int, schemas: _Schemas) -> Json:
-    content = {"application/json": {"schema": schemas.serialization(_ERROR_BODIES[status])}}
-    response: Json = {"description": HTTPStatus(status).phrase, "content": content}
+    schema = schemas.references[_ERROR_BODIES[status], "serialization"]
+    response = _response(status, {"application/json": {"schema": schema}})
     if status in (429, 503):
-        response["headers"] = {
-            "Retry-After": {
-                "schema": {"type": "integer"},
-                "description": "The number of seconds after which to try again.",
-            }
-        }
+        response["headers"] = {"Retry-After": _RETRY_AFTER}
     return response
 
 
 def _errors(route: Route, schemas: _Schemas) -> Json:
-    unready = {
-        str(status): {"description": HTTPStatus(status).phrase, "content": _success_content(route, schemas)}
-        for status in route.unready_statuses
-    }
     if route.access is Access.PUBLIC:
-        return unready
+        content = _success_content(route, schemas)
+        return {str(status): _response(status, content) for status in route.unready_statuses}
     takes_input = route.body is not None or route.query is not None or bool(route.raw_body)
     input_statuses = _BODY_STATUSES if takes_input else (422,) if _PARAMETER.search(route.path) else ()
     statuses = (400, 401, *input_statuses, *route.refused_statuses, 429, 500, 503, 504)
@@ -271,17 +264,7 @@ def _error(status: int, route: Route) -> Json:
     """Return a reference to the usual response, or the format of the protocol, in the encoding of the request."""
     if route.error_format is None or status not in _FORMATTED_STATUSES:
         return {"$ref": f"#/components/responses/{status}"}
-    return {"description": HTTPStatus(status).phrase, "content": _without_schema(route.raw_body)}
-
-
-def _security(route: Route) -> list[Json]:
-    match route.access:
-        case Access.PUBLIC:
-            return []
-        case Access.PROJECT:
-            return [{"ApiKey": []}]
-        case Access.ADMIN:
-            return [{"Access": []}]
+    return _response(status, _without_schema(route.raw_body))
 
 
 def _path_parameters(route: Route) -> list[Json]:
@@ -300,7 +283,7 @@ def _path_parameters(route: Route) -> list[Json]:
 def _query_parameters(route: Route, schemas: _Schemas) -> list[Json]:
     if route.query is None:
         return []
-    schema = schemas.validation_schema(route.query)
+    schema = schemas.of_request(route.query)
     required = schema.get("required", [])
     return [
         {
@@ -315,9 +298,7 @@ def _query_parameters(route: Route, schemas: _Schemas) -> list[Json]:
 
 
 def _header_parameters(route: Route) -> list[Json]:
-    if not route.reads_spans:
-        return []
-    return [{"name": WAIT_FOR_HEADER, "in": "header", "required": False, **_WAIT_FOR}]
+    return [{"name": WAIT_FOR_HEADER, "in": "header", "required": False, **_WAIT_FOR}] if route.reads_spans else []
 
 
 def _operation_id(route: Route) -> str:
@@ -327,14 +308,3 @@ def _operation_id(route: Route) -> str:
 
 def _first_paragraph(route: Route) -> str:
     return (route.handler.__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ")
-
-
-def _name(model: type[BaseModel]) -> str:
-    return model.__name__
-
-
-def _version() -> str:
-    try:
-        return version("clearspan")
-    except PackageNotFoundError:
-        return "0"
