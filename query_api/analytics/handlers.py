@@ -12,9 +12,15 @@ import orjson
 from common.errors import InvalidInput
 from common.times import format_us
 from query_api.analytics.buckets import Buckets, buckets_of
-from query_api.analytics.counts import counts_of
-from query_api.analytics.metrics import metrics_of, requested_bins
-from query_api.analytics.models import DEFAULT_SPECS, AnalyticsParameters, CountsQuery, MetricsParameters, MetricsQuery
+from query_api.analytics.models import (
+    DEFAULT_SPECS,
+    AnalyticsParameters,
+    CountsQuery,
+    MetricsParameters,
+    MetricsQuery,
+    MetricType,
+)
+from query_api.analytics.statements import counts_of, metrics_of
 from query_api.analytics.values import Values
 from query_api.explain.explain import explain_member
 from query_api.filter.language import OPERATORS, Node, OperandKind, Operator
@@ -43,6 +49,7 @@ class _Analysis:
     """A request: query string, body and defaults merged, and what its statement needs."""
 
     request: AnalyticsParameters
+    spans: ProjectSpans
     focus: Focus
     by: WindowBy
     buckets: Buckets
@@ -61,20 +68,20 @@ async def query_metrics(request: Request) -> Response:
     specs = body.specs or parameters.specs or list(DEFAULT_SPECS)
     analysis = await _analysis(request, parameters, body)
     buckets = analysis.buckets
-    if (bins_count := requested_bins(specs, buckets)) > BINS_MAX_TOTAL:
+    bins_count = buckets.count * sum(spec.bins or 0 for spec in specs if spec.type is MetricType.CONTINUOUS)
+    if bins_count > BINS_MAX_TOTAL:
         raise InvalidInput(
             f"specs: {bins_count} bins in all buckets; at most {BINS_MAX_TOTAL} are allowed."
             " Request fewer bins or a longer interval."
         )
-    spans = project_spans(request, explain=analysis.request.explain)
-    metrics = await metrics_of(spans, specs, analysis.values, analysis.conditions, buckets)
+    metrics = await metrics_of(analysis.spans, specs, analysis.values, analysis.conditions)
     members = {
         "count": len(metrics),
         "buckets": [{**_bucket(buckets, index), "metrics": found} for index, found in metrics.items()],
         "query": _applied(analysis),
         "specs": [spec.model_dump(mode="json", exclude_none=True) for spec in specs],
     }
-    return await _response(members, spans, analysis)
+    return await _response(members, analysis)
 
 
 async def query_counts(request: Request) -> Response:
@@ -84,13 +91,14 @@ async def query_counts(request: Request) -> Response:
     ``GET`` and ``POST /tracing/spans/analytics``.
     """
     analysis = await _analysis(request, request.query, request.body or CountsQuery())
-    spans = project_spans(request, explain=analysis.request.explain)
-    counts = await counts_of(spans, analysis.values, analysis.conditions, analysis.buckets, focus=analysis.focus)
-    buckets = [
-        {**_bucket(analysis.buckets, index), "total": total, "errors": errors}
-        for index, (total, errors) in enumerate(counts)
+    buckets = analysis.buckets
+    counts = await counts_of(
+        analysis.spans, analysis.values, analysis.conditions, focus=analysis.focus, buckets_count=buckets.count
+    )
+    members = [
+        {**_bucket(buckets, index), "total": total, "errors": errors} for index, (total, errors) in enumerate(counts)
     ]
-    return await _response({"count": len(buckets), "buckets": buckets}, spans, analysis)
+    return await _response({"count": len(members), "buckets": members}, analysis)
 
 
 async def _analysis(request: Request, parameters: AnalyticsParameters, body: CountsQuery | MetricsQuery) -> _Analysis:
@@ -106,14 +114,19 @@ async def _analysis(request: Request, parameters: AnalyticsParameters, body: Cou
     matching = await compile_node(node)
     focus, by = merged.focus or Focus.TRACE, merged.by or WindowBy.START_TIME
     values = Values(matching, time_us=TIMES_US[by])
-    values.parameters.values |= {"oldest_us": buckets.oldest_us, "newest_us": buckets.newest_us}
+    values.parameters.values |= {
+        "oldest_us": buckets.oldest_us,
+        "newest_us": buckets.newest_us,
+        "interval_us": buckets.interval_us,
+    }
     conditions = [f"{TIMES_US[by]} >= {{oldest_us:Int64}}", f"{TIMES_US[by]} < {{newest_us:Int64}}"]
     if (rate_percent := percent_of(merged.rate)) < 100:
         conditions.append(SAMPLED)
         values.parameters.values["rate_percent"] = rate_percent
     if focus is Focus.TRACE:
         conditions.append(IS_ROOT)
-    return _Analysis(merged, focus, by, buckets, node, values, [*conditions, matching.sql])
+    spans = project_spans(request, explain=merged.explain)
+    return _Analysis(merged, spans, focus, by, buckets, node, values, [*conditions, matching.sql])
 
 
 def _merged(parameters: AnalyticsParameters, body: CountsQuery | MetricsQuery) -> AnalyticsParameters:
@@ -165,5 +178,5 @@ def _as_sent(member: FilteringModel | ConditionModel) -> dict[str, Any]:
     return dumped
 
 
-async def _response(members: dict[str, Any], spans: ProjectSpans, analysis: _Analysis) -> Response:
-    return Response(b"%b%b}" % (orjson.dumps(members)[:-1], await explain_member(spans, analysis.node)))
+async def _response(members: dict[str, Any], analysis: _Analysis) -> Response:
+    return Response(b"%b%b}" % (orjson.dumps(members)[:-1], await explain_member(analysis.spans, analysis.node)))

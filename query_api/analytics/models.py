@@ -176,11 +176,14 @@ class TotalsModel(BaseModel):
     tokens: Sum | None = None
 
 
-class CountsBucket(BaseModel):
-    """A bucket of time."""
-
+class _Bucket(BaseModel):
     timestamp: str = Field(description="The start of the bucket.")
     interval: int = Field(description="Minutes per bucket.")
+
+
+class CountsBucket(_Bucket):
+    """A bucket of time."""
+
     total: TotalsModel
     errors: TotalsModel = Field(description="The sums of the spans that have an event named `exception`.")
 
@@ -193,11 +196,9 @@ class CountsResponse(BaseModel):
     explain: dict[str, Any] | None = Field(None, description="How the response was computed, if `explain` was set.")
 
 
-class MetricsBucket(BaseModel):
+class MetricsBucket(_Bucket):
     """A bucket of time."""
 
-    timestamp: str = Field(description="The start of the bucket.")
-    interval: int = Field(description="Minutes per bucket.")
     metrics: dict[str, dict[str, Any]] = Field(
         description="By path, which begins with `attributes.`: the `type` and the statistics of the values."
     )

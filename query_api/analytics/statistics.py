@@ -27,14 +27,16 @@ _TINY: Final = 1e-9
 """A median below this part of the distance between p01 and p99 is zero except for rounding."""
 
 
-def numbers(*, count: int, total: float, low: float, high: float, percentiles: Sequence[float]) -> dict[str, Any]:
-    """Return the statistics of numbers. ``percentiles`` are in the order of ``PERCENTILES``."""
-    at = dict(zip(PERCENTILES, percentiles, strict=True))
+def numbers(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the statistics of numbers from their ``count``, ``sum``, ``min``, ``max`` and ``percentiles``, which are in
+    the order of ``PERCENTILES``."""
+    count, low, high = row["count"], row["min"], row["max"]
+    at = dict(zip(PERCENTILES, row["percentiles"], strict=True))
     widths = {share: at[above] - at[below] for share, (below, above) in MIDDLES.items()}
     members: dict[str, Any] = {
         "count": count,
-        "sum": json_double(total),
-        "mean": json_double(total / count),
+        "sum": json_double(row["sum"]),
+        "mean": json_double(row["sum"] / count),
         "min": json_double(low),
         "max": json_double(high),
         "range": json_double(high - low),

@@ -17,7 +17,7 @@ from common.codec.checks import json_double
 from common.span import AMOUNTS, MODEL_CALLS, Metrics, StatusCode
 from common.times import format_us
 from query_api.analytics.buckets import Buckets, buckets_of
-from query_api.analytics.counts import IS_ERROR
+from query_api.analytics.statements import IS_ERROR
 from query_api.filter.parse import FilteringModel, parse_filter
 from query_api.filter.sql.compile import compile_node
 from query_api.freshness.headers import with_freshness

@@ -25,8 +25,8 @@ from common.json_numbers import is_number
 from common.settings import ClickHouseSettings, QuerySettings, Settings
 from common.span import Event, Scope, Span
 from common.times import SystemClock, format_us
-from query_api.analytics.metrics import FREQUENCIES_MAX
 from query_api.analytics.models import TotalsModel
+from query_api.analytics.statements import FREQUENCIES_MAX
 from query_api.filter.matches import value_at
 from query_api.spans.project_spans import Table
 from tests.support.api import context_of, serving

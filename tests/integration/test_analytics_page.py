@@ -11,8 +11,8 @@ import pytest
 
 from common.settings import ClickHouseSettings
 from query_api.analytics.handlers import BINS_MAX_TOTAL
-from query_api.analytics.metrics import FREQUENCIES_MAX
 from query_api.analytics.models import BINS_MAX, SPECS_MAX, MetricType
+from query_api.analytics.statements import FREQUENCIES_MAX
 from query_api.analytics.statistics import MIDDLES
 from tests.support.http_pages import DOCS, PageReader, api_with_storing, exchanges
 

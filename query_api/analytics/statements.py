@@ -1,7 +1,6 @@
-"""``/spans/analytics/query``: every statistic of every bucket in one statement that reads the spans once (reference
-§10.1).
+"""The statement of each analytics route, which computes all buckets and reads the spans once (reference §10.1, §10.2).
 
-The statement has layers, each a subquery over the one before, because the engine plans an expression again at each
+The statement of ``/spans/analytics/query`` has layers, each a subquery over the one before, because the engine plans an expression again at each
 place that names it: values of spans, aggregates over the spans of a bucket, and steps from those to what the response
 shows. ``statistics.py`` defines the statistics, docs/analytics.md explains them to users.
 """
@@ -14,14 +13,23 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from common.codec.checks import json_double
-from query_api.analytics.buckets import Buckets
 from query_api.analytics.models import ATTRIBUTES, MetricSpec, MetricType
 from query_api.analytics.statistics import PERCENTILES, Bins, counting_steps, frequencies, histogram, numbers
 from query_api.analytics.values import Values
 from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.windowing import Focus
 
 FREQUENCIES_MAX: Final = 10_000
 """Values that a response lists for one metric in one bucket: the most frequent. ``count`` and ``uniq`` count all."""
+
+IS_ERROR: Final = (
+    "(position(events, '\"exception\"') > 0"  # most spans have no events: their JSON is not parsed
+    " AND arrayExists(event -> JSONExtractString(event, 'name') = 'exception', JSONExtractArrayRaw(events)))"
+)
+NOTHING: Final = {"count": 0, "duration": 0, "costs": 0, "tokens": 0}
+"""The counts of a bucket without spans."""
+
+_BUCKET: Final = "intDiv(time_us - {oldest_us:Int64}, {interval_us:Int64}) AS bucket"
 
 Row = Mapping[str, Any]
 Members = dict[str, Any]
@@ -49,16 +57,15 @@ class Statistic:
 
 
 async def metrics_of(
-    spans: ProjectSpans, specs: Sequence[MetricSpec], values: Values, conditions: Sequence[str], buckets: Buckets
+    spans: ProjectSpans, specs: Sequence[MetricSpec], values: Values, conditions: Sequence[str]
 ) -> dict[int, dict[str, Any]]:
     """Return the metrics by path of each bucket that has values, by the index of the bucket, in order.
 
-    ``conditions`` select the spans that count; their parameters are in ``values``.
+    ``conditions`` select the spans that count; their parameters, and those of the buckets, are in ``values``.
     """
-    statistics = [statistic_of(spec, values, f"metric{index}_") for index, spec in enumerate(specs)]
+    statistics = [_statistic_of(spec, values, f"metric{index}_") for index, spec in enumerate(specs)]
     sql = _statement(statistics, values, conditions)
-    parameters = {**values.parameters.values, "oldest_us": buckets.oldest_us, "interval_us": buckets.interval_us}
-    rows = await spans.select(sql, parameters, step="statistics of buckets")
+    rows = await spans.select(sql, values.parameters.values, step="statistics of buckets")
     found: dict[int, dict[str, Any]] = {}
     for columns in rows.to_pylist():
         metrics: dict[str, Any] = {}
@@ -72,13 +79,7 @@ async def metrics_of(
     return found
 
 
-def requested_bins(specs: Sequence[MetricSpec], buckets: Buckets) -> int:
-    """Return the number of bins that a response may have by request; default bins are never more than the values."""
-    return buckets.count * sum(spec.bins or 0 for spec in specs if spec.type is MetricType.CONTINUOUS)
-
-
-def statistic_of(spec: MetricSpec, values: Values, prefix: str) -> Statistic:
-    """Return the computation of the statistics of a spec."""
+def _statistic_of(spec: MetricSpec, values: Values, prefix: str) -> Statistic:
     match spec.type:
         case MetricType.CONTINUOUS:
             return _continuous(spec, values, prefix)
@@ -102,10 +103,7 @@ def statistic_of(spec: MetricSpec, values: Values, prefix: str) -> Statistic:
 
 def _statement(statistics: Sequence[Statistic], values: Values, conditions: Sequence[str]) -> str:
     aggregates = "".join(f", {sql} AS {name}" for statistic in statistics for name, sql in statistic.aggregates.items())
-    layer = (
-        "SELECT intDiv(time_us - {oldest_us:Int64}, {interval_us:Int64}) AS bucket"
-        f"{aggregates}\nFROM ({values.rows(conditions)})\nGROUP BY bucket"
-    )
+    layer = f"SELECT {_BUCKET}{aggregates}\nFROM ({values.rows(conditions)})\nGROUP BY bucket"
     for steps in zip_longest(*(statistic.steps for statistic in statistics), fillvalue={}):
         columns = "".join(f", {sql} AS {name}" for step in steps for name, sql in step.items())
         layer = f"SELECT *{columns}\nFROM ({layer})"
@@ -118,21 +116,23 @@ def _continuous(spec: MetricSpec, values: Values, prefix: str) -> Statistic:
 
     def members(row: Row) -> Members:
         bins = Bins(row["first"], row["last"], len(row["bins"]))
-        return {**_numbers(row), "hist": histogram(bins, row["bins"])}
+        return {**numbers(row), "hist": histogram(bins, row["bins"])}
 
     aggregates = _aggregates(values.number(spec.key), prefix)
     steps = counting_steps(spec, prefix, values.parameters)
-    return Statistic(prefix, aggregates, (*_NUMBERS, "first", "last", "bins"), members, [_percentiles(prefix), *steps])
+    return Statistic(
+        prefix, aggregates, (*_NUMBER_COLUMNS, "first", "last", "bins"), members, [_percentiles(prefix), *steps]
+    )
 
 
 def _discrete(number: str, prefix: str) -> Statistic:
     """Numbers, and how often each occurs."""
 
     def members(row: Row) -> Members:
-        return {**_numbers(row), **_frequencies(row, json_double)}
+        return {**numbers(row), **_frequencies(row, json_double)}
 
     aggregates, steps = _aggregates(number, prefix), [_percentiles(prefix), *_frequency_steps(prefix)]
-    return Statistic(prefix, aggregates, (*_NUMBERS, "freq", "uniq"), members, steps)
+    return Statistic(prefix, aggregates, (*_NUMBER_COLUMNS, "freq", "uniq"), members, steps)
 
 
 def _categorical(texts: str, prefix: str) -> Statistic:
@@ -163,7 +163,7 @@ def _counted(counted: str, prefix: str) -> Statistic:
     return Statistic(prefix, {f"{prefix}count": f"countIf({counted})"}, ("count",), dict)
 
 
-_NUMBERS: Final = ("count", "sum", "min", "max", "percentiles")
+_NUMBER_COLUMNS: Final = ("count", "sum", "min", "max", "percentiles")
 
 
 def _aggregates(number: str, prefix: str) -> Columns:
@@ -175,12 +175,6 @@ def _aggregates(number: str, prefix: str) -> Columns:
 def _percentiles(prefix: str) -> Columns:
     levels = ", ".join(f"{percent / 100:g}" for percent in PERCENTILES)
     return {f"{prefix}percentiles": f"arrayReduce('quantilesExactInclusive({levels})', {prefix}values)"}
-
-
-def _numbers(row: Row) -> Members:
-    return numbers(
-        count=row["count"], total=row["sum"], low=row["min"], high=row["max"], percentiles=row["percentiles"]
-    )
 
 
 def _frequency_steps(prefix: str) -> list[Columns]:
@@ -206,3 +200,35 @@ def _frequency_steps(prefix: str) -> list[Columns]:
 def _frequencies(row: Row, convert: Callable[[Any], Any]) -> Members:
     counts = [(convert(pair["1"]), pair["2"]) for pair in row["freq"]]
     return frequencies(counts, count=row["count"], distinct_count=row["uniq"])
+
+
+async def counts_of(
+    spans: ProjectSpans, values: Values, conditions: Sequence[str], *, focus: Focus, buckets_count: int
+) -> list[tuple[Members, Members]]:
+    """Return, for each bucket, the sums of all its spans and of those with an exception.
+
+    A trace counts with what all its spans used. A span counts with what it used itself, without what spans below it
+    report again (ADR 0010). So both add up to the same sums.
+    """
+    numbers = {"duration": values.number("ag.metrics.duration.cumulative")}
+    for unit in ("costs", "tokens"):
+        in_all = focus is Focus.TRACE
+        numbers[unit] = values.number(f"ag.metrics.{unit}.cumulative.total") if in_all else values.used(unit)
+    is_error = values.of_row(IS_ERROR)
+    total = [f"sum({number}) AS total_{name}" for name, number in numbers.items()]
+    errors = [f"sumIf({number}, {is_error}) AS errors_{name}" for name, number in numbers.items()]
+    sql = (
+        f"SELECT {_BUCKET}, count() AS total_count, countIf({is_error}) AS errors_count, {', '.join([*total, *errors])}\n"
+        f"FROM ({values.rows(conditions)})\nGROUP BY bucket\n"
+    )
+    rows = (await spans.select(sql, values.parameters.values, step="counts of buckets")).to_pylist()
+    found = {row["bucket"]: (_part(row, "total"), _part(row, "errors")) for row in rows}
+    return [found.get(index, (NOTHING, NOTHING)) for index in range(buckets_count)]
+
+
+def _part(row: Row, part: str) -> Members:
+    count = row[f"{part}_count"]
+    if not count:
+        return NOTHING
+    sums = {name: row[f"{part}_{name}"] for name in ("duration", "costs", "tokens")}
+    return {"count": count, **{name: json_double(value) for name, value in sums.items() if value is not None}}
