@@ -188,8 +188,3 @@ async def run_if_large(compute: Compute, function: Callable[..., Result], /, *ar
         return function(*arguments)
     result: Result = await compute.run(function, *arguments)
     return result
-
-
-def open_compute(settings: ComputeSettings, *, preload: str) -> Compute:
-    """Return a pool of ``settings.processes`` child processes that import ``preload``, or of threads if that is 0."""
-    return ProcessCompute(settings, preload=preload) if settings.processes else ThreadCompute()

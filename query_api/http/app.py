@@ -11,6 +11,7 @@ import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from ipaddress import ip_address
 from typing import Final
 
@@ -34,7 +35,7 @@ from common.settings import InvalidSettings, QuerySettings, Settings
 from common.telemetry import configure_logging, get_logger
 from common.times import Clock, SystemClock
 from common.waiting import wait_for
-from query_api.compute.pool import open_compute
+from query_api.compute.pool import ProcessCompute, ThreadCompute
 from query_api.freshness.follow import Follower, following
 from query_api.http import routes
 from query_api.http.dispatch import Dispatcher, Runner, StartupState
@@ -91,7 +92,8 @@ async def open_api(
         if publisher is None:
             publisher = KafkaPublisher(settings.kafka)
             resources.push_async_callback(publisher.close)
-        compute = open_compute(settings.compute, preload=routes.__name__)
+        processes = settings.compute.processes
+        compute = ProcessCompute(settings.compute, preload=routes.__name__) if processes else ThreadCompute()
         resources.push_async_callback(compute.close)
         clock = clock or SystemClock()
         known_ends = KnownEndOffsets(ends or KafkaEndOffsets(settings.kafka), clock)
@@ -111,7 +113,15 @@ async def open_api(
             )
         )
         state.context = replace(state.context, checks=_checks(state, database))
-        await resources.enter_async_context(following(_follower(state.context)))
+        follower = Follower(
+            state.context.stored,
+            store=store,
+            announcements=KafkaLog(settings.kafka),
+            topic=settings.kafka.stored_topic,
+            clock=clock,
+            reread_s=settings.query.stored_reread_s,
+        )
+        await resources.enter_async_context(following(follower))
         if not state.context.cursor_secret:
             state.waits_for = "Starting: waiting for Postgres."
             starting = asyncio.create_task(_find_cursor_secret(state, database), name="find-cursor-secret")
@@ -163,27 +173,10 @@ async def _serve(settings: Settings) -> None:
         _log.info("Stopping.")
 
 
-def _follower(context: ApiContext) -> Follower:
-    settings = context.settings
-    return Follower(
-        context.stored,
-        store=context.store,
-        announcements=KafkaLog(settings.kafka),
-        topic=settings.kafka.stored_topic,
-        clock=context.clock,
-        reread_s=settings.query.stored_reread_s,
-    )
-
-
 def _checks(state: StartupState, database: Database) -> Mapping[str, Check]:
-    projects = Projects(database, state.context.clock)
-    default_project_id = state.context.settings.default_project_id
-
-    async def kafka() -> None:
-        await read_cluster_id(state.context.settings.kafka)
-
-    async def clickhouse() -> None:
-        await require_clickhouse_tables(state.context.store)
+    context = state.context
+    projects = Projects(database, context.clock)
+    default_project_id = context.settings.default_project_id
 
     async def postgres() -> None:
         await require_postgres_tables(database)
@@ -195,7 +188,11 @@ def _checks(state: StartupState, database: Database) -> Mapping[str, Check]:
                 " `clearspan migrate` creates it."
             )
 
-    return {"clickhouse": clickhouse, "kafka": kafka, "postgres": postgres}
+    return {
+        "clickhouse": partial(require_clickhouse_tables, context.store),
+        "kafka": partial(read_cluster_id, context.settings.kafka),
+        "postgres": postgres,
+    }
 
 
 async def _find_cursor_secret(state: StartupState, database: Database) -> None:

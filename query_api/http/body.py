@@ -112,15 +112,20 @@ async def read_request_body(
     if route.body is None and not route.raw_body:
         return None
     content_type = http_request.headers.get("Content-Type")
-    if route.raw_body and not _is_one_of(content_type, route.raw_body):
+    media_type = (content_type or "").partition(";")[0].strip().lower()
+    if route.raw_body and content_type is not None and media_type not in route.raw_body:
         raise UnsupportedMedia(f"Content-Type '{content_type}' is not supported; allowed: {', '.join(route.raw_body)}.")
     arrival = _Arrival(context.settings.http, budget)
     try:
         wire = await _receive(http_request, arrival, bytes_max=limits.body_bytes_max)
+        prepare: Callable[[Any], Any] | None = None
+        if route.prepare is not None:
+            known = PrepareContext(path, content_type, limits.span_limits(), context.clock.now_ns())
+            prepare = partial(route.prepare, context=known)
         rules = BodyRules(
             model=route.body,
             required=route.body_required,
-            prepare=_bound_prepare(route, path, content_type, context),
+            prepare=prepare,
             content_type=content_type,
             content_encoding=",".join(http_request.headers.getall("Content-Encoding", [])),
             bytes_max=limits.body_bytes_max,
@@ -129,20 +134,6 @@ async def read_request_body(
         return await read_wire(context.compute, wire, rules)
     finally:
         arrival.close()
-
-
-def _bound_prepare(
-    route: Route, path: dict[str, str], content_type: str | None, context: ApiContext
-) -> Callable[[Any], Any] | None:
-    if route.prepare is None:
-        return None
-    limits = context.settings.limits.span_limits()
-    return partial(route.prepare, context=PrepareContext(path, content_type, limits, context.clock.now_ns()))
-
-
-def _is_one_of(content_type: str | None, allowed: tuple[str, ...]) -> bool:
-    """A missing content type means the first one that the route takes."""
-    return content_type is None or content_type.partition(";")[0].strip().lower() in allowed
 
 
 async def _receive(http_request: web.BaseRequest, arrival: _Arrival, *, bytes_max: int) -> bytes:

@@ -6,14 +6,13 @@ limits) are checked by ``common/codec/span_json.py``, the code that also reads t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final, TypeAlias
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, Tag
-from pydantic_core import CoreSchema, core_schema
+from pydantic import BaseModel, ConfigDict, Field, GetPydanticSchema, Tag
+from pydantic_core import core_schema
 
 from common.span import SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
 from query_api.request.json_body import BY_FORM, LISTED, UNLISTED, ListedSpans, NamedSpans, PromotedTexts
@@ -33,20 +32,16 @@ class _Sent(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-class AsSent:
-    """Annotates JSON that is validated by a model and passed on as it was sent."""
+def _as_sent(model: type[BaseModel]) -> GetPydanticSchema:
+    """Annotate JSON that is validated by a model and passed on as it was sent."""
 
-    def __init__(self, model: Callable[[], type[BaseModel]]) -> None:
-        self._model = model
+    def validated(value: Any, validate: core_schema.ValidatorFunctionWrapHandler) -> Any:
+        validate(value)
+        return value
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Return the schema of the model; its result is discarded."""
-        return core_schema.no_info_wrap_validator_function(_as_sent, handler.generate_schema(self._model()))
-
-
-def _as_sent(value: Any, check: core_schema.ValidatorFunctionWrapHandler) -> Any:
-    check(value)
-    return value
+    return GetPydanticSchema(
+        lambda _, handler: core_schema.no_info_wrap_validator_function(validated, handler.generate_schema(model))
+    )
 
 
 Time: TypeAlias = datetime | int | float
@@ -120,8 +115,8 @@ class TraceInput(_Sent):
     spans: NamedSpans[str, SpanNodes] | None = Field(None, description="The roots of the trace by name.")
 
 
-SpanJson: TypeAlias = Annotated[Json, AsSent(lambda: SpanInput)]
-TraceJson: TypeAlias = Annotated[Json, AsSent(lambda: TraceInput)]
+SpanJson: TypeAlias = Annotated[Json, _as_sent(SpanInput)]
+TraceJson: TypeAlias = Annotated[Json, _as_sent(TraceInput)]
 
 
 _SPAN_EXAMPLE: Final[Json] = {

@@ -98,29 +98,30 @@ async def send_spans(request: Request) -> Response:
 
 async def publish_spans(request: Request, spans: PreparedIntake, *, status: int = ACCEPTED) -> Response:
     """Publish spans as span JSON. Raises as ``publish``."""
-    where = await _publish(request, spans, Encoding.SPAN_JSON, metric="span_json")
-    return Response(spans.response_body, status=status, headers=coordinates_header(request, where))
+    headers = await _publish(request, spans, Encoding.SPAN_JSON)
+    return Response(spans.response_body, status=status, headers=headers)
 
 
 async def publish_export(request: Request, spans: PreparedIntake, encoding: Encoding) -> Response:
     """Publish the spans of an OTLP export in its own encoding. Raises as ``publish``."""
-    where = await _publish(request, spans, encoding, metric="otlp")
-    content_type = CONTENT_TYPES[encoding]
-    return Response(spans.response_body, content_type=content_type, headers=coordinates_header(request, where))
+    headers = await _publish(request, spans, encoding)
+    return Response(spans.response_body, content_type=CONTENT_TYPES[encoding], headers=headers)
 
 
-async def _publish(request: Request, spans: PreparedIntake, encoding: Encoding, *, metric: str) -> list[Coordinates]:
+async def _publish(request: Request, spans: PreparedIntake, encoding: Encoding) -> dict[str, str]:
+    """Publish spans; return the header that names their coordinates."""
     kafka = request.context.settings.kafka
+    topic, metric = (kafka.intake_topic, "span_json") if encoding is Encoding.SPAN_JSON else (kafka.otlp_topic, "otlp")
     where = await publish(
         request.context.publisher,
         spans.records,
-        topic=kafka.intake_topic if encoding is Encoding.SPAN_JSON else kafka.otlp_topic,
+        topic=topic,
         content_type=CONTENT_TYPES[encoding],
         project_id=request.project_id,
     )
     INTAKE_SPANS.labels(metric, "accepted").inc(spans.spans_count)
     INTAKE_SPANS.labels(metric, "rejected").inc(spans.rejected_count)
-    return where
+    return coordinates_header(request, where)
 
 
 async def publish(

@@ -17,7 +17,7 @@ from common.times import Clock
 from query_api.compute.pool import Compute, ThreadCompute
 from query_api.request.progress import KnownEndOffsets, StoredThrough
 
-Check: TypeAlias = Callable[[], Awaitable[None]]
+Check: TypeAlias = Callable[[], Awaitable[object]]
 """Returns if a system answers; raises a ``ServiceError`` that says why it does not."""
 
 
