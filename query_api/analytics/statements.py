@@ -1,8 +1,8 @@
 """The statement of each analytics route, which computes all buckets and reads the spans once (reference §10.1, §10.2).
 
-The statement of ``/spans/analytics/query`` has layers, each a subquery over the one before, because the engine plans an expression again at each
-place that names it: values of spans, aggregates over the spans of a bucket, and steps from those to what the response
-shows. ``statistics.py`` defines the statistics, docs/analytics.md explains them to users.
+The statement of ``/spans/analytics/query`` has layers, each a subquery over the one before, because the engine plans an
+expression again at each place that names it: values of spans, aggregates over the spans of a bucket, and steps from
+those to what the response shows. ``statistics.py`` defines the statistics, docs/analytics.md explains them to users.
 """
 
 from __future__ import annotations
@@ -218,8 +218,8 @@ async def counts_of(
     total = [f"sum({number}) AS total_{name}" for name, number in numbers.items()]
     errors = [f"sumIf({number}, {is_error}) AS errors_{name}" for name, number in numbers.items()]
     sql = (
-        f"SELECT {_BUCKET}, count() AS total_count, countIf({is_error}) AS errors_count, {', '.join([*total, *errors])}\n"
-        f"FROM ({values.rows(conditions)})\nGROUP BY bucket\n"
+        f"SELECT {_BUCKET}, count() AS total_count, countIf({is_error}) AS errors_count,"
+        f" {', '.join([*total, *errors])}\nFROM ({values.rows(conditions)})\nGROUP BY bucket\n"
     )
     rows = (await spans.select(sql, values.parameters.values, step="counts of buckets")).to_pylist()
     found = {row["bucket"]: (_part(row, "total"), _part(row, "errors")) for row in rows}

@@ -28,8 +28,10 @@ _TINY: Final = 1e-9
 
 
 def numbers(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the statistics of numbers from their ``count``, ``sum``, ``min``, ``max`` and ``percentiles``, which are in
-    the order of ``PERCENTILES``."""
+    """Return the statistics of numbers.
+
+    ``row``: ``count``, ``sum``, ``min``, ``max`` and ``percentiles``, in the order of ``PERCENTILES``.
+    """
     count, low, high = row["count"], row["min"], row["max"]
     at = dict(zip(PERCENTILES, row["percentiles"], strict=True))
     widths = {share: at[above] - at[below] for share, (below, above) in MIDDLES.items()}
