@@ -65,11 +65,17 @@ async def client_of(port: int) -> AsyncIterator[Client]:
         await process.wait()
 
 
-def _request(connection: socket.socket, into: memoryview, path: str, body: Mapping[str, Any]) -> Page:
+def post_request(path: str, body: Mapping[str, Any]) -> bytes:
+    """Return the bytes of a request, made before the clock starts."""
     content = json.dumps(body).encode()
-    request = b"POST %b HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+    head = b"POST %b HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    return head % (path.encode(), len(content)) + content
+
+
+def _request(connection: socket.socket, into: memoryview, path: str, body: Mapping[str, Any]) -> Page:
+    request = post_request(path, body)
     started_s = time.perf_counter()
-    connection.sendall(request % (path.encode(), len(content), content))
+    connection.sendall(request)
     status, received = _receive(connection, into)
     took_ms = (time.perf_counter() - started_s) * 1000
     if status != http.HTTPStatus.OK:

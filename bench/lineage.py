@@ -13,7 +13,7 @@ import json
 import re
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from uuid import UUID
 
 from pydantic import SecretStr
 
+from bench.client import post_request
 from bench.harness import bench_settings, child_main, migrated_store, percentile
 from clearspan.embedded.postgres import EmbeddedPostgres
 from common.ids import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
@@ -40,7 +41,6 @@ SECONDS: Final = 3.0
 DATA: Final = {"parameters": {"prompt": {"messages": [{"role": "system", "content": "Be brief. " * 40}]}}}
 PAYLOAD: Final = json.dumps(DATA)
 UNCOUNTED: Final = TIMES // 10
-HEAD: Final = b"POST %b HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 LENGTH: Final = re.compile(rb"Content-Length: (\d+)")
 
 CREATE_BARE: Final = (
@@ -50,12 +50,6 @@ CREATE_BARE: Final = (
 )
 INSERT_BARE: Final = "INSERT INTO bare (data) VALUES ($1) RETURNING id"
 UPDATE_BARE: Final = "UPDATE bare_counter SET count = count + 1 WHERE id = 1 RETURNING count"
-
-
-def post_request(path: str, body: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a request, made before the clock starts."""
-    content = json.dumps(body).encode()
-    return HEAD % (path.encode(), len(content)) + content
 
 
 RETRIEVE: Final = post_request(
