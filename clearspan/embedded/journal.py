@@ -15,6 +15,7 @@ from typing import BinaryIO, Final, NamedTuple
 from pydantic import ConfigDict, TypeAdapter
 
 from common.errors import ServiceError, Unavailable
+from common.fair_share import shielded
 from common.kafka.record import Coordinates, Header, Publisher
 from common.telemetry import get_logger
 from ingest.dead_letter import BulkPublisher, DeadLetterMessage
@@ -90,8 +91,9 @@ class JournallingPublisher:
         self._publisher = publisher
         self._journal = journal
         self._topic = topic
-        self._waiting: list[tuple[DeadLetterMessage, asyncio.Future[None]]] = []
-        self._writing: asyncio.Task[None] | None = None
+        self._waiting: list[DeadLetterMessage] = []
+        self._next_write: asyncio.Task[None] | None = None
+        self._writing = asyncio.Lock()
 
     async def publish(
         self,
@@ -114,28 +116,18 @@ class JournallingPublisher:
         await self._publisher.close()
 
     async def _write(self, dead_letter: DeadLetterMessage) -> None:
-        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((dead_letter, written))
-        if self._writing is None:
-            self._writing = asyncio.create_task(self._write_waiting(), name="write-journal")
-        await written
+        """Write with the dead letters that arrive while an earlier write is running."""
+        self._waiting.append(dead_letter)
+        self._next_write = self._next_write or asyncio.create_task(self._write_waiting(), name="write-journal")
+        await shielded(self._next_write)
 
     async def _write_waiting(self) -> None:
-        while self._waiting:
-            taken, self._waiting = self._waiting, []
-            failure: Unavailable | None = None
+        async with self._writing:
+            dead_letters, self._waiting, self._next_write = self._waiting, [], None
             try:
-                await asyncio.to_thread(self._journal.append, [dead_letter for dead_letter, _ in taken])
-            except Exception as exc:  # noqa: BLE001 - the callers retry, whatever it is
-                failure = Unavailable(f"The journal of dead letters cannot be written: {exc}.")
-            for _, written in taken:
-                if written.cancelled():
-                    continue
-                if failure is None:
-                    written.set_result(None)
-                else:
-                    written.set_exception(failure)
-        self._writing = None
+                await asyncio.to_thread(self._journal.append, dead_letters)
+            except Exception as exc:  # the callers retry, whatever it is
+                raise Unavailable(f"The journal of dead letters cannot be written: {exc}.") from exc
 
 
 class CarryOver:

@@ -164,6 +164,7 @@ class _Stack:
             return
         kafka = self._settings.kafka
         self._publisher = KafkaPublisher(kafka, client_id=DRAINING_CLIENT)
+        self._journalling = JournallingPublisher(self._publisher, self._journal, topic=kafka.dead_letter_topic)
         resources.push_async_callback(self._publisher.close)
         store = open_store(self._settings.clickhouse, data_dir=self._layout.root)
         resources.push_async_callback(store.close)
@@ -225,8 +226,7 @@ class _Stack:
         either: set[asyncio.Future[Any]] = {making, stopping}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
-        if not making.done():
-            await asyncio.wait({making}, timeout=MIGRATE_GRACE_S)
+        await asyncio.wait({making}, timeout=MIGRATE_GRACE_S)
         if not making.done():
             making.cancel()
             await asyncio.wait({making})
@@ -252,9 +252,7 @@ class _Stack:
                 projects=Projects(database, SystemClock()),
                 store=store,
                 readiness=self._readiness,
-                publisher=JournallingPublisher(
-                    self._publisher, self._journal, topic=self._settings.kafka.dead_letter_topic
-                ),
+                publisher=self._journalling,
                 database=database,
             ) as worker,
             asyncio.TaskGroup() as tasks,
