@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Concatenate, ParamSpec
 
@@ -21,16 +21,13 @@ Options = ParamSpec("Options")
 
 
 def on_kafka(
-    command: Callable[Concatenate[KafkaLog, KafkaSettings, Options], Awaitable[None]],
+    command: Callable[Concatenate[KafkaLog, KafkaSettings, Options], Coroutine[Any, Any, None]],
 ) -> Callable[Concatenate[Settings, Options], int]:
     """Give a command the Kafka of the installation; return its exit code."""
 
     def run(settings: Settings, /, *args: Options.args, **options: Options.kwargs) -> int:
-        async def run_on_log() -> None:
-            kafka = at_running_stack(settings).kafka
-            await command(KafkaLog(kafka), kafka, *args, **options)
-
-        return report_failures(run_on_log(), settings, "kafka")
+        kafka = at_running_stack(settings).kafka
+        return report_failures(command(KafkaLog(kafka), kafka, *args, **options), settings, "kafka")
 
     return run
 
