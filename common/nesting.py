@@ -21,14 +21,17 @@ from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Any, Final, NamedTuple
 
+from common.plans import Plans
+
 SEGMENTS_MAX: Final = 24
+SHAPES_MAX: Final = 512
 
 
 def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Return a new object with the members of ``flat``, nested at the dots of their keys. Never raises; empty segments
     are keys.
     """
-    return nested_as(shape_of(flat), flat)
+    return nested_as(_shapes.of(tuple(flat)), flat)
 
 
 class Shape(NamedTuple):
@@ -75,6 +78,9 @@ def shape_of(keys: Iterable[str]) -> Shape | None:
         if members[container] == set(positions):
             arrays.append((*places[container], container, positions))
     return Shape(tuple(steps), tuple(arrays))
+
+
+_shapes: Final = Plans(shape_of, max_count=SHAPES_MAX)
 
 
 def nested_as(shape: Shape | None, flat: Mapping[str, Any]) -> dict[str, Any]:

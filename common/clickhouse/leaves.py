@@ -17,6 +17,7 @@ rely on it: the worker writes leaves, the compiler of filters asks for them by p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from itertools import count
 from typing import Any
 
@@ -38,10 +39,32 @@ ALWAYS_OBJECT_PATHS = frozenset(
 EMPTY_OBJECT = "o"
 EMPTY_ARRAY = "a"
 
+CONTAINERS_MAX = 2_048
+MEMBERS_MAX = 32
+PATH_CHARACTERS_MAX = 128
+"""How many paths are cached, and their length: 20 MB at worst."""
+
 _DOT_IN_KEY = "\0"
 _INDEXES = tuple(map(str, range(64)))  # enough for most arrays
 
-_TYPE_PATHS = {"trace": "ag.type.trace", "span": "ag.type.span"}
+
+class _MemberPaths(dict[str, str]):
+    """The paths of a container's members by their names. Spans have the same paths again and again, so they are cached:
+    leaves of one span of a model call: 37 µs instead of 40.
+    """
+
+    def __init__(self, container: str | None) -> None:
+        super().__init__()
+        self._prefix = "" if container is None else f"{container}."
+
+    def __missing__(self, name: str) -> str:
+        path = self._prefix + name.replace(".", _DOT_IN_KEY)
+        if len(self) < MEMBERS_MAX and len(path) <= PATH_CHARACTERS_MAX:
+            self[name] = path
+        return path
+
+
+_member_paths = lru_cache(CONTAINERS_MAX)(_MemberPaths)
 
 
 def typed_text(value: str | float) -> str:
@@ -59,7 +82,7 @@ def append_leaves(attributes: dict[str, Any], paths: list[str], texts: list[str]
     In the order of the document; an empty container comes after its members. The depth is bounded: decoding allows 24
     levels for a value, nesting 24 levels for a key.
     """
-    _append_members(attributes.items(), "", paths.append, texts.append)
+    _append_members(attributes.items(), None, paths.append, texts.append)
 
 
 def append_ag_leaves(ag: dict[str, Any], paths: list[str], texts: list[str]) -> None:
@@ -68,13 +91,15 @@ def append_ag_leaves(ag: dict[str, Any], paths: list[str], texts: list[str]) -> 
     The same leaves as those of ``append_leaves``, in another order, without visiting what every span has.
     """
     rest = dict(ag)
+    type_paths = _member_paths("ag.type")
     for name, kind in rest.pop("type").items():
-        paths.append(_TYPE_PATHS[name])
+        paths.append(type_paths[name])
         texts.append("s" + kind)
+    metric_paths = _member_paths("ag.metrics")
     for name, metric in rest.pop("metrics").items():
         if metric:
-            _append_members(metric.items(), f"ag.metrics.{name}.", paths.append, texts.append)
-    _append_members(rest.items(), "ag.", paths.append, texts.append)
+            _append_members(metric.items(), metric_paths[name], paths.append, texts.append)
+    _append_members(rest.items(), "ag", paths.append, texts.append)
 
 
 def append_flat_leaves(flat: dict[str, Any], paths: list[str], texts: list[str]) -> bool:
@@ -116,7 +141,7 @@ def _append_structured(flat: dict[str, Any], structured: list[str], paths: list[
     for path in structured:
         value = flat[path]
         members = value.items() if type(value) is dict else _elements(value)
-        if not _append_members(members, path + ".", below_paths.append, below_texts.append):
+        if not _append_members(members, path, below_paths.append, below_texts.append):
             return False
     paths.extend(below_paths)
     texts.extend(below_texts)
@@ -125,17 +150,18 @@ def _append_structured(flat: dict[str, Any], structured: list[str], paths: list[
 
 def _append_members(
     members: Iterable[tuple[str, Any]],
-    prefix: str,
+    container: str | None,
     add_path: Callable[[str], None],
     add_text: Callable[[str], None],
 ) -> bool:
-    """Add the leaves of one container, whose path and a dot are ``prefix``; return whether one of them is a scalar.
+    """Add the leaves of the container at this path, ``None`` for the root; return whether one of them is a scalar.
 
     Called for each container of each span, so it is one flat function.
     """
+    paths = _member_paths(container)
     holds_scalar = False
     for name, value in members:
-        path = prefix + (name.replace(".", _DOT_IN_KEY) if "." in name else name)
+        path = paths[name]
         kind = type(value)
         if kind is str:
             add_path(path)
@@ -146,13 +172,13 @@ def _append_members(
             add_text(f"n{value}")
             holds_scalar = True
         elif kind is dict:
-            if value and _append_members(value.items(), path + ".", add_path, add_text):
+            if value and _append_members(value.items(), path, add_path, add_text):
                 holds_scalar = True
             elif path not in ALWAYS_OBJECT_PATHS:
                 add_path(path)
                 add_text(EMPTY_OBJECT)
         elif kind is list:
-            if value and _append_members(_elements(value), path + ".", add_path, add_text):
+            if value and _append_members(_elements(value), path, add_path, add_text):
                 holds_scalar = True
             else:
                 add_path(path)

@@ -193,6 +193,7 @@ def test_every_path_leads_to_its_value(attributes: dict[str, Any], path: str) ->
 
 
 @given(ATTRIBUTES)
+@example({"": {"a": 1}, "a": 2})
 def test_no_two_leaves_share_a_path(attributes: dict[str, Any]) -> None:
     paths = [path for path, _ in leaves(attributes)]
 
