@@ -10,7 +10,7 @@ from typing import Any
 from common.span import Value
 from ingest.semconv.converters import as_inputs, as_object, of_mime_type, parsed_if_json, structured
 from ingest.semconv.messages import messages_of
-from ingest.semconv.rows import NOT_MESSAGES, Converter, MappingError
+from ingest.semconv.rows import Converter, MappingError, Reason
 
 
 def _chat(sent: Value) -> dict[str, Any] | None:
@@ -90,7 +90,7 @@ def _events(sent: Value) -> dict[str, Any]:
     """Return messages that came as a list of events: ``gen_ai.choice`` is the output."""
     events = structured(sent)
     if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
-        raise MappingError(NOT_MESSAGES)
+        raise MappingError(Reason.NOT_MESSAGES)
     choices = [event for event in events if event.get("event.name") == "gen_ai.choice"]
     data: dict[str, Any] = {
         "inputs": {"messages": messages_of([event for event in events if event.get("event.name") != "gen_ai.choice"])}

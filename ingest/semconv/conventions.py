@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingest.semconv.converters import TEXT
+from ingest.semconv import converters as to
 from ingest.semconv.genai import GENAI
 from ingest.semconv.openinference import OPENINFERENCE
 from ingest.semconv.openllmetry import OPENLLMETRY
@@ -18,9 +18,9 @@ OPENTELEMETRY: Final = Convention(
     "opentelemetry",
     "OpenTelemetry, general attributes",
     (
-        Row("session.id", "session.id", TEXT),
-        Row("enduser.id", "user.id", TEXT, generations="until 1.26"),
-        Row("user.id", "user.id", TEXT),
+        Row("session.id", "session.id", to.TEXT),
+        Row("enduser.id", "user.id", to.TEXT, generations="until 1.26"),
+        Row("user.id", "user.id", to.TEXT),
     ),
 )
 

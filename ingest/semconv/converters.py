@@ -9,16 +9,7 @@ from typing import Any, Final
 
 from common.span import Value
 from ingest.json_text import LEVELS_MAX, NotJson, read_json, scalar_text
-from ingest.semconv.rows import (
-    NOT_A_COUNT,
-    NOT_A_NUMBER,
-    NOT_AN_AMOUNT,
-    NOT_AN_OBJECT,
-    NOT_JSON,
-    NOT_TEXT,
-    Converter,
-    MappingError,
-)
+from ingest.semconv.rows import Converter, MappingError, Reason
 from ingest.semconv.vocabulary import finish_reason_named, in_words, provider_named
 
 RESERVED_META: Final = frozenset(
@@ -54,7 +45,7 @@ def parsed(text: str, *, levels_max: int = LEVELS_MAX) -> Value:
     try:
         return read_json(text, levels_max=levels_max)
     except NotJson:
-        raise MappingError(NOT_JSON) from None
+        raise MappingError(Reason.NOT_JSON) from None
 
 
 def parsed_if_json(value: Value, *, levels_max: int = LEVELS_MAX) -> Value:
@@ -93,7 +84,7 @@ def as_text(value: Value) -> str | None:
         return value or None
     text = scalar_text(value)
     if text is None:
-        raise MappingError(NOT_TEXT)
+        raise MappingError(Reason.NOT_TEXT)
     return text
 
 
@@ -101,7 +92,7 @@ def as_object(value: Value) -> dict[str, Any]:
     """Return the object, or the one that a text holds. Raises ``MappingError``."""
     found = structured(value)
     if not isinstance(found, dict):
-        raise MappingError(NOT_AN_OBJECT)
+        raise MappingError(Reason.NOT_AN_OBJECT)
     return found
 
 
@@ -113,23 +104,19 @@ def as_inputs(value: Value) -> dict[str, Any]:
 def _count(value: Value) -> int:
     if type(value) is int and value >= 0:
         return value
-    raise MappingError(NOT_A_COUNT)
+    raise MappingError(Reason.NOT_A_COUNT)
 
 
 def _amount(value: Value) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and isfinite(value):
         return value
-    raise MappingError(NOT_AN_AMOUNT)
+    raise MappingError(Reason.NOT_AN_AMOUNT)
 
 
 def _number(value: Value) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
-    raise MappingError(NOT_A_NUMBER)
-
-
-def _as_sent(value: Value) -> Value:
-    return value
+    raise MappingError(Reason.NOT_A_NUMBER)
 
 
 def _texts(value: Value) -> list[str] | None:
@@ -137,18 +124,17 @@ def _texts(value: Value) -> list[str] | None:
     return [text for text in texts if text is not None] or None
 
 
+def _texts_of_json(value: Value) -> list[str] | None:
+    """Return texts, also those of an array in JSON."""
+    return _texts(structured(value) if isinstance(value, str) and value.startswith("[") else value)
+
+
 def _tags(value: Value) -> dict[str, bool]:
-    return dict.fromkeys(_texts(structured(value) if _is_array_text(value) else value) or (), True)
-
-
-def _is_array_text(value: Value) -> bool:
-    return isinstance(value, str) and value.startswith("[")
+    return dict.fromkeys(_texts_of_json(value) or (), True)
 
 
 def _finish_reasons(value: Value) -> list[str] | None:
-    if value and isinstance(value, str) and not _is_array_text(value):
-        return [finish_reason_named(value)]
-    texts = _texts(structured(value) if _is_array_text(value) else value)
+    texts = _texts_of_json(value)
     return None if texts is None else [finish_reason_named(text) for text in texts]
 
 
@@ -189,22 +175,6 @@ def _settings(value: Value) -> dict[str, Any]:
     }
 
 
-def _outputs(value: Value) -> Value:
-    return parsed_if_json(value)
-
-
-def _json_outputs(value: Value) -> Value:
-    return structured(value)
-
-
-def _json_inputs(value: Value) -> dict[str, Any]:
-    return as_inputs(structured(value))
-
-
-def _inputs(value: Value) -> dict[str, Any]:
-    return as_inputs(parsed_if_json(value))
-
-
 def _json_texts(value: Value) -> dict[str, Any]:
     """Return what was embedded: one JSON text or several."""
     return {"value": [parsed_value(text) for text in value] if isinstance(value, list) else parsed_value(value)}
@@ -225,13 +195,6 @@ def of_mime_type(value: Value, mime_type: Value) -> Value:
     return structured(value) if mime_type == _JSON else value
 
 
-def _name_of(kind: str) -> Any:
-    def read(name: Value, sent_kind: Value) -> str | None:
-        return as_text(name) if sent_kind == kind and name is not None else None
-
-    return read
-
-
 def word(words: Mapping[str, str]) -> Converter:
     """Return a converter to a word of a vocabulary; other words are ignored."""
 
@@ -249,14 +212,18 @@ def always(said: str) -> Converter:
 
 def entity_named(kind: str) -> Converter:
     """Return a converter to a name that counts only if the kind next to it is this one."""
-    return Converter(f"the name, if the kind is `{kind}`", _name_of(kind))
+
+    def read(name: Value, sent_kind: Value) -> str | None:
+        return as_text(name) if sent_kind == kind and name is not None else None
+
+    return Converter(f"the name, if the kind is `{kind}`", read)
 
 
 def _array_of(sent: Value) -> list[Any]:
     """Return the elements of an array, even if some are missing (``elements_of``). Raises ``MappingError``."""
     found = elements_of(sent)
     if not isinstance(found, list):
-        raise MappingError(NOT_TEXT)
+        raise MappingError(Reason.NOT_TEXT)
     return found
 
 
@@ -284,17 +251,17 @@ AMOUNT = Converter("a number of at least 0", _amount)
 NUMBER = Converter("a number", _number)
 TEXT = Converter("a text", as_text)
 TEXTS = Converter("texts", _texts)
-AS_SENT = Converter("as it was sent", _as_sent)
+AS_SENT = Converter("as it was sent", lambda value: value)
 TAGS = Converter("an object: each text becomes a tag with the value `true`", _tags)
 FINISH_REASONS_READ = Converter("a list of reasons, each one word", _finish_reasons)
 PROVIDER = Converter("the normalized name of the provider", remembered(_provider))
 METADATA = Converter("the members of the object", _metadata)
 SETTINGS = Converter("the settings under their normalized names", remembered(_settings))
 OBJECT = Converter("an object, or JSON text of an object", as_object)
-INPUTS = Converter("an object; other JSON and text as `value`", _inputs)
-JSON_INPUTS = Converter("parsed JSON; anything but an object as `value`", _json_inputs)
-OUTPUTS = Converter("the text; parsed if it is the JSON of an object or array", _outputs)
-JSON_OUTPUTS = Converter("JSON", _json_outputs)
+INPUTS = Converter("an object; other JSON and text as `value`", lambda value: as_inputs(parsed_if_json(value)))
+JSON_INPUTS = Converter("parsed JSON; anything but an object as `value`", lambda value: as_inputs(structured(value)))
+OUTPUTS = Converter("the text; parsed if it is the JSON of an object or array", parsed_if_json)
+JSON_OUTPUTS = Converter("JSON", structured)
 EMBEDDED = Converter("the texts that were embedded, as `value`", _json_texts)
 EMBEDDED_TEXTS = Converter("the texts that were embedded, as `value`", _embedded)
 DOCUMENTS = Converter("the documents, as `documents`", _documents)

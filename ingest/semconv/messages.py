@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from common.span import Value
 from ingest.semconv.converters import as_text, elements_of, parsed_if_json, structured
-from ingest.semconv.rows import NOT_MESSAGES, TOO_DEEP, MappingError
+from ingest.semconv.rows import MappingError, Reason
 from ingest.semconv.vocabulary import finish_reason_named
 
 VALUE_LEVELS_MAX: Final = 20
@@ -48,7 +48,7 @@ def messages_of(sent: Value) -> list[Message]:
     """Return the messages of a list, an object with numbered members, or a list in JSON. Raises ``MappingError``."""
     found = elements_of(structured(sent))
     if not isinstance(found, list):
-        raise MappingError(NOT_MESSAGES)
+        raise MappingError(Reason.NOT_MESSAGES)
     messages: list[Message] = []
     for message in found:
         plain = _plain(message)
@@ -80,7 +80,7 @@ def _plain(sent: Value) -> Message | None:
 def _messages(sent: Value) -> Iterable[Message]:
     """Return the message that was sent, and one for each tool result in it."""
     if not isinstance(sent, dict):
-        raise MappingError(NOT_MESSAGES)
+        raise MappingError(Reason.NOT_MESSAGES)
     inner = _unwrapped(sent)
     role = inner.get("role") or _ROLES.get(str(inner.get("type", sent.get("type"))))
     gathered = _Gathered()
@@ -146,7 +146,7 @@ class _Gathered:
         if calls is None:
             return
         if not isinstance(calls, list):
-            raise MappingError(NOT_MESSAGES)
+            raise MappingError(Reason.NOT_MESSAGES)
         for sent in calls:
             self._add_call(sent)
 
@@ -166,10 +166,10 @@ class _Gathered:
             self.parts.append({"type": "text", "content": sent})
             return
         if not isinstance(sent, dict):
-            raise MappingError(NOT_MESSAGES)
+            raise MappingError(Reason.NOT_MESSAGES)
         part = sent.get("message_content", sent)  # OpenInference wraps them
         if not isinstance(part, dict):
-            raise MappingError(NOT_MESSAGES)
+            raise MappingError(Reason.NOT_MESSAGES)
         kind = str(part.get("type"))
         if kind in _TEXT_PARTS:
             self.parts.append({"type": "text", "content": first_of(part, "content", "text")})
@@ -202,12 +202,12 @@ def _are_parts(content: list[Any]) -> bool:
 def _call(sent: Value) -> dict[str, Any]:
     """Return a tool call: ``{id, name, arguments}`` as far as they were sent."""
     if not isinstance(sent, dict):
-        raise MappingError(NOT_MESSAGES)
+        raise MappingError(Reason.NOT_MESSAGES)
     call = sent.get("tool_call", sent)
     function = call.get("function", call) if isinstance(call, dict) else None
     if not isinstance(function, dict):
-        raise MappingError(NOT_MESSAGES)
-    return _present(
+        raise MappingError(Reason.NOT_MESSAGES)
+    return present(
         id=first_of(call, "id", "toolCallId"),
         name=first_of(function, "name", "toolName"),
         arguments=value_of(first_of(function, "arguments", "input", "args")),
@@ -218,7 +218,7 @@ def _result(part: dict[str, Any]) -> Message:
     content = first_of(part, "response", "result", "content", "output")
     if isinstance(content, dict) and content.get("type") in ("json", "text") and "value" in content:
         content = content["value"]  # the AI SDK says how its value is to be read
-    return _present(
+    return present(
         role="tool",
         content=within(content),
         tool_call_id=first_of(part, "id", "tool_use_id", "toolCallId"),
@@ -226,7 +226,7 @@ def _result(part: dict[str, Any]) -> Message:
     )
 
 
-def _present(**members: Any) -> dict[str, Any]:
+def present(**members: Any) -> dict[str, Any]:
     """Return the members that are not null."""
     return {name: member for name, member in members.items() if member is not None}
 
@@ -255,7 +255,7 @@ def within(value: Any, levels: int = VALUE_LEVELS_MAX) -> Any:
     else:
         return value
     if levels == 0:
-        raise MappingError(TOO_DEEP)
+        raise MappingError(Reason.TOO_DEEP)
     for member in members:
         kind = type(member)
         if kind is dict or kind is list:

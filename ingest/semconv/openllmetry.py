@@ -7,18 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from ingest.semconv import converters as to
 from ingest.semconv.chats import CHAT, PROMPTS
-from ingest.semconv.converters import (
-    AS_SENT,
-    COUNT,
-    JSON_INPUTS,
-    JSON_OUTPUTS,
-    METADATA,
-    NUMBER,
-    TEXT,
-    entity_named,
-    word,
-)
 from ingest.semconv.rows import Convention, Row
 from ingest.semconv.tools import TOOLS
 from ingest.semconv.vocabulary import LLM_REQUEST_TYPES, TRACELOOP_KINDS
@@ -32,36 +22,38 @@ OPENLLMETRY: Final = Convention(
     "openllmetry",
     "OpenLLMetry",
     (
-        Row("llm.request.type", "type.span", word(LLM_REQUEST_TYPES), generations=_OLD),
-        Row("traceloop.span.kind", "type.span", word(TRACELOOP_KINDS)),
-        Row("traceloop.entity.input", "data.inputs", JSON_INPUTS),
-        Row("traceloop.entity.output", "data.outputs", JSON_OUTPUTS),
-        Row(("traceloop.entity.name", "traceloop.span.kind"), "meta.tool.name", entity_named("tool")),
-        Row(("traceloop.entity.name", "traceloop.span.kind"), "unsupported.agent.name", entity_named("agent")),
-        Row(("traceloop.entity.name", "traceloop.span.kind"), "unsupported.agent.id", entity_named("agent")),
+        Row("llm.request.type", "type.span", to.word(LLM_REQUEST_TYPES), generations=_OLD),
+        Row("traceloop.span.kind", "type.span", to.word(TRACELOOP_KINDS)),
+        Row("traceloop.entity.input", "data.inputs", to.JSON_INPUTS),
+        Row("traceloop.entity.output", "data.outputs", to.JSON_OUTPUTS),
+        Row(("traceloop.entity.name", "traceloop.span.kind"), "meta.tool.name", to.entity_named("tool")),
+        Row(("traceloop.entity.name", "traceloop.span.kind"), "unsupported.agent.name", to.entity_named("agent")),
+        Row(("traceloop.entity.name", "traceloop.span.kind"), "unsupported.agent.id", to.entity_named("agent")),
         Row("gen_ai.prompt.*", "data.inputs", PROMPTS, generations=_OLD),
         Row("gen_ai.completion.*", "data.outputs", CHAT, generations=_OLD),
         Row("llm.request.functions.*", "data.parameters.tools", TOOLS, generations=_OLD),
-        Row("gen_ai.usage.prompt_tokens", _PROMPT, COUNT, generations=_OLD),
-        Row("gen_ai.usage.completion_tokens", _COMPLETION, COUNT, generations=_OLD),
-        Row("llm.usage.total_tokens", _TOTAL, COUNT, generations=_OLD),
-        Row("gen_ai.usage.total_tokens", _TOTAL, COUNT),
-        Row("gen_ai.usage.cache_read_input_tokens", "metrics.tokens.incremental.cached", COUNT, generations=_OLD),
+        Row("gen_ai.usage.prompt_tokens", _PROMPT, to.COUNT, generations=_OLD),
+        Row("gen_ai.usage.completion_tokens", _COMPLETION, to.COUNT, generations=_OLD),
+        Row("llm.usage.total_tokens", _TOTAL, to.COUNT, generations=_OLD),
+        Row("gen_ai.usage.total_tokens", _TOTAL, to.COUNT),
+        Row("gen_ai.usage.cache_read_input_tokens", "metrics.tokens.incremental.cached", to.COUNT, generations=_OLD),
         Row(
             "gen_ai.usage.cache_creation_input_tokens",
             "metrics.tokens.incremental.cache_write",
-            COUNT,
+            to.COUNT,
             generations=_OLD,
         ),
-        Row("gen_ai.usage.reasoning_tokens", "metrics.tokens.incremental.reasoning", COUNT),
-        Row("llm.is_streaming", "meta.request.stream", AS_SENT, generations=_OLD),
-        Row("gen_ai.is_streaming", "meta.request.stream", AS_SENT),
-        Row("llm.frequency_penalty", "meta.request.frequency_penalty", NUMBER, generations=_OLD),
-        Row("llm.presence_penalty", "meta.request.presence_penalty", NUMBER, generations=_OLD),
-        Row("llm.user", "user.id", TEXT, generations=_OLD),
-        Row("gen_ai.user", "user.id", TEXT),
-        Row("traceloop.association.properties.session_id", "session.id", TEXT),
-        Row("traceloop.association.properties.user_id", "user.id", TEXT),
-        Row("traceloop.association.properties.*", "meta.*", METADATA, note="except names that `ag.meta` uses itself"),
+        Row("gen_ai.usage.reasoning_tokens", "metrics.tokens.incremental.reasoning", to.COUNT),
+        Row("llm.is_streaming", "meta.request.stream", to.AS_SENT, generations=_OLD),
+        Row("gen_ai.is_streaming", "meta.request.stream", to.AS_SENT),
+        Row("llm.frequency_penalty", "meta.request.frequency_penalty", to.NUMBER, generations=_OLD),
+        Row("llm.presence_penalty", "meta.request.presence_penalty", to.NUMBER, generations=_OLD),
+        Row("llm.user", "user.id", to.TEXT, generations=_OLD),
+        Row("gen_ai.user", "user.id", to.TEXT),
+        Row("traceloop.association.properties.session_id", "session.id", to.TEXT),
+        Row("traceloop.association.properties.user_id", "user.id", to.TEXT),
+        Row(
+            "traceloop.association.properties.*", "meta.*", to.METADATA, note="except names that `ag.meta` uses itself"
+        ),
     ),
 )

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from ingest.semconv import converters as to
 from ingest.semconv.chats import EVENTS, WHOLE_CONVERSATION
-from ingest.semconv.converters import AMOUNT, INPUTS, OUTPUTS, TEXT, always
 from ingest.semconv.rows import Convention, Row
 from ingest.semconv.tools import TOOLS_OF_REQUEST
 
@@ -18,8 +18,8 @@ PYDANTIC_AI: Final = Convention(
     "pydantic-ai",
     "Pydantic AI",
     (
-        Row("agent_name", "type.span", always("agent"), requires=_SAME_SPAN, unless=r"gen_ai\.operation\.name"),
-        Row("model_name", "meta.request.model", TEXT, requires=_SAME_SPAN),
+        Row("agent_name", "type.span", to.always("agent"), requires=_SAME_SPAN, unless=r"gen_ai\.operation\.name"),
+        Row("model_name", "meta.request.model", to.TEXT, requires=_SAME_SPAN),
         Row("events", "data.*", EVENTS, generations=_OLD, requires=_SAME_SPAN),
         Row(
             ("all_messages_events", "gen_ai.system_instructions"),
@@ -35,9 +35,9 @@ PYDANTIC_AI: Final = Convention(
             generations="2",
             requires=r"pydantic_ai\.all_messages",
         ),
-        Row("final_result", "data.outputs", OUTPUTS, requires=_SAME_SPAN),
-        Row("tool_arguments", "data.inputs", INPUTS, generations=_OLD, requires=_SAME_SPAN),
-        Row("tool_response", "data.outputs", OUTPUTS, generations=_OLD, requires=_SAME_SPAN),
+        Row("final_result", "data.outputs", to.OUTPUTS, requires=_SAME_SPAN),
+        Row("tool_arguments", "data.inputs", to.INPUTS, generations=_OLD, requires=_SAME_SPAN),
+        Row("tool_response", "data.outputs", to.OUTPUTS, generations=_OLD, requires=_SAME_SPAN),
         Row(
             "model_request_parameters",
             "data.parameters.tools",
@@ -46,6 +46,6 @@ PYDANTIC_AI: Final = Convention(
             requires=_SAME_SPAN,
             unless=r"gen_ai\.tool\.definitions",
         ),
-        Row("operation.cost", "metrics.costs.incremental.total", AMOUNT),
+        Row("operation.cost", "metrics.costs.incremental.total", to.AMOUNT),
     ),
 )

@@ -8,10 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 ALL = ".*"
 """The end of a source or a target that means everything below it."""
+
+
+class Reason(StrEnum):
+    """Why a value cannot be what its key says; a label of the metric of mapping errors."""
+
+    NOT_A_COUNT = "not_a_count"
+    NOT_AN_AMOUNT = "not_an_amount"
+    NOT_A_NUMBER = "not_a_number"
+    NOT_TEXT = "not_text"
+    NOT_JSON = "not_json"
+    NOT_AN_OBJECT = "not_an_object"
+    NOT_MESSAGES = "not_messages"
+    NOT_TOOLS = "not_tools"
+    TOO_DEEP = "too_deep"
 
 
 class MappingError(ValueError):
@@ -20,32 +35,10 @@ class MappingError(ValueError):
     ``found`` is the part that could be read, if several values are read together.
     """
 
-    def __init__(self, reason: str, *, found: Any = None) -> None:
+    def __init__(self, reason: Reason, *, found: Any = None) -> None:
         super().__init__(reason)
         self.reason = reason
         self.found = found
-
-
-NOT_A_COUNT = "not_a_count"
-NOT_AN_AMOUNT = "not_an_amount"
-NOT_A_NUMBER = "not_a_number"
-NOT_TEXT = "not_text"
-NOT_JSON = "not_json"
-NOT_AN_OBJECT = "not_an_object"
-NOT_MESSAGES = "not_messages"
-NOT_TOOLS = "not_tools"
-TOO_DEEP = "too_deep"
-MAPPING_ERROR_REASONS = (
-    NOT_A_COUNT,
-    NOT_AN_AMOUNT,
-    NOT_A_NUMBER,
-    NOT_TEXT,
-    NOT_JSON,
-    NOT_AN_OBJECT,
-    NOT_MESSAGES,
-    NOT_TOOLS,
-    TOO_DEEP,
-)
 
 
 class Converter(NamedTuple):

@@ -7,8 +7,8 @@ from typing import Any
 
 from common.span import Value
 from ingest.semconv.converters import as_object, elements_of, parsed_if_json, remembered, structured
-from ingest.semconv.messages import VALUE_LEVELS_MAX, first_of, value_of
-from ingest.semconv.rows import NOT_TOOLS, Converter, MappingError
+from ingest.semconv.messages import VALUE_LEVELS_MAX, first_of, present, value_of
+from ingest.semconv.rows import Converter, MappingError, Reason
 
 
 def tool_offered(sent: Value) -> dict[str, Any]:
@@ -30,16 +30,15 @@ def _described(schema: Value) -> dict[str, Any] | None:
 
 def _tool(found: Value) -> dict[str, Any]:
     if not isinstance(found, dict):
-        raise MappingError(NOT_TOOLS)
+        raise MappingError(Reason.NOT_TOOLS)
     function = _object_below(found, "function")
     parameters = first_of(function, "parameters", "input_schema", "inputSchema", "parameters_json_schema")
-    members = {
-        "type": found.get("type"),
-        "name": function.get("name"),
-        "description": function.get("description"),
-        "parameters": parsed_if_json(parameters, levels_max=VALUE_LEVELS_MAX),
-    }
-    return {name: member for name, member in members.items() if member is not None}
+    return present(
+        type=found.get("type"),
+        name=function.get("name"),
+        description=function.get("description"),
+        parameters=parsed_if_json(parameters, levels_max=VALUE_LEVELS_MAX),
+    )
 
 
 def _object_below(members: dict[str, Any], name: str) -> dict[str, Any]:
@@ -50,7 +49,7 @@ def _object_below(members: dict[str, Any], name: str) -> dict[str, Any]:
 def _tools(sent: Value) -> list[dict[str, Any]] | None:
     found = elements_of(structured(sent))
     if not isinstance(found, list):
-        raise MappingError(NOT_TOOLS)
+        raise MappingError(Reason.NOT_TOOLS)
     return _offered(found)
 
 

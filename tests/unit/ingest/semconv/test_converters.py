@@ -8,7 +8,7 @@ import pytest
 
 from common.nesting import nest
 from ingest.semconv.converters import REMEMBERED_CHARACTERS_MAX, remembered
-from ingest.semconv.rows import NOT_JSON, MappingError
+from ingest.semconv.rows import MappingError, Reason
 from ingest.semconv.vocabulary import finish_reason_named, provider_named
 from tests.support.mapping import map_attributes
 
@@ -214,8 +214,8 @@ def test_repeated_text_is_parsed_once() -> None:
 def test_mapping_error_is_raised_each_time() -> None:
     @remembered
     def never(_: Any) -> None:
-        raise MappingError(NOT_JSON)
+        raise MappingError(Reason.NOT_JSON)
 
     for _ in range(2):
-        with pytest.raises(MappingError, match=NOT_JSON):
+        with pytest.raises(MappingError, match=Reason.NOT_JSON):
             never("text")
