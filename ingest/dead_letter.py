@@ -12,21 +12,21 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
 from common.codec.decoded import REASONS_MAX, Rejection, Rejections
 from common.codec.layout import Layout
-from common.errors import Rejected, RejectionCode, ServiceError, TooLarge
+from common.errors import Rejected, RejectionCode, TooLarge
 from common.kafka.record import CONTENT_TYPE_HEADER, CONTENT_TYPES, Header, Publisher, Record
 from common.limits import MIB
 from common.settings import Encoding
 from common.telemetry import DEAD_LETTERS, get_logger
 from common.times import Clock, format_us
-from common.waiting import Backoff
 from ingest.decode import lay_out
-from ingest.readiness import Readiness
+from ingest.readiness import Retry
 
 GROWTH_MAX: Final = 2
 """Limit of the total size of a record's dead letters of single spans, as a multiple of the size of the record."""
@@ -156,18 +156,14 @@ class BulkPublisher:
         publisher: Publisher,
         *,
         topic: str,
-        readiness: Readiness,
-        retry_delay_s_max: float,
+        retry: Retry,
         moved: Callable[[], None] = lambda: None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """``moved`` is called each time Kafka acknowledges a message."""
         self._publisher = publisher
         self._topic = topic
-        self._readiness = readiness
-        self._retry_delay_s_max = retry_delay_s_max
+        self._retry = retry
         self._moved = moved
-        self._sleep = sleep
         self._waiting: list[DeadLetterMessage] = []
         self._waiting_bytes = 0
 
@@ -188,21 +184,10 @@ class BulkPublisher:
                 tasks.create_task(self._publish(message), name="dead-letter")
 
     async def _publish(self, message: DeadLetterMessage) -> None:
-        backoff = Backoff(delay_s_max=self._retry_delay_s_max)
-        while True:
-            try:
-                await self._publisher.publish(self._topic, message.value, key=message.key, headers=message.headers)
-            except ServiceError as exc:
-                # Too large is not transient, but still no reason to drop: wait until the limit of the topic is raised.
-                if not (exc.transient or isinstance(exc, TooLarge)):
-                    raise
-                self._readiness.red(COMPONENT, exc.detail)
-                _log.warning("Could not publish a dead letter; trying again.", topic=self._topic, error=exc.detail)
-                await self._sleep(backoff.next_delay_s())
-            else:
-                self._readiness.green(COMPONENT)
-                self._moved()
-                return
+        publish = partial(self._publisher.publish, self._topic, message.value, key=message.key, headers=message.headers)
+        # Too large is not transient, but still no reason to drop: wait until the limit of the topic is raised.
+        await self._retry.until_done(publish, component=COMPONENT, also=(TooLarge,))
+        self._moved()
 
 
 class DeadLetters:

@@ -9,7 +9,7 @@ the project of the topic, the default project. Whether a project exists takes I/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
@@ -28,19 +28,18 @@ from ingest.semconv.prices import PriceTable, list_prices
 _UNDECODABLE: Final = frozenset({RejectionCode.UNDECODABLE, RejectionCode.UNSUPPORTED_CONTENT_TYPE})
 
 
-class _Decode(Protocol):
-    def __call__(self, value: bytes, *, limits: SpanLimits, now_ns: int) -> Decoded: ...
+class _CodecModule(Protocol):
+    """What a module of ``common/codec`` has: one per encoding."""
+
+    def decode(self, value: bytes, *, limits: SpanLimits, now_ns: int) -> Decoded: ...
+
+    def lay_out(self, value: bytes) -> Layout: ...
 
 
-class _RecordCodec(NamedTuple):
-    decode: _Decode
-    lay_out: Callable[[bytes], Layout]
-
-
-_CODECS: Final = {
-    Encoding.OTLP_PROTO: _RecordCodec(otlp_protobuf.decode, otlp_protobuf.lay_out),
-    Encoding.OTLP_JSON: _RecordCodec(otlp_json.decode, otlp_json.lay_out),
-    Encoding.SPAN_JSON: _RecordCodec(span_json.decode, span_json.lay_out),
+_CODECS: Final[Mapping[Encoding, _CodecModule]] = {
+    Encoding.OTLP_PROTO: otlp_protobuf,
+    Encoding.OTLP_JSON: otlp_json,
+    Encoding.SPAN_JSON: span_json,
 }
 
 

@@ -7,12 +7,11 @@ succeed; any other failure is a defect and stops the worker without a commit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol
 
-from common.errors import Overloaded, ServiceError
 from common.kafka.record import LostPartition, RecordSource
 from common.sink import Sink, SpanRows
 from common.telemetry import (
@@ -27,13 +26,10 @@ from common.telemetry import (
     get_logger,
 )
 from common.times import Clock
-from common.waiting import Backoff
 from ingest.batch import SpanBatch
 from ingest.dead_letter import DeadLetters
 from ingest.partitions import Ledger
-from ingest.readiness import Readiness
-
-T = TypeVar("T")
+from ingest.readiness import Readiness, Retry
 
 QUERYABLE_SAMPLES_MAX: Final = 100
 """Records of a batch whose age is observed: enough for a histogram, and negligible next to the insert."""
@@ -51,38 +47,6 @@ class PositionRecorder(Protocol):
     async def record(self, batch: SpanBatch, /) -> None:
         """Record that every sink has stored ``batch``. Raises transient errors; calling it again is harmless."""
         ...
-
-
-class Retry:
-    """Retries transient failures; ``/readyz`` is red meanwhile."""
-
-    def __init__(
-        self,
-        *,
-        readiness: Readiness,
-        delay_s_max: float,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._readiness = readiness
-        self._delay_s_max = delay_s_max
-        self._sleep = sleep
-
-    async def until_done(self, act: Callable[[], Awaitable[T]], *, component: str) -> T:
-        """Return the result of ``act``; retry after each transient failure except ``LostPartition``."""
-        backoff = Backoff(delay_s_max=self._delay_s_max)
-        while True:
-            try:
-                result = await act()
-            except ServiceError as exc:
-                if not exc.transient or isinstance(exc, LostPartition):
-                    raise
-                delay_s = max(backoff.next_delay_s(), exc.retry_after_s if isinstance(exc, Overloaded) else 0.0)
-                self._readiness.red(component, exc.detail)
-                _log.warning("Waiting.", component=component, error=exc.detail, next_try_s=round(delay_s, 2))
-                await self._sleep(delay_s)
-            else:
-                self._readiness.green(component)
-                return result
 
 
 class Flusher:

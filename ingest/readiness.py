@@ -1,12 +1,19 @@
-"""What the worker waits for, by component: every step reports here, ``ingest/health.py`` shows it."""
+"""What the worker waits for, by component: every step reports here, ``ingest/health.py`` shows it; and the loop that
+retries a step.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypeVar
 
-from common.errors import ServiceError, Unavailable
+from common.errors import Overloaded, ServiceError, Unavailable
+from common.kafka.record import LostPartition
 from common.telemetry import NOT_READY, get_logger
+from common.waiting import Backoff
+
+T = TypeVar("T")
 
 NOT_CONNECTED: Final = "Not connected yet."
 
@@ -52,3 +59,39 @@ async def probe(readiness: Readiness, component: str, ask: Callable[[], Awaitabl
     except ServiceError as exc:
         _log.debug("The probe was rejected, so the system is available.", component=component, error=exc.detail)
     readiness.green(component)
+
+
+class Retry:
+    """Retries transient failures; ``/readyz`` is red meanwhile."""
+
+    def __init__(
+        self,
+        *,
+        readiness: Readiness,
+        delay_s_max: float,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._readiness = readiness
+        self._delay_s_max = delay_s_max
+        self._sleep = sleep
+
+    async def until_done(
+        self, act: Callable[[], Awaitable[T]], *, component: str, also: tuple[type[ServiceError], ...] = ()
+    ) -> T:
+        """Return the result of ``act``; retry after each transient failure except ``LostPartition``, and after those in
+        ``also``.
+        """
+        backoff = Backoff(delay_s_max=self._delay_s_max)
+        while True:
+            try:
+                result = await act()
+            except ServiceError as exc:
+                if isinstance(exc, LostPartition) or not (exc.transient or isinstance(exc, also)):
+                    raise
+                delay_s = max(backoff.next_delay_s(), exc.retry_after_s if isinstance(exc, Overloaded) else 0.0)
+                self._readiness.red(component, exc.detail)
+                _log.warning("Waiting.", component=component, error=exc.detail, next_try_s=round(delay_s, 2))
+                await self._sleep(delay_s)
+            else:
+                self._readiness.green(component)
+                return result

@@ -22,26 +22,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 from uuid import UUID
 
 from common.errors import ServiceError
 from common.kafka.record import Partition
-from common.telemetry import (
-    CONSUMER_PAUSED,
-    LAG_RECORDS,
-    LOST_BATCHES,
-    STAGE_SECONDS,
-    get_logger,
-)
+from common.telemetry import CONSUMER_PAUSED, LAG_RECORDS, LOST_BATCHES, STAGE_SECONDS, get_logger
 from ingest.batch import SpanBatch
 from ingest.dead_letter import BulkPublisher, DeadLetters
 from ingest.decoding.chunk import ChunkRecord, count_records
 from ingest.decoding.queue import DecodingQueue
-from ingest.flush import Flusher, FlushWatch, Retry
+from ingest.flush import Flusher, FlushWatch
 from ingest.partitions import Ledger, Streaks
 from ingest.policy import Dependencies, Policy
-from ingest.readiness import NOT_CONNECTED, probe
+from ingest.readiness import NOT_CONNECTED, Retry, probe
 
 LINGER_S_MAX: Final = 0.1
 """How long a chunk waits for more records, because a chunk costs as much as fifty spans. It counts as age of the batch.
@@ -77,7 +72,19 @@ class Worker:
         self._streaks = Streaks(streak_max=policy.streak_max, readiness=self._readiness)
         self._watch = FlushWatch(readiness=self._readiness, clock=self._clock, late_s=policy.flush_late_s)
         self._retry = Retry(readiness=self._readiness, delay_s_max=policy.retry_delay_s_max, sleep=dependencies.sleep)
-        self._flusher = _flusher(policy, dependencies, self._ledger, retry=self._retry, watch=self._watch)
+        bulk = BulkPublisher(
+            dependencies.publisher, topic=policy.dead_letter_topic, retry=self._retry, moved=self._watch.moved
+        )
+        self._flusher = Flusher(
+            sinks=dependencies.sinks,
+            positions=dependencies.positions,
+            dead_letters=DeadLetters(bulk, clock=self._clock),
+            source=self._source,
+            ledger=self._ledger,
+            clock=self._clock,
+            retry=self._retry,
+            watch=self._watch,
+        )
         linger_s = min(LINGER_S_MAX, LINGER_SHARE * policy.flush.age_s_max)
         self._queue = DecodingQueue(dependencies.decoder, linger_s=linger_s)
         self._batch = SpanBatch()
@@ -108,7 +115,8 @@ class Worker:
                 self._tasks = tasks
                 watching = [tasks.create_task(self._regularly(self._watch_lag, starts_at_once=False), name="watch")]
                 for system, ask in self._dependencies.systems.items():
-                    watching.append(tasks.create_task(self._regularly(self._prober(system, ask)), name="probe"))
+                    probing = partial(probe, self._readiness, system, ask)
+                    watching.append(tasks.create_task(self._regularly(probing), name="probe"))
                 if await self._join():
                     while not self._stopping.is_set():
                         await self._step_or_rejoin()
@@ -350,9 +358,6 @@ class Worker:
             await act()
             await self._dependencies.sleep(WATCH_INTERVAL_S)
 
-    def _prober(self, system: str, ask: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[None]]:
-        return lambda: probe(self._readiness, system, ask)
-
     async def _watch_lag(self) -> None:
         """Ask Kafka for the lag, which also shows whether Kafka is available."""
         if self._is_joining:  # joining reports itself what it waits for
@@ -367,24 +372,3 @@ class Worker:
             self._readiness.green("kafka")
             for partition, records_count in lag.items():
                 LAG_RECORDS.labels(partition.topic, str(partition.partition)).set(records_count)
-
-
-def _flusher(policy: Policy, dependencies: Dependencies, ledger: Ledger, *, retry: Retry, watch: FlushWatch) -> Flusher:
-    bulk = BulkPublisher(
-        dependencies.publisher,
-        topic=policy.dead_letter_topic,
-        readiness=dependencies.readiness,
-        retry_delay_s_max=policy.retry_delay_s_max,
-        moved=watch.moved,
-        sleep=dependencies.sleep,
-    )
-    return Flusher(
-        sinks=dependencies.sinks,
-        positions=dependencies.positions,
-        dead_letters=DeadLetters(bulk, clock=dependencies.clock),
-        source=dependencies.source,
-        ledger=ledger,
-        clock=dependencies.clock,
-        retry=retry,
-        watch=watch,
-    )

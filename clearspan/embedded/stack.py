@@ -46,7 +46,7 @@ from common.telemetry import configure_logging, get_logger
 from common.times import SystemClock
 from ingest.app import open_worker
 from ingest.dead_letter import BulkPublisher, DeadLetterMessage
-from ingest.readiness import Readiness
+from ingest.readiness import Readiness, Retry
 from ingest.replay import open_dead_letters
 from ingest.semconv.prices import prices_in
 from ingest.worker import Worker
@@ -372,8 +372,7 @@ class _Stack:
         bulk = BulkPublisher(
             self._publisher,
             topic=self._settings.kafka.dead_letter_topic,
-            readiness=self._readiness,
-            retry_delay_s_max=self._settings.ingest.retry_delay_max_s,
+            retry=Retry(readiness=self._readiness, delay_s_max=self._settings.ingest.retry_delay_max_s),
         )
         self._carry_over = CarryOver(self._journal, bulk)
         self._carrying = tasks.create_task(self._carry_over.run(), name="carry-over")

@@ -10,7 +10,7 @@ import pytest
 from clearspan.embedded.journal import CarryOver, Journal
 from common.errors import ServiceError, Unavailable
 from ingest.dead_letter import BulkPublisher, DeadLetterMessage
-from ingest.readiness import Readiness
+from ingest.readiness import Readiness, Retry
 from tests.fakes.kafka import MemoryBroker
 
 VALUES = [b"%d" % number for number in range(10)]
@@ -26,7 +26,8 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Journal:
 
 
 def carrying(journal: Journal, broker: MemoryBroker, sleep=asyncio.sleep) -> CarryOver:
-    bulk = BulkPublisher(broker.publisher(), topic="dead", readiness=Readiness(), retry_delay_s_max=1.0, sleep=sleep)
+    retry = Retry(readiness=Readiness(), delay_s_max=1.0, sleep=sleep)
+    bulk = BulkPublisher(broker.publisher(), topic="dead", retry=retry)
     return CarryOver(journal, bulk)
 
 

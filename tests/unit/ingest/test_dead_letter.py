@@ -10,7 +10,7 @@ from common.errors import RejectionCode, ServiceError, Unavailable
 from common.kafka.record import Record
 from common.settings import Encoding
 from ingest.dead_letter import WAITING_BYTES_MAX, WAITING_MAX, BulkPublisher, CutDeadLetter, DeadLetters
-from ingest.readiness import Readiness
+from ingest.readiness import Readiness, Retry
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
 
@@ -29,9 +29,8 @@ def dead_letters_on(
     *,
     sleep: Callable[[float], Awaitable[None]] = no_sleep,
 ) -> DeadLetters:
-    bulk = BulkPublisher(
-        broker.publisher(), topic=DEAD, readiness=readiness or Readiness(), retry_delay_s_max=1.0, sleep=sleep
-    )
+    retry = Retry(readiness=readiness or Readiness(), delay_s_max=1.0, sleep=sleep)
+    bulk = BulkPublisher(broker.publisher(), topic=DEAD, retry=retry)
     return DeadLetters(bulk, clock=ManualClock(now_ns=1_760_000_000_123_456_000))
 
 

@@ -12,7 +12,7 @@ from common.settings import Encoding
 from ingest import replay
 from ingest.dead_letter import BulkPublisher, CutDeadLetter, DeadLetters, cut_dead_letters
 from ingest.decode import decode
-from ingest.readiness import Readiness
+from ingest.readiness import Readiness, Retry
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
 from tests.support.otlp import START_NS
@@ -21,7 +21,7 @@ DEAD = "spans.dead_letter"
 
 
 def dead_letters_on(broker: MemoryBroker, clock: ManualClock) -> DeadLetters:
-    bulk = BulkPublisher(broker.publisher(), topic=DEAD, readiness=Readiness(), retry_delay_s_max=1.0)
+    bulk = BulkPublisher(broker.publisher(), topic=DEAD, retry=Retry(readiness=Readiness(), delay_s_max=1.0))
     return DeadLetters(bulk, clock=clock)
 
 
