@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -17,7 +18,6 @@ from common.codec.decoded import Rejection
 from common.errors import RejectionCode
 from common.kafka.record import Record
 from common.limits import MIB
-from common.settings import Encoding
 from ingest.dead_letter import CutDeadLetter, cut_dead_letters
 from ingest.decoding.chunk import ChunkRecord
 
@@ -48,14 +48,6 @@ class FlushPolicy:
         """
         age_s_max = self.age_s_max * BACKLOG_PATIENCE if is_behind else self.age_s_max
         return self.is_full(batch) or (not batch.is_empty and now_s - batch.opened_s >= age_s_max)
-
-
-class RecordDeadLetter(NamedTuple):
-    """A dead letter and its record."""
-
-    record: Record
-    encoding: Encoding
-    dead_letter: CutDeadLetter
 
 
 class Extent(NamedTuple):
@@ -142,8 +134,10 @@ class SpanBatch:
             self._rows = pa.concat_tables(runs).unify_dictionaries().combine_chunks()
         return self._rows
 
-    def dead_letters(self, rejected_rows: Mapping[int, str]) -> Iterator[RecordDeadLetter]:
-        """Yield the dead letters of the batch. ``rejected_rows`` maps rows that a sink rejected to the reason.
+    def dead_letters(self, rejected_rows: Mapping[int, str]) -> Iterator[tuple[ChunkRecord, CutDeadLetter]]:
+        """Yield the dead letters of the batch, each with its record.
+
+        ``rejected_rows`` maps rows that a sink rejected to the reason.
 
         The dead letters of records with such rows are cut anew, so that no record has more than its maximum.
         """
@@ -154,18 +148,15 @@ class SpanBatch:
         cut_anew = {id(self._origins[at]) for at in rejections}
         for decoded in self._with_dead_letters:
             if id(decoded) not in cut_anew:
-                yield from _with_record(decoded, decoded.outcome.dead_letters)
+                yield from zip(repeat(decoded), decoded.outcome.dead_letters, strict=False)
         for at, more in rejections.items():
-            record, encoding = self._origins[at].record, self._origins[at].outcome.encoding
-            united = self._origins[at].outcome.rejections.plus(more)
-            yield from _with_record(self._origins[at], cut_dead_letters(record, united, encoding=encoding))
+            origin = self._origins[at]
+            united = origin.outcome.rejections.plus(more)
+            dead_letters = cut_dead_letters(origin.record, united, encoding=origin.outcome.encoding)
+            yield from zip(repeat(origin), dead_letters, strict=False)
 
     def _origin_of(self, row: int) -> tuple[int, int]:
         """Return the index in ``_origins`` of a row's record, and the index of its span in that record."""
         at = bisect_right(self._origin_starts, row) - 1
         origin = self._origins[at]
         return at, origin.rows["span_index"][origin.first_row + row - self._origin_starts[at]].as_py()
-
-
-def _with_record(decoded: ChunkRecord, dead_letters: Iterable[CutDeadLetter]) -> Iterator[RecordDeadLetter]:
-    return (RecordDeadLetter(decoded.record, decoded.outcome.encoding, dead_letter) for dead_letter in dead_letters)

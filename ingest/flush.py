@@ -118,8 +118,8 @@ class Flusher:
         dead_letters = (
             await asyncio.to_thread(list, batch.dead_letters(rejected)) if rejected else batch.dead_letters({})
         )
-        for record, encoding, dead_letter in dead_letters:
-            await self._dead_letters.add(record, dead_letter, encoding=encoding)
+        for decoded, dead_letter in dead_letters:
+            await self._dead_letters.add(decoded.record, dead_letter, encoding=decoded.outcome.encoding)
         await self._dead_letters.flush()
 
     async def _commit(self) -> None:

@@ -10,6 +10,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count, repeat
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -37,10 +38,6 @@ _T = TypeVar("_T")
 _HINT: Final = " No span of the record has one: an export of logs or metrics looks like this."
 
 
-def _no_indexes() -> array[int]:
-    return array("I")
-
-
 class Rejection(NamedTuple):
     """A span, or a whole record if ``span_index`` is ``None``, that becomes a dead letter."""
 
@@ -58,7 +55,7 @@ class Rejections:
     """
 
     in_full: list[Rejection] = field(default_factory=list)
-    further_indexes: array[int] = field(default_factory=_no_indexes)
+    further_indexes: array[int] = field(default_factory=partial(array, "I"))
     further_codes: Counter[RejectionCode] = field(default_factory=Counter)
     further_examples: list[Rejection] = field(default_factory=list)
 

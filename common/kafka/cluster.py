@@ -6,10 +6,11 @@ Missing topics are created at startup; existing ones are never changed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import for_code
 
@@ -56,14 +57,17 @@ async def cluster_id_of(admin: AIOKafkaAdminClient, settings: KafkaSettings) -> 
     return str(described.get("cluster_id") or "")
 
 
-async def partitions_of(settings: KafkaSettings, topic: str) -> list[int]:
-    """Return the partitions of a topic, ascending; none if there is no such topic. Raises ``Unavailable``."""
+async def partitions_of(settings: KafkaSettings, topics: Collection[str]) -> list[TopicPartition]:
+    """Return the partitions of these topics, ascending; none of a topic that does not exist. Raises ``Unavailable``."""
     async with open_admin(settings) as admin:
-        with translated("describe the topic"):
+        with translated("describe the topics"):
             async with asyncio.timeout(settings.request_timeout_s):
-                topics = await admin.describe_topics([topic])
+                found = await admin.describe_topics(list(topics))
     return sorted(
-        partition["partition"] for found in topics if not found["error_code"] for partition in found["partitions"]
+        TopicPartition(topic["topic"], partition["partition"])
+        for topic in found
+        if not topic["error_code"]
+        for partition in topic["partitions"]
     )
 
 

@@ -42,7 +42,7 @@ NO_TIMESTAMP_MS: Final = -1
 _NOWHERE: Final = TopicPartition("", 0)
 
 
-class KafkaSource:
+class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver ships no types
     """A member of the group ``settings.group``, subscribed to ``settings.topics``. One open at a time."""
 
     def __init__(self, settings: KafkaSettings) -> None:
@@ -61,10 +61,8 @@ class KafkaSource:
         with translated("join the group"):
             consumer = self._new_consumer()
             self._consumer = consumer
-            consumer.subscribe(
-                topics=list(self._settings.topics),
-                listener=_Listener(self, on_revoked=on_revoked, on_assigned=on_assigned),
-            )
+            self._on_revoked, self._on_assigned = on_revoked, on_assigned
+            consumer.subscribe(topics=list(self._settings.topics), listener=self)
             try:
                 async with asyncio.timeout(self._settings.request_timeout_s + REBALANCE_TIMEOUT_S):
                     await consumer.start()
@@ -162,12 +160,14 @@ class KafkaSource:
             raise Unavailable("The source is not open.")
         return self._consumer
 
-    async def release(self, partitions: frozenset[Partition], on_revoked: Rebalanced) -> None:
+    @override
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         """Handle what the driver reports before a join."""
         self._assigned.clear()
-        await on_revoked(partitions)
+        await self._on_revoked(_partitions(revoked))
 
-    async def take_over(self, partitions: frozenset[Partition], on_assigned: Rebalanced) -> None:
+    @override
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         """Handle what the driver reports after a join, before it fetches.
 
         The driver swallows what a listener raises, so the next ``poll`` raises it.
@@ -177,23 +177,8 @@ class KafkaSource:
         except Unavailable as exc:
             self._failure = exc
         else:
-            await on_assigned(partitions)
+            await self._on_assigned(_partitions(assigned))
         self._assigned.set()
-
-
-class _Listener(ConsumerRebalanceListener):  # type: ignore[misc] # the driver ships no types
-    def __init__(self, source: KafkaSource, *, on_revoked: Rebalanced, on_assigned: Rebalanced) -> None:
-        self._source = source
-        self._on_revoked = on_revoked
-        self._on_assigned = on_assigned
-
-    @override
-    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        await self._source.release(_partitions(revoked), self._on_revoked)
-
-    @override
-    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        await self._source.take_over(_partitions(assigned), self._on_assigned)
 
 
 def _partitions(partitions: set[TopicPartition]) -> frozenset[Partition]:

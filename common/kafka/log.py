@@ -35,7 +35,7 @@ class KafkaLog:
         """Yield everything that was in the topic when the reading began, in chunks, in offset order per partition."""
         async with open_reader(self._settings) as reader:
             with translated("read the topic"):
-                unread = await self._partitions(topic)
+                unread = await partitions_of(self._settings, [topic])
                 reader.assign(unread)
                 ends = await reader.end_offsets(unread)
             while unread:
@@ -59,7 +59,7 @@ class KafkaLog:
         """Yield what is published from now on; an empty chunk at the beginning, and while nothing arrives."""
         async with open_reader(self._settings, fetch_wait_ms=TAIL_FETCH_WAIT_MS) as reader:
             with translated("follow the topic"):
-                partitions = await self._partitions(topic)
+                partitions = await partitions_of(self._settings, [topic])
                 if not partitions:
                     raise Unavailable(f"There is no topic {topic} yet.")
                 reader.assign(partitions)
@@ -81,7 +81,7 @@ class KafkaLog:
         async with open_reader(self._settings) as reader:
             with translated("fetch a record"):
                 at = TopicPartition(where.topic, where.partition)
-                if at not in await self._partitions(where.topic):
+                if at not in await partitions_of(self._settings, [where.topic]):
                     return None
                 reader.assign([at])
                 first = (await reader.beginning_offsets([at]))[at]
@@ -92,6 +92,3 @@ class KafkaLog:
                 fetched = await reader.getmany(at, timeout_ms=int(SILENCE_S_MAX * 1000), max_records=1)
         found = [record for record in fetched.get(at, []) if record.offset == where.offset]
         return as_record(found[0]) if found else None
-
-    async def _partitions(self, topic: str) -> list[TopicPartition]:
-        return [TopicPartition(topic, number) for number in await partitions_of(self._settings, topic)]

@@ -31,7 +31,7 @@ async def uncommitted_count(settings: KafkaSettings, topics: Collection[str]) ->
 
 async def uncommitted(settings: KafkaSettings, topics: Collection[str]) -> dict[Partition, int]:
     """Count the same by partition; partitions without any are absent. Raises ``Unavailable`` (transient)."""
-    partitions = await _partitions(settings, topics)
+    partitions = await partitions_of(settings, topics)
     async with open_reader(settings, group=settings.group, isolation_level="read_uncommitted") as reader:
         with translated("read the group's offsets"):
             async with asyncio.timeout(settings.request_timeout_s):
@@ -94,11 +94,7 @@ class KafkaEndOffsets:
         async with AsyncExitStack() as opening:
             admin = await opening.enter_async_context(open_admin(self._settings))
             cluster_id = await cluster_id_of(admin, self._settings)
-            partitions = await _partitions(self._settings, self._settings.topics)
+            partitions = await partitions_of(self._settings, self._settings.topics)
             reader = await opening.enter_async_context(open_reader(self._settings, isolation_level="read_uncommitted"))
             self._connection = _Connection(admin, reader, cluster_id, partitions, time.monotonic(), opening.pop_all())
         return self._connection
-
-
-async def _partitions(settings: KafkaSettings, topics: Collection[str]) -> list[TopicPartition]:
-    return [TopicPartition(topic, number) for topic in topics for number in await partitions_of(settings, topic)]

@@ -39,12 +39,7 @@ class KafkaPublisher:
         self._closed = False
 
     async def publish(
-        self,
-        topic: str,
-        value: bytes,
-        *,
-        key: bytes | None = None,
-        headers: Sequence[Header] = (),
+        self, topic: str, value: bytes, *, key: bytes | None = None, headers: Sequence[Header] = ()
     ) -> Coordinates:
         """Publish and wait for the acknowledgement. Raises ``Unavailable`` (transient) or ``TooLarge``."""
         with translated("publish"):

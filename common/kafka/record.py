@@ -133,12 +133,7 @@ class Publisher(Protocol):
     """Publishes records; acknowledged by all in-sync replicas."""
 
     async def publish(
-        self,
-        topic: str,
-        value: bytes,
-        *,
-        key: bytes | None = None,
-        headers: Sequence[Header] = (),
+        self, topic: str, value: bytes, *, key: bytes | None = None, headers: Sequence[Header] = ()
     ) -> Coordinates:
         """Publish and wait for the acknowledgement. Raises ``Unavailable`` (transient) or ``TooLarge``."""
         ...

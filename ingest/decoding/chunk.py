@@ -132,41 +132,36 @@ def count_records(records: Iterable[ChunkRecord]) -> None:
             MAPPING_ERRORS.labels(reason).inc(count)
 
 
-class _Parts(NamedTuple):
-    """What is kept of a record until the size of its rows is known."""
-
-    decoded: DecodedRecord
-    dead_letters: Sequence[CutDeadLetter]
-    mapping_errors: Mapping[str, int]
-
-
 def _decoded(chunk: Chunk, rules: Rules, decode_one: Callable[..., DecodedRecord]) -> DecodedChunk:
     columns = SpanColumns()
     claimed: set[UUID] = set()
-    parts = []
+    outcomes = []
     for record in chunk.records:
         decoded = without_projects(decode_one(record, rules, now_ns=chunk.now_ns), chunk.unknown)
         claimed.update(decoded.claimed)
         errors = append_rows(columns, decoded, rules.prices, partition_id=chunk.partition_ids[record.source])
         dead_letters = cut_dead_letters(record, decoded.rejections, encoding=decoded.encoding, layout=decoded.layout)
-        # The spans are columns by now; keeping them alive would double the memory of the chunk.
-        parts.append(_Parts(decoded._replace(spans=[], layout=None), dead_letters, errors))
+        # Only the outcome is kept: the spans are columns by now, and would double the memory of the chunk.
+        outcomes.append(_outcome(decoded, rules, dead_letters, errors))
     rows = columns.rows()
     # Rows are as large as their records, so records share the memory of the rows by the size of their values.
     bytes_per_value_byte = rows.nbytes / (sum(len(record.value or b"") for record in chunk.records) or 1)
-    outcomes = [_outcome(part, rules, bytes_per_value_byte) for part in parts]
+    outcomes = [
+        outcome._replace(bytes_count=outcome.bytes_count + int(len(record.value or b"") * bytes_per_value_byte))
+        for record, outcome in zip(chunk.records, outcomes, strict=True)
+    ]
     return DecodedChunk(outcomes, frozenset(claimed), rows, seconds=0.0)
 
 
-def _outcome(parts: _Parts, rules: Rules, bytes_per_value_byte: float) -> RecordOutcome:
-    decoded, dead_letters, mapping_errors = parts
+def _outcome(
+    decoded: DecodedRecord, rules: Rules, dead_letters: Sequence[CutDeadLetter], mapping_errors: Mapping[str, int]
+) -> RecordOutcome:
+    """Return the outcome of a record, without the memory of its rows."""
     further = decoded.rejections.further_indexes
     return RecordOutcome(
         encoding=decoded.encoding,
         rows_count=len(decoded.span_indexes),
-        bytes_count=int(len(decoded.record.value or b"") * bytes_per_value_byte)
-        + sum(len(dead_letter.value) for dead_letter in dead_letters)
-        + further.itemsize * len(further),
+        bytes_count=sum(len(dead_letter.value) for dead_letter in dead_letters) + further.itemsize * len(further),
         rejections=decoded.rejections,
         dead_letters=dead_letters,
         is_undecodable=is_undecodable(decoded, rules),

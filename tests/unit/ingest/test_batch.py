@@ -75,7 +75,7 @@ def test_row_is_traced_to_its_record_and_span_index() -> None:
     batch = filled(request(["a", "b"]), b"", request(["bad", "c"], absurd=["bad"]))
 
     dead_letters = {
-        (dead_letter.record.offset, dead_letter.dead_letter.rejection) for dead_letter in batch.dead_letters({2: "no"})
+        (decoded.record.offset, dead_letter.rejection) for decoded, dead_letter in batch.dead_letters({2: "no"})
     }
 
     assert (2, Rejection(1, RejectionCode.REJECTED_BY_STORE, "no")) in dead_letters
