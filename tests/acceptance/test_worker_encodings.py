@@ -185,7 +185,7 @@ def test_every_encoding_with_every_compression_gives_equal_rows(
         policy = Policy(
             rules=Rules(settings.topics, SpanLimits(), DEFAULT_PROJECT_ID), flush=FlushPolicy(age_s_max=0.1)
         )
-        source = KafkaSource(settings.model_copy(update={"session_timeout_s": 2.0}))
+        source = KafkaSource(settings)
         decoder = ThreadDecoder(policy.rules)
         dependencies = Dependencies(
             source=source, decoder=decoder, sinks=(sink,), positions=sink, publisher=publisher, projects=AllProjects()

@@ -99,7 +99,7 @@ def _scene(
     environment = {
         "CLEARSPAN_KAFKA__BOOTSTRAP": kafka.bootstrap,
         "CLEARSPAN_KAFKA__GROUP": unique,
-        "CLEARSPAN_KAFKA__SESSION_TIMEOUT_S": "2",  # the partitions of a killed worker are assigned again after it
+        "CLEARSPAN_KAFKA__SESSION_TIMEOUT_S": str(settings.session_timeout_s),
         "CLEARSPAN_KAFKA__TOPICS": json.dumps({unique: {"encoding": "otlp_proto"}}),
         "CLEARSPAN_KAFKA__DEAD_LETTER_TOPIC": f"{unique}.dead",
         "CLEARSPAN_CLICKHOUSE__PORT": str(clickhouse.port),

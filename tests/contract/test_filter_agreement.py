@@ -32,7 +32,9 @@ SEED = 20_260_101
 
 SPANS_COUNT = 160
 FILTERS_AT_ONCE = 10
-CASES_MIN = 500
+CASES_MIN = 250
+"""Random filters of a run. Each run draws others; a disagreement that was found stays in ``COUNTEREXAMPLES``."""
+
 STATEMENT_CHARACTERS_MAX = 250_000
 """Deadline of a filter near its limits: the engine takes seconds for a megabyte, before it reads a row."""
 

@@ -23,7 +23,6 @@ from tests.support.kafka import Broker
 
 PARTITIONS = 2
 MESSAGE_BYTES_MAX = 3_000_000
-SESSION_TIMEOUT_S = 2.0  # the embedded broker makes the first member of a group wait for half of it
 pytestmark = pytest.mark.timeout(120)
 
 
@@ -43,7 +42,7 @@ class Cluster:
             source: RecordSource = self.memory.source(self.topic)
         else:
             assert self.settings is not None
-            source = KafkaSource(self.settings.model_copy(update={"session_timeout_s": SESSION_TIMEOUT_S}))
+            source = KafkaSource(self.settings)
         self.opened.push_async_callback(source.close)
         return source
 
@@ -319,7 +318,7 @@ async def test_every_compression_of_kafka_is_read(
     value = b"compressible " * 1_000
     await producer.send_and_wait(unique, value)
     await producer.stop()
-    member = await Member(KafkaSource(settings.model_copy(update={"session_timeout_s": SESSION_TIMEOUT_S}))).open()
+    member = await Member(KafkaSource(settings)).open()
 
     (record,) = await member.read(1)
     await member.source.close()

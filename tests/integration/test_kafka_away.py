@@ -61,7 +61,7 @@ def test_new_broker_is_read_from_its_beginning(tmp_path: Path) -> None:
         async def replace() -> None:
             publisher, source = (
                 KafkaPublisher(settings),
-                KafkaSource(settings.model_copy(update={"session_timeout_s": 2.0})),
+                KafkaSource(settings),
             )
             await ensure_topics(settings)
             for value in (b"0", b"1", b"2"):

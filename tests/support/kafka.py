@@ -27,6 +27,8 @@ REPOSITORY = Path(__file__).parents[2]
 POM = Path(__file__).parent / "apache_kafka" / "pom.xml"
 JARS = REPOSITORY / ".cache" / "kafka" / "libs"
 START_S_MAX = 60.0
+SESSION_TIMEOUT_S = 2.0
+"""Short: the partitions of a killed member wait for it, and the first member of a group of the embedded broker for half."""
 
 
 @dataclass
@@ -44,7 +46,9 @@ class Broker:
         return f"127.0.0.1:{self.port}"
 
     def settings(self, **changes: Any) -> KafkaSettings:
-        return KafkaSettings(bootstrap=self.bootstrap, **changes)
+        return KafkaSettings.model_validate(
+            {"bootstrap": self.bootstrap, "session_timeout_s": SESSION_TIMEOUT_S, **changes}
+        )
 
     def start(self) -> None:
         with self.log.open("ab") as log:
@@ -91,7 +95,7 @@ def embedded_broker(directory: Path) -> Iterator[Broker]:
 @contextmanager
 def apache_kafka(directory: Path) -> Iterator[Broker]:
     """One node that is broker and controller, in about 350 MB."""
-    java = ["java", "-Xmx512m", "-Xms256m", "-cp", f"{_jars()}/*"]
+    java = ["java", "-Xmx512m", "-Xms256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{_jars()}/*"]
     properties = directory / "server.properties"
     port = free_port()
     properties.write_text(_properties(port=port, controller_port=free_port(), data=directory / "data"))
