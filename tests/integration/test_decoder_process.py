@@ -124,7 +124,7 @@ class Slow:
 async def test_time_limit_of_a_chunk_excludes_the_chunks_before_it() -> None:
     before = restarts()
     decoder = ProcessDecoder(RULES, processes=1, response_s_max=1.5)
-    await asyncio.sleep(1.0)  # it starts in the meantime
+    await decoder._processes[0]._child.decode(chunk("it has started"))  # without a limit: a start may be slow
 
     failed = await asyncio.gather(*[decoder.decode(chunk("a", log=Slow())) for _ in range(5)], return_exceptions=True)
 
