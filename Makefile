@@ -12,8 +12,9 @@ export PIP_ROOT_USER_ACTION := ignore
 INSTALL = $(BIN)/python -m pip install --no-input --progress-bar off --require-hashes
 PACKAGES = awk '/^Collecting/ {printf "  %s\n", $$2; fflush()}'
 # `make test` gives each file to one process, folder by folder, so that the slow acceptance tests start first.
-# Each process has its own engine, Postgres and brokers; `make test PROCESSES=` runs everything in one process.
-PROCESSES = --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# These wait for servers half of the time, so three processes keep two cores busy. Each process has its own engine,
+# Postgres and brokers; `make test PROCESSES=` runs everything in one process.
+PROCESSES = --numprocesses 3 --dist loadfile --no-loadscope-reorder
 # pytest ends when make ends, even if make is killed; the servers that tests start end with pytest.
 PYTEST = $(BIN)/python -m pytest --end-with-parent
 # The seed of `make test-long`: a new one each time, printed first.
