@@ -87,7 +87,7 @@ class OperandKind(Enum):
     """Text to find as it is; numbers and booleans are taken as their text."""
 
     PATTERN = auto()
-    """A pattern that RE2 must compile, within the limits of ``totals.py``."""
+    """A pattern that RE2 must compile, within the limits of ``Total``."""
 
 
 class OperatorRule(NamedTuple):
@@ -170,6 +170,50 @@ FIELDS: Final[Mapping[str, Field]] = {
         Field("content", Kind.CONTENT),
     )
 }
+
+
+# Limits of a whole filter. The limits of one condition do not bound a filter that is near several of them. What a
+# statement costs before it reads a row follows from the values that it carries, the *steps* into JSON that it spells
+# out, the sums of traces that it asks for, and its patterns. A path or text that the engine looks up as a whole takes
+# one step. `sql/compile.py` limits the size of what a filter compiles to.
+
+VALUES_MAX: Final = 40_000
+"""Values of lists, members and elements in them, and words of ``content``. Four full lists: parsing them takes about 50
+ms."""
+
+STEPS_MAX: Final = 4_096
+"""Steps into JSON. Each is about 30 bytes of a statement, and the engine takes seconds to plan a megabyte of them."""
+
+SUMS_MAX: Final = 8
+"""Conditions on sums over traces: each adds up the whole project."""
+
+PATTERNS_SIZE_MAX: Final = 128 * 1024
+"""RE2 instructions of every ``like`` and ``matches`` of a filter together. A pattern of 64 KiB that is mostly literal
+has half of it, ``\\pL{100}`` nearly all."""
+
+PATTERNS_LENGTH_MAX: Final = 128 * 1024
+"""Characters of the same patterns, checked before any is compiled: a character takes up to 1 µs."""
+
+UNICODE_CLASSES_MAX: Final = 256
+"""Unicode classes (``\\pL``) in the same patterns, checked before any is compiled: each takes RE2 up to 0.1 ms."""
+
+
+class Total(Enum):
+    """What is counted in a whole filter: the limit, and the message past it."""
+
+    VALUES = (
+        VALUES_MAX,
+        "the filter holds more than {} values in total, counting values of lists and objects, and words.",
+    )
+    STEPS = (
+        STEPS_MAX,
+        "the keys, objects and arrays of the filter take more than {} steps into JSON in total: use shorter keys, fewer"
+        " numbers in keys, or fewer objects and arrays.",
+    )
+    SUMS = (SUMS_MAX, "more than {} conditions on cumulative metrics in one filter.")
+    PATTERNS_SIZE = (PATTERNS_SIZE_MAX, "the patterns of the filter have more than {} RE2 instructions in total.")
+    PATTERNS_LENGTH = (PATTERNS_LENGTH_MAX, "the patterns of the filter have more than {} characters in total.")
+    UNICODE_CLASSES = (UNICODE_CLASSES_MAX, "the patterns of the filter have more than {} classes like \\pL in total.")
 
 
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")

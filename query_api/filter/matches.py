@@ -19,6 +19,7 @@ from typing import Any, Final, assert_never
 
 from common.json_numbers import INT64_MIN, INTEGER_CHARS_MAX, NUMBER_GRAMMAR, UINT64_MAX, is_number
 from common.times import parse_time_ns
+from query_api.filter.elements import BELOW_ATTRIBUTES
 from query_api.filter.language import (
     ATTRIBUTES,
     FIELDS,
@@ -33,7 +34,6 @@ from query_api.filter.language import (
     Operator,
     is_index,
 )
-from query_api.filter.operands import BELOW_ATTRIBUTES
 from query_api.filter.text_search import Content, Phrase, TextSearch, parse_content, spaced, text_of, words_of
 
 _CONTENTS_MAX: Final = 1_024

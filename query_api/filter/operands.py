@@ -1,14 +1,16 @@
-"""Operands of conditions: read from the request into the form in which a field is compared, within limits (contract
-§3.2).
+"""Operands of conditions: read from the request into the form in which a field is compared (contract §3.2), within
+limits of each condition and of a whole filter, so that the engine plans every accepted filter without delay.
 
-A reader takes a value and its path in the request, and raises ``InvalidFilter`` with that path.
+A reader takes a value and its path in the request, and raises ``InvalidFilter`` with that path. Operands on fields of
+elements: ``elements.py``.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
@@ -18,9 +20,21 @@ import orjson
 from common.errors import InvalidFilter
 from common.ids import parse_span_id, parse_trace_id
 from common.json_numbers import INT64_MIN, UINT64_MAX, is_number
-from common.times import format_us, parse_time_ns
-from query_api.filter.language import ATTRIBUTES, Field, Kind, Operand, Operator
-from query_api.filter.text_search import parse_content, text_of
+from common.times import parse_time_ns
+from query_api.filter.language import (
+    ATTRIBUTES,
+    FIELDS,
+    OPERATORS,
+    Condition,
+    Field,
+    Kind,
+    Operand,
+    OperandKind,
+    Operator,
+    Total,
+    is_index,
+)
+from query_api.filter.text_search import TextSearch, parse_content, text_of, words_of
 
 LIST_VALUES_MAX: Final = 10_000
 VALUE_BYTES_MAX: Final = 64 * 1024
@@ -32,29 +46,21 @@ VALUE_DEPTH_MAX: Final = 64
 VALUE_CONTAINERS_MAX: Final = 256
 """Objects and arrays in one value: each becomes a clause of the statement."""
 
-BELOW_ATTRIBUTES: Final = f"{ATTRIBUTES}."
-"""The prefix of a member of an element that is one of its attributes."""
-
-_SLUG: Final = re.compile(r"[a-zA-Z0-9_\-][a-zA-Z0-9_.\-]*")
-
 Reader = Callable[[Any, str], Any]
 
 
 def type_name(value: Any) -> str:
     """Name the JSON type of a value for a message: "a list"."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case str():
-            return "a string"
-        case list():
-            return "a list"
-        case dict():
-            return "an object"
-        case _:
-            return "a number"
+    return _TYPE_NAMES.get(type(value), "a number")
+
+
+_TYPE_NAMES: Final[Mapping[type, str]] = {
+    type(None): "null",
+    bool: "a boolean",
+    str: "a string",
+    list: "a list",
+    dict: "an object",
+}
 
 
 def check_size(value: Any, at: str) -> None:
@@ -109,7 +115,7 @@ def read_value(field: Field, value: Any, at: str) -> Operand:
 def read_comparable(field: Field, operator: Operator, value: Any, at: str) -> str | float:
     """Read the operand of a comparison: a number, a string for the order of strings, or a time."""
     if field.kind is Kind.TIME:
-        return _read_time(value, at)
+        return read_time(value, at)
     if isinstance(value, str) or is_number(value):
         check_size(value, at)
         comparable: str | float = value
@@ -140,7 +146,7 @@ def read_scalars(field: Field, operator: Operator, value: Any, at: str) -> list[
             raise InvalidFilter(where, f"the list may hold strings, numbers and booleans; got {type_name(item)}.")
         return read_value(field, item, where)
 
-    return _read_list(value, at, read)
+    return read_list(value, at, read)
 
 
 def _can_stay(kind: Kind, values: list[Any]) -> bool:
@@ -158,7 +164,8 @@ def _can_stay(kind: Kind, values: list[Any]) -> bool:
     )
 
 
-def _read_list(values: list[Any], at: str, read: Reader) -> list[Any]:
+def read_list(values: list[Any], at: str, read: Reader) -> list[Any]:
+    """Read every value of a list."""
     if len(values) > LIST_VALUES_MAX:
         raise InvalidFilter(at, f"the list has {len(values)} values; at most {LIST_VALUES_MAX} are allowed.")
     return [read(value, f"{at}[{index}]") for index, value in enumerate(values)]
@@ -212,15 +219,16 @@ def _read_id(value: Any, at: str, parse: Callable[[str], bytes]) -> str:
         raise InvalidFilter(at, str(exc)) from exc
 
 
-def _read_uuid(value: Any, at: str) -> str:
-    """A UUID in lower case with dashes, from any spelling of reference §2.1."""
+def read_uuid(value: Any, at: str) -> str:
+    """Read a UUID in lower case with dashes, from any spelling of reference §2.1."""
     try:
         return str(UUID(value[2:] if value[:2] in ("0x", "0X") else value))
     except (AttributeError, TypeError, ValueError, KeyError) as exc:
         raise InvalidFilter(at, "the value must be a UUID: 32 hexadecimal digits, with or without dashes.") from exc
 
 
-def _read_time_ns(value: Any, at: str) -> int:
+def read_time_ns(value: Any, at: str) -> int:
+    """Read a time as nanoseconds since 1970."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise InvalidFilter(
             at,
@@ -233,9 +241,9 @@ def _read_time_ns(value: Any, at: str) -> int:
         raise InvalidFilter(at, str(exc)) from exc
 
 
-def _read_time(value: Any, at: str) -> int:
-    """Microseconds since 1970, the precision that responses show and filters compare."""
-    return _read_time_ns(value, at) // 1000
+def read_time(value: Any, at: str) -> int:
+    """Read a time as microseconds since 1970, the precision that responses show and filters compare."""
+    return read_time_ns(value, at) // 1000
 
 
 def _read_enum(field: Field, value: Any, at: str) -> str:
@@ -248,111 +256,142 @@ def _read_enum(field: Field, value: Any, at: str) -> str:
 _READERS: Final[Mapping[Kind, Reader]] = {
     Kind.TRACE_ID: read_trace_id,
     Kind.SPAN_ID: read_span_id,
-    Kind.UUID: _read_uuid,
-    Kind.TIME: _read_time,
+    Kind.UUID: read_uuid,
+    Kind.TIME: read_time,
     Kind.TEXT: read_text,
     Kind.JSON: read_json,
 }
 
-# Elements of `links references events hashes` (reference §5.6). A *partial* element maps members to the values that
-# they must have, each in the form that responses show: ids and times in their one spelling, texts as texts. A member
-# below `attributes.` is one key with its dots, as events and links keep them, or, where that is absent, a path.
+
+LEVELS_MAX: Final = 96
+"""Attributes nest 24 levels by their keys and at most 64 by their values: nothing is deeper."""
+
+LARGE: Final = 1_000
+"""From this number of values or words on, a filter is parsed and compiled in a thread. They take 8 ms, a thread 0.1 ms
+more."""
+
+_ABOVE_SUMS: Final = {("ag",), ("ag", "metrics"), *(("ag", "metrics", name) for name in ("tokens", "costs", "errors"))}
+"""Objects above a ``cumulative`` that responses show as a sum over the trace."""
+
+_CONTAINER_STEPS: Final = 4
+_WORD_CHARS: Final = 10
+_UNICODE_CLASS: Final = re.compile(r"\\[pP]")
 
 
-def read_partials(field: Field, value: Any, at: str) -> list[dict[str, Any]]:
-    """Read the operand of ``in``: a list of partial elements."""
-    if not isinstance(value, list):
-        raise InvalidFilter(at, f"'{field.name}' value must be {_TAKEN[field.name]}.")
-    return _read_list(value, at, partial(_read_partial, field))
+def estimated_values(operand: Any) -> int:
+    """Estimate how many values or words a condition looks for, without looking at each."""
+    if isinstance(operand, str):
+        return 1 + len(operand) // _WORD_CHARS
+    return len(operand) if isinstance(operand, Sequence) else 1
 
 
-def read_keyed_member(field: Field, key: str | None, value: Any, path: str) -> list[dict[str, Any]]:
-    """Read ``key`` and ``value`` of ``has`` as the operand of ``in``: one partial element with one member."""
-    is_hash_id = field.name == "hashes" and key == "id"
-    if key is None or not (key.startswith(BELOW_ATTRIBUTES) or is_hash_id):
-        allowed = "'id' or dot notation under 'attributes'" if field.name == "hashes" else "a string in dot notation"
-        start = "" if field.name == "hashes" else " starting with 'attributes'"
-        raise InvalidFilter(f"{path}.key", f"'{field.name}' key must be {allowed}{start}.")
-    check_size(key, f"{path}.key")
-    return [{key: _read_member(field, key, value, f"{path}.value")}]
+class Totals:
+    """The totals of one filter; add its conditions one by one."""
+
+    def __init__(self) -> None:
+        self._counts = Counter[Total]()
+
+    def add(self, condition: Condition, path: str) -> None:
+        """Add a condition of the normal form; ``path`` is its place in the request. Raises ``InvalidFilter`` past a
+        limit."""
+        if condition.operator is Operator.LIKE or condition.operator is Operator.MATCHES:
+            self._add_pattern(TextSearch.of(condition.operator, condition), f"{path}.value")
+        self._count(Total.VALUES, _values_count(condition), f"{path}.value")
+        self._count(Total.STEPS, _steps_count(condition), path)
+        if condition.field == ATTRIBUTES:
+            self._count(Total.SUMS, _sums_at(condition.path, condition.operator, condition.operand), path)
+
+    def _add_pattern(self, search: TextSearch, at: str) -> None:
+        self._count(Total.PATTERNS_LENGTH, len(search.text), at)
+        self._count(Total.UNICODE_CLASSES, len(_UNICODE_CLASS.findall(search.text)), at)
+        try:
+            size = search.pattern_size()
+        except ValueError as exc:
+            raise InvalidFilter(at, f"RE2 does not compile the pattern: {exc}.") from exc
+        self._count(Total.PATTERNS_SIZE, size, at)
+
+    def _count(self, total: Total, count: int, at: str) -> None:
+        self._counts[total] += count
+        max_count, message = total.value
+        if self._counts[total] > max_count:
+            raise InvalidFilter(at, message.format(max_count))
 
 
-def _read_partial(field: Field, value: Any, at: str) -> dict[str, Any]:
-    if field.name == "hashes" and isinstance(value, str):
-        return {"id": _read_uuid(value, at)}
-    if not isinstance(value, dict):
-        raise InvalidFilter(at, f"'{field.name}' value must be {_TAKEN[field.name]}.")
-    check_size(value, at)
-    return {name: _read_member(field, name, member, f"{at}.{name[:64]}") for name, member in value.items()}
+def _values_count(condition: Condition) -> int:
+    if FIELDS[condition.field].kind is Kind.CONTENT:
+        return len(words_of(str(condition.operand)))
+    if isinstance(condition.operand, list | Mapping):
+        if condition.operator is Operator.IN and FIELDS[condition.field].kind is not Kind.ELEMENTS:
+            return len(condition.operand)  # of scalars
+        return sum(not isinstance(value, list | Mapping) for value, _ in parts_of(condition.operand))
+    return 1
 
 
-def _read_member(field: Field, name: str, value: Any, at: str) -> Any:
-    members = _MEMBERS[field.name]
-    read = read_json if name.startswith(BELOW_ATTRIBUTES) else members.get(name)
-    if read is None:
-        raise InvalidFilter(
-            at, f"'{name[:64]}' is not a member of '{field.name}'; allowed: {', '.join(members)}, attributes.<name>."
-        )
-    if value is None:
-        raise InvalidFilter(at, "a member of an element is never null; omit a member that may have any value.")
-    return read(value, at)
+def _steps_count(condition: Condition) -> int:
+    match FIELDS[condition.field].kind:
+        case Kind.JSON if len(condition.path) <= LEVELS_MAX:
+            return _steps_by_path(condition)
+        case Kind.ELEMENTS if condition.operator is not Operator.EXISTS:
+            return _steps_to_elements(condition.operand)
+        case _:
+            return 1
 
 
-def _read_short_span_id(value: Any, at: str) -> str:
-    return read_span_id(value, at)[-16:]
+def _steps_by_path(condition: Condition) -> int:
+    """The scalars of ``attributes`` are looked up by their whole path; anything else is reached step by step."""
+    steps = len(condition.path) * (1 + sum(map(is_index, condition.path[1:])))
+    kind = OPERATORS[condition.operator].operand
+    if kind in (OperandKind.VALUE, OperandKind.MEMBER) and isinstance(condition.operand, Mapping | list):
+        return steps + _container_steps(condition.operand, steps)
+    is_whole_path = condition.field == ATTRIBUTES and kind not in (OperandKind.MEMBER, OperandKind.LIST)
+    return 1 if is_whole_path else steps
 
 
-def _read_timestamp(value: Any, at: str) -> str:
-    time_us = _read_time(value, at)
-    try:
-        return format_us(time_us)
-    except OverflowError as exc:  # a time zone may lead out of the years that UTC has
-        raise InvalidFilter(at, "the time is outside the years 1 to 9999.") from exc
+def _steps_to_elements(partials: Any) -> int:
+    """Partial elements with scalars at the same places are looked for together."""
+    steps = 0
+    places = set()
+    for element in partials:
+        flat = flattened(element)
+        if flat is None:
+            steps += sum(
+                _CONTAINER_STEPS + name.count(".") + _container_steps(value, 1) for name, value in element.items()
+            )
+        else:
+            places.add(frozenset(flat))
+    return steps + sum(_CONTAINER_STEPS + name.count(".") + len(below) for keys in places for name, *below in keys)
 
 
-def _read_slug(value: Any, at: str) -> str:
-    text = read_text(value, at)
-    if _SLUG.fullmatch(text) is None:
-        raise InvalidFilter(at, "a slug consists of letters, digits, '_', '-' and '.', and does not begin with '.'.")
-    return text
+def flattened(partial: Mapping[str, Any]) -> dict[tuple[str, ...], Any] | None:
+    """Return the scalars of a partial element by the keys that lead to them.
+
+    ``None`` if an array, a null or an empty object is among them, because then the scalars do not say everything.
+    """
+    flat: dict[tuple[str, ...], Any] = {}
+    level: list[tuple[tuple[str, ...], Any]] = [((name,), value) for name, value in partial.items()]
+    while level:
+        keys, value = level.pop()
+        if isinstance(value, Mapping) and value:
+            level.extend(((*keys, key), member) for key, member in value.items())
+        elif value is None or isinstance(value, Mapping | list):
+            return None
+        else:
+            flat[keys] = value
+    return flat
 
 
-def _read_count(value: Any, at: str) -> Any:
-    if not is_number(value):
-        raise InvalidFilter(at, f"the value must be a number; got {type_name(value)}.")
-    return read_json(value, at)
+def _container_steps(operand: Any, steps: int) -> int:
+    return sum(
+        _CONTAINER_STEPS + steps + depth for value, depth in parts_of(operand) if isinstance(value, Mapping | list)
+    )
 
 
-def _read_attributes(value: Any, at: str) -> Any:
-    if not isinstance(value, dict):
-        raise InvalidFilter(at, "'attributes' must be an object; attributes.<name> selects one of them.")
-    return read_json(value, at)
-
-
-_MEMBERS: Final[Mapping[str, Mapping[str, Reader]]] = {
-    "links": {
-        "trace_id": read_trace_id,
-        "span_id": _read_short_span_id,
-        "trace_state": read_text,
-        "flags": _read_count,
-        "dropped_attributes_count": _read_count,
-        ATTRIBUTES: _read_attributes,
-    },
-    "references": {"id": _read_uuid, "slug": _read_slug, "version": read_text, ATTRIBUTES: _read_attributes},
-    "events": {
-        "name": read_text,
-        "timestamp": _read_timestamp,
-        "time_unix_nano": lambda value, at: str(_read_time_ns(value, at)),
-        "dropped_attributes_count": _read_count,
-        ATTRIBUTES: _read_attributes,
-    },
-    "hashes": {"id": _read_uuid, ATTRIBUTES: _read_attributes},
-}
-"""The members of each element in responses, and the reader of each."""
-
-_TAKEN: Final[Mapping[str, str]] = {
-    "links": "one or more (possibly partial) links",
-    "references": "one or more (possibly partial) references",
-    "events": "one or more (possibly partial) events",
-    "hashes": "one or more hash ids or partial hashes",
-}
+def _sums_at(path: tuple[str, ...], operator: Operator, operand: Any) -> int:
+    """How many sums over a trace a condition needs; a condition on an object above may need several."""
+    if path not in _ABOVE_SUMS:
+        return int(path[:3] in _ABOVE_SUMS and path[3:4] == ("cumulative",))
+    if operator is Operator.IS and isinstance(operand, Mapping):
+        return sum(_sums_at((*path, key), Operator.IS, value) for key, value in operand.items())
+    if operator is Operator.HAS and isinstance(operand, str):
+        return _sums_at((*path, operand), Operator.EXISTS, None)
+    return 0

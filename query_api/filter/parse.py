@@ -4,7 +4,7 @@ The models check the shape: a group has ``conditions``, a condition has ``field`
 ``field`` is a group (reference §5.1). Unknown members are refused: in a filter, a typo would widen the result (contract
 §1). ``parse`` checks the meaning. It raises ``InvalidFilter`` with the JSON path of the error, as in
 ``filtering.conditions[1].operator``, what is wrong, and what is allowed. Source: contract §3.2, reference §5.2.
-Operands: ``operands.py``; limits of a whole filter: ``totals.py``.
+Operands and limits of a whole filter: ``operands.py``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pydantic import Field as ModelField
 from common.errors import InvalidFilter
 from common.fair_share import in_thread
 from query_api.filter import operands
+from query_api.filter.elements import read_keyed_member, read_partials
 from query_api.filter.language import (
     ALLOWED_OPERATORS,
     ATTRIBUTES,
@@ -33,7 +34,7 @@ from query_api.filter.language import (
     OperandKind,
     Operator,
 )
-from query_api.filter.totals import LARGE, Totals, estimated_values
+from query_api.filter.operands import LARGE, Totals, estimated_values
 from query_api.request.json_body import Strict
 
 
@@ -208,11 +209,7 @@ def _operand(field: Field, operator: Operator, model: ConditionModel, path: str)
             return operands.read_range(field, operator, value, at)
         case OperandKind.LIST:
             is_elements = field.kind is Kind.ELEMENTS
-            return (
-                operands.read_partials(field, value, at)
-                if is_elements
-                else operands.read_scalars(field, operator, value, at)
-            )
+            return read_partials(field, value, at) if is_elements else operands.read_scalars(field, operator, value, at)
         case OperandKind.LITERAL | OperandKind.PATTERN:
             is_content = field.kind is Kind.CONTENT
             return (
@@ -224,7 +221,7 @@ def _operand(field: Field, operator: Operator, model: ConditionModel, path: str)
 
 def _member(field: Field, operator: Operator, model: ConditionModel, path: str) -> Operand:
     if field.kind is Kind.ELEMENTS:
-        return operands.read_keyed_member(field, model.key, model.value, path)
+        return read_keyed_member(field, model.key, model.value, path)
     if model.value is None:
         raise InvalidFilter(
             f"{path}.value", f"'{operator}' needs the key of an object or an element of an array; got null."

@@ -18,12 +18,11 @@ from hypothesis import strategies as st
 
 from common.json_numbers import number_text
 from common.settings import ClickHouseSettings
-from query_api.filter.language import Node, Operator
+from query_api.filter.language import SUMS_MAX, Node, Operator
 from query_api.filter.parse import FilteringModel, parse
 from query_api.filter.sql.compile import compile_filter
 from query_api.filter.sql.expressions import Parameters, text_condition, visible_number
 from query_api.filter.text_search import FOLDING, TextOperator, TextSearch, fold
-from query_api.filter.totals import SUMS_MAX
 from tests.support.filter_corpus import FilterCorpus, filter_corpus
 from tests.support.filters import FILTERS
 

@@ -24,6 +24,7 @@ import orjson
 from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, typed_text
 from common.json_numbers import json_number
 from query_api.filter.language import ATTRIBUTES, SERVICE_NAME_PATH, Condition, is_index
+from query_api.filter.operands import LEVELS_MAX
 from query_api.filter.sql.expressions import (
     Bounds,
     Parameters,
@@ -36,7 +37,6 @@ from query_api.filter.sql.expressions import (
     visible_typed,
 )
 from query_api.filter.text_search import TextSearch, words_of
-from query_api.filter.totals import LEVELS_MAX
 
 ITEM_TEXT_BYTES: Final = 64
 """Bytes of a typed text that ``leaf_items`` holds."""

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from common.errors import InvalidFilter
-from query_api.filter.language import Operator
+from query_api.filter.language import PATTERNS_LENGTH_MAX, PATTERNS_SIZE_MAX, UNICODE_CLASSES_MAX, Operator
 from query_api.filter.matches import matches
 from query_api.filter.operands import VALUE_BYTES_MAX
 from query_api.filter.parse import FilteringModel, parse
 from query_api.filter.text_search import TextSearch, text_of
-from query_api.filter.totals import PATTERNS_LENGTH_MAX, PATTERNS_SIZE_MAX, UNICODE_CLASSES_MAX
 
 
 def holds(operator: str, operand: Any, text: str, **options: bool) -> bool:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from common.errors import InvalidFilter, InvalidInput
+from query_api.filter.language import SUMS_MAX
 from query_api.filter.operands import LIST_VALUES_MAX, VALUE_BYTES_MAX
 from query_api.filter.parse import CONDITIONS_MAX, FilteringModel, parse
 from query_api.filter.sql.compile import SQL_BYTES_MAX, VALUES_BYTES_MAX, Compiled, compile_filter
 from query_api.filter.sql.sums import USAGE_BYTES_MAX, USAGE_OF
-from query_api.filter.totals import SUMS_MAX
 from query_api.saved.queries import QueryData
 from query_api.spans.project_spans import Table, fenced, read_from
 
