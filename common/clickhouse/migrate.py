@@ -14,7 +14,7 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.engines import SQL
 from common.clickhouse.store import ColumnStore, Statement
 from common.errors import NotMigrated
-from common.migrations import Migration, is_behind, load_migrations, pending
+from common.migrations import is_behind, load_migrations, pending
 from common.settings import ClickHouseSettings
 
 DDL: Final = Path(__file__).parent / "ddl"
@@ -51,7 +51,10 @@ async def migrate(settings: ClickHouseSettings, /, *, data_dir: Path, folder: Pa
             load_migrations(folder), await _applied(store, deadline_s=DEADLINE_S), database="ClickHouse"
         )
         for migration in migrations:
-            await _apply(store, migration, cluster=settings.cluster)
+            for sql in statements(render(migration.text, cluster=settings.cluster)):
+                await _execute(store, sql)
+            record = {"number": migration.number, "name": migration.name, "sha256": migration.sha256}
+            await store.execute(Statement(SQL["record_migration"], record), deadline_s=DEADLINE_S)
     finally:
         await store.close()
     return [f"{migration.number:04}_{migration.name}" for migration in migrations]
@@ -79,13 +82,6 @@ async def _applied(store: ColumnStore, *, deadline_s: float) -> dict[int, str]:
     """Return the checksum of each applied file by its number."""
     rows = await store.select(Statement(SQL["applied_migrations"]), deadline_s=deadline_s)
     return {row["number"]: row["sha256"].decode() for row in rows.to_pylist()}
-
-
-async def _apply(store: ColumnStore, migration: Migration, *, cluster: str) -> None:
-    for sql in statements(render(migration.text, cluster=cluster)):
-        await _execute(store, sql)
-    record = {"number": migration.number, "name": migration.name, "sha256": migration.sha256}
-    await store.execute(Statement(SQL["record_migration"], record), deadline_s=DEADLINE_S)
 
 
 async def _execute(store: ColumnStore, sql: str) -> None:

@@ -106,7 +106,7 @@ _FROM_SPAN: Final = tuple(
 class SpanColumns:
     """The columns of one chunk of records, in the order in which spans were appended.
 
-    Not safe to append to from two threads; ``rows`` and ``table`` may be called once everything is appended.
+    Not safe to append to from two threads; ``rows`` may be called once everything is appended.
     """
 
     def __init__(self) -> None:
@@ -146,12 +146,6 @@ class SpanColumns:
         if self._open.rows_count or not self._chunks:
             self._seal()
         return pa.concat_tables(self._chunks)
-
-    def table(self, *, stored_us: int) -> pa.Table:
-        """Return all rows as Arrow columns, named and typed like the table ``spans``; ``stored_us`` is the same for
-        all.
-        """
-        return stamped(self.rows(), stored_us=stored_us)
 
     def _seal(self) -> None:
         self._chunks.append(self._open.table())
@@ -286,7 +280,7 @@ def warm_up() -> None:
 
     Arrow checks whether a list is a pandas object, and imports pandas for that.
     """
-    SpanColumns().table(stored_us=0)
+    stamped(SpanColumns().rows(), stored_us=0)
 
 
 class _Dictionary:

@@ -34,6 +34,7 @@ from query_api.spans.project_spans import NO_SETTINGS, EngineSettings, ProjectSp
 from query_api.spans.usage import TraceSums, write_sums
 from query_api.spans.versions import (
     ID_BYTES,
+    Integers,
     SpanKey,
     Version,
     among_ids,
@@ -50,8 +51,6 @@ from query_api.spans.versions import (
 
 _Columns: TypeAlias = Iterator[Iterable[bytes]]
 """Parallel texts, each column for all rows."""
-
-Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 Value = TypeVar("Value", bound=Hashable)
 

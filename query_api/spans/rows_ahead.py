@@ -18,10 +18,10 @@ from query_api.spans.rows import Layout, fetch
 from query_api.spans.versions import (
     HexDigits,
     Version,
-    ids_as_packed,
+    id_bytes,
     integers_of,
+    packed_places,
     packed_versions,
-    starts_as_packed,
     values_of,
 )
 
@@ -65,14 +65,12 @@ class RowsAhead:
         ``sent`` are their versions: the columns of ``Version`` and ``members``, among others. Returns when the
         statement has been sent.
         """
-        is_wanted = set(trace_ids).__contains__
-        flags = np.fromiter(map(is_wanted, values_of(sent, "trace_id")), np.bool_, sent.num_rows)
-        count = int(flags.sum())
-        if 0 < count <= self._spans_left:
-            self._spans_left -= count
-            starts, span_ids = starts_as_packed(sent, "start_us", flags), ids_as_packed(sent, "span_id", flags)
-            members = int(np.bitwise_or.reduce(integers_of(sent, "members")[flags]))
-            self._read(trace_ids, {"starts": starts, "span_ids": span_ids}, members)
+        are_wanted = pa.array(map(set(trace_ids).__contains__, values_of(sent, "trace_id")), pa.bool_())
+        wanted = sent.select(["start_us", "span_id", "members"]).filter(are_wanted)
+        if 0 < wanted.num_rows <= self._spans_left:
+            self._spans_left -= wanted.num_rows
+            places = packed_places(integers_of(wanted, "start_us"), id_bytes(wanted, "span_id"))
+            self._read(trace_ids, places, int(np.bitwise_or.reduce(integers_of(wanted, "members"))))
             await asyncio.sleep(HEAD_START_S)
 
     async def take_together(self, versions: Collection[Version]) -> list[Layout] | None:

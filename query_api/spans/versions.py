@@ -10,8 +10,7 @@ by one that matches too must not be lost, so each step that misses the row of a 
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -24,8 +23,7 @@ from query_api.spans.project_spans import SQL, ProjectSpans
 
 ID_BYTES: Final = 16
 
-Flags: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
-"""One flag for each row."""
+Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
@@ -68,9 +66,9 @@ def split_ids(joined: bytes) -> list[bytes]:
     return ids
 
 
-def integers_of(rows: pa.Table, name: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+def integers_of(rows: pa.Table, name: str) -> Integers:
     """Return a column of integers."""
-    integers: np.ndarray[Any, np.dtype[np.int64]] = rows.column(name).to_numpy().astype(np.int64, copy=False)
+    integers: Integers = rows.column(name).to_numpy().astype(np.int64, copy=False)
     return integers
 
 
@@ -106,19 +104,9 @@ def packed_ids(ids: Collection[bytes]) -> HexDigits:
     return HexDigits(b"".join(ids))
 
 
-def packed_starts(starts_us: Collection[int]) -> HexDigits:
+def packed_starts(starts_us: Sequence[int] | Integers) -> HexDigits:
     """Return microseconds as the value of a parameter: eight bytes each, little-endian."""
-    return HexDigits(struct.pack(f"<{len(starts_us)}q", *starts_us))
-
-
-def ids_as_packed(rows: pa.Table, name: str, flags: Flags) -> HexDigits:
-    """Return the flagged ids of a column as ``packed_ids`` does."""
-    return HexDigits(np.frombuffer(id_bytes(rows, name), f"V{ID_BYTES}")[flags].tobytes())
-
-
-def starts_as_packed(rows: pa.Table, name: str, flags: Flags) -> HexDigits:
-    """Return the flagged microseconds of a column as ``packed_starts`` does."""
-    return HexDigits(integers_of(rows, name)[flags].astype("<i8", copy=False).tobytes())
+    return HexDigits(np.asarray(starts_us, "<i8").tobytes())
 
 
 def _id_bytes(chunk: pa.Array) -> bytes:
@@ -179,14 +167,18 @@ def standing_in(versions: Iterable[Version], rows: Collection[Version]) -> dict[
     return found
 
 
+def packed_places(starts_us: Sequence[int] | Integers, span_ids: bytes) -> dict[str, HexDigits]:
+    """Return the parameters ``starts`` and ``span_ids``; the ids are concatenated."""
+    return {"starts": packed_starts(starts_us), "span_ids": HexDigits(span_ids)}
+
+
 def packed_versions(versions: Collection[Version]) -> dict[str, HexDigits]:
     """Return the parameters ``starts`` and ``span_ids`` for the places of versions (``among_starts``,
     ``among_ids``).
     """
-    return {
-        "starts": packed_starts([version.start_us for version in versions]),
-        "span_ids": packed_ids([version.span_id for version in versions]),
-    }
+    return packed_places(
+        [version.start_us for version in versions], b"".join([version.span_id for version in versions])
+    )
 
 
 def versions_of(rows: pa.Table) -> list[Version]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
-from common.clickhouse.span_columns import SPANS_TABLE, SpanColumns
+from common.clickhouse.span_columns import SPANS_TABLE, SpanColumns, stamped
 from common.clickhouse.store import ColumnStore, Statement
 from common.ids import DEFAULT_PROJECT_ID
 from common.span import Event, Link, Resource, Scope, Span
@@ -200,7 +200,7 @@ async def store_record(
         normalized_spans=normalize(spans),
     )
     token = f"{partition_id}-{offset}-{record_ms}-{uuid4()}"  # not of ``random``, which hypothesis sets back
-    await store.insert(SPANS_TABLE, columns.table(stored_us=STORED_US), dedup_token=token, deadline_s=30.0)
+    await store.insert(SPANS_TABLE, stamped(columns.rows(), stored_us=STORED_US), dedup_token=token, deadline_s=30.0)
 
 
 async def store_year(

@@ -137,10 +137,13 @@ def _size(node: Node) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Column(Subject, ABC):
-    """A column with one scalar. ``name`` is SQL, the name of the column."""
+    """A column with one scalar, by default never absent. ``name`` is SQL, the name of the column."""
 
     parameters: Parameters
     name: str
+
+    def exists(self) -> str:
+        return "1"
 
     def is_in(self, operands: list[Any], *, is_all: bool) -> str:
         values = list(dict.fromkeys(operands))
@@ -184,9 +187,6 @@ class EnumColumn(_Column):
     kind: str
     stored: Mapping[str, str | int]
 
-    def exists(self) -> str:
-        return "1"
-
     def _is_one_of(self, values: list[Any]) -> str:
         stored = [self.stored[name] for name in values]
         return f"{self.name} IN ({self.parameters.place(f'Array({self.kind})', stored)})"
@@ -195,9 +195,6 @@ class EnumColumn(_Column):
 @dataclass(frozen=True, slots=True)
 class TimeColumn(_Column):
     """Microseconds since 1970, never absent."""
-
-    def exists(self) -> str:
-        return "1"
 
     def compares(self, bounds: Bounds) -> str:
         compared = [f"{self.name} {sign} {self.parameters.place('Int64', time_us)}" for sign, time_us in bounds]

@@ -9,6 +9,7 @@ taken from a document in one call, as in ``json.py``, so that both are written a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, TypeAlias
 
@@ -49,13 +50,13 @@ def elements_condition(condition: Condition, parameters: Parameters) -> str:
     return condition_sql(condition, _Elements(condition.field, parameters))
 
 
+@dataclass(frozen=True, slots=True)
 class _Elements(Subject):
-    def __init__(self, column: str, parameters: Parameters) -> None:
-        self._column = column
-        self._parameters = parameters
+    column: str
+    parameters: Parameters
 
     def exists(self) -> str:
-        return f"({self._column} NOT IN ('', '[]'))"
+        return f"({self.column} NOT IN ('', '[]'))"
 
     def is_in(self, operands: list[Partial], *, is_all: bool) -> str:
         clauses = list(self._clauses(operands, is_all=is_all))
@@ -74,9 +75,9 @@ class _Elements(Subject):
     def _scalar_clause(self, places: tuple[Keys, ...], flats: list[Flat], *, is_all: bool) -> str:
         if not places:
             return self.exists()
-        documents = [self._parameters.text(canonical_json([flat[keys] for flat in flats])) for keys in places]
+        documents = [self.parameters.text(canonical_json([flat[keys] for flat in flats])) for keys in places]
         wanted = _tuples([f"JSONExtractArrayRaw({document})" for document in documents], "arrayZip")
-        members = _tuples([_Member(self._column, keys, self._parameters).raw() for keys in places], "tuple")
+        members = _tuples([_Member(self.column, keys, self.parameters).raw() for keys in places], "tuple")
         held = f"arrayMap(position -> {members}, {self._positions()})"
         if is_all:
             found = f"hasAll({held}, {wanted})"
@@ -85,19 +86,19 @@ class _Elements(Subject):
         return f"({' AND '.join([*self._guard(places, flats), found])})"
 
     def _clause(self, partial: Partial) -> str:
-        members = [_Member(self._column, (name,), self._parameters).equals(value) for name, value in partial.items()]
+        members = [_Member(self.column, (name,), self.parameters).equals(value) for name, value in partial.items()]
         found = f"arrayExists(position -> {' AND '.join(members)}, {self._positions()})"
         scalars: Flat = {(name,): value for name, value in partial.items() if not is_container(value)}
         return f"({' AND '.join([*self._guard(_places(scalars), [scalars]), found])})"
 
     def _positions(self) -> str:
-        return f"range(1, JSONLength({self._column}) + 1)"
+        return f"range(1, JSONLength({self.column}) + 1)"
 
     def _guard(self, places: tuple[Keys, ...], flats: list[Flat]) -> Iterator[str]:
         """Yield at most one condition that is true of every row with one of the partial elements, and cheaper than
         reading JSON.
         """
-        if self._column == REFERENCES and (indexed := self._index_guard(flats)) is not None:
+        if self.column == REFERENCES and (indexed := self._index_guard(flats)) is not None:
             yield indexed
             return
         if len(flats) > SEARCHED_MAX:
@@ -105,8 +106,8 @@ class _Elements(Subject):
         for keys in places:
             texts = [flat[keys] for flat in flats if isinstance(flat[keys], str) and flat[keys]]
             if len(texts) == len(flats):
-                searched = self._parameters.texts(list(map(_inside_json, texts)))
-                yield f"multiSearchAny({self._column}, {searched})"
+                searched = self.parameters.texts(list(map(_inside_json, texts)))
+                yield f"multiSearchAny({self.column}, {searched})"
                 return
 
     def _index_guard(self, flats: list[Flat]) -> str | None:
@@ -125,7 +126,7 @@ class _Elements(Subject):
         distinct = list(dict.fromkeys(tokens))
         if not 0 < len(distinct) <= LOOKED_UP_MAX:
             return None
-        return f"{function}({REFERENCES}, {self._parameters.texts(distinct)}, {_TOKENIZER})"
+        return f"{function}({REFERENCES}, {self.parameters.texts(distinct)}, {_TOKENIZER})"
 
 
 def _places(flat: Flat) -> tuple[Keys, ...]:

@@ -8,6 +8,7 @@ twice with the same text: the engine runs it once.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from common.json_numbers import is_number
@@ -106,7 +107,7 @@ def _verdict(condition: Condition, sums: VisibleSums, parameters: Parameters) ->
     column = sums.columns.get(sums.below)
     if column is not None:
         return f"{_is_visible(column)} AND {condition_sql(condition, _Sum(column, parameters))}"
-    return "0" if sums.below else condition_sql(condition, _SumsObject(sums, parameters))
+    return "0" if sums.below else condition_sql(condition, _SumsObject(sums.columns, parameters))
 
 
 def _is_visible(column: str) -> str:
@@ -114,12 +115,12 @@ def _is_visible(column: str) -> str:
     return f"({column} != 0)"
 
 
+@dataclass(frozen=True, slots=True)
 class _SumsObject(Subject):
     """The object ``cumulative`` of tokens or costs."""
 
-    def __init__(self, sums: VisibleSums, parameters: Parameters) -> None:
-        self._columns = sums.columns
-        self._parameters = parameters
+    columns: Mapping[tuple[str, ...], str]
+    parameters: Parameters
 
     def exists(self) -> str:
         return "1"
@@ -129,26 +130,26 @@ class _SumsObject(Subject):
             return "0"
         clauses = ["1"]
         for key, value in operand.items():
-            column = self._columns.get((key,))
+            column = self.columns.get((key,))
             if column is None:
                 clauses.append("1" if value is None else "0")
             elif value is None:
                 clauses.append(f"NOT {_is_visible(column)}")
             else:
-                clauses.append(f"{_is_visible(column)} AND {_Sum(column, self._parameters).equals(value)}")
+                clauses.append(f"{_is_visible(column)} AND {_Sum(column, self.parameters).equals(value)}")
         return " AND ".join(clauses)
 
     def has(self, operand: Any) -> str:
-        column = self._columns.get((operand,)) if isinstance(operand, str) else None
+        column = self.columns.get((operand,)) if isinstance(operand, str) else None
         return "0" if column is None else _is_visible(column)
 
 
+@dataclass(frozen=True, slots=True)
 class _Sum(Subject):
     """One sum, a double."""
 
-    def __init__(self, amount: str, parameters: Parameters) -> None:
-        self._amount = amount
-        self._parameters = parameters
+    amount: str
+    parameters: Parameters
 
     def exists(self) -> str:
         return "1"
@@ -160,16 +161,16 @@ class _Sum(Subject):
         numbers = [float(value) for value in operands if is_number(value) and float(value) == value]
         if not numbers or (is_all and (len(numbers) < len(operands) or len(set(numbers)) > 1)):
             return "0"
-        return f"has({self._parameters.place('Array(Float64)', numbers)}, {self._amount})"
+        return f"has({self.parameters.place('Array(Float64)', numbers)}, {self.amount})"
 
     def compares(self, bounds: Bounds) -> str:
         if not all(is_number(bound) for _, bound in bounds):
             return "0"
-        return " AND ".join(f"{self._amount} {sign} {number_place(bound, self._parameters)}" for sign, bound in bounds)
+        return " AND ".join(f"{self.amount} {sign} {number_place(bound, self.parameters)}" for sign, bound in bounds)
 
     def reads(self, search: TextSearch) -> str:
         """Read the sum as responses show it: digits if it is an integer of 64 bits (``spans/rows.py``)."""
-        amount = self._amount
+        amount = self.amount
         is_integer = f"{amount} = trunc({amount}) AND {amount} >= -pow(2., 63) AND {amount} < pow(2., 64)"
         text = f"if({is_integer}, toString(toInt128({amount})), {visible_number(f'toString({amount})')})"
-        return text_condition(text, search, self._parameters)
+        return text_condition(text, search, self.parameters)

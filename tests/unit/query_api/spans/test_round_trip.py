@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from common.clickhouse.migrate import DDL
-from common.clickhouse.span_columns import ALL_MEMBERS, OPTIONAL_MEMBERS, SpanColumns
+from common.clickhouse.span_columns import ALL_MEMBERS, OPTIONAL_MEMBERS, SpanColumns, stamped
 from common.span import PROMOTED_TEXTS, Event, Link, NormalizedSpan, Resource, Scope, Span
 from ingest.normalize import normalize
 from query_api.spans.rows import Layout, row_columns
@@ -57,7 +57,7 @@ def round_trip(span: Span) -> dict[str, Any]:
         span_indexes=[0],
         normalized_spans=[NormalizedSpan(**normalized._asdict() | derived)],
     )
-    stored = columns.table(stored_us=TIME_NS // 1_000)
+    stored = stamped(columns.rows(), stored_us=TIME_NS // 1_000)
     [rendered] = Layout.of(as_the_engine_returns(stored.select(row_columns(ALL_MEMBERS)))).spans({})
     members: dict[str, Any] = orjson.loads(rendered.json)
     return members
