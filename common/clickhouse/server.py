@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import clickhouse_connect
 import pyarrow as pa
@@ -104,7 +104,23 @@ class ServerStore(Engine):
             if self._closed:
                 raise Unavailable("The connection to ClickHouse has been closed.")
             if self._client is None:
-                self._client = await clickhouse_connect.get_async_client(**_driver_arguments(self._settings))
+                settings = self._settings
+                self._client = await clickhouse_connect.get_async_client(
+                    interface=settings.interface,
+                    host=settings.host,
+                    port=settings.port,
+                    username=settings.username,
+                    password=settings.password.get_secret_value(),
+                    database=settings.database,
+                    compress=False,  # the bodies that matter are compressed inside
+                    connect_timeout=CONNECT_TIMEOUT_S,
+                    send_receive_timeout=LONGER_THAN_ANY_DEADLINE_S,
+                    query_retries=0,
+                    connector_limit=settings.connections + INSERTS_AT_ONCE,
+                    autogenerate_session_id=False,
+                    form_encode_query_params=True,  # a list of 10,000 values does not fit into a URL
+                    client_name="clearspan",
+                )
             return self._client
 
 
@@ -115,22 +131,3 @@ def _arrow_file(rows: pa.Table) -> io.BytesIO:
         writer.write_table(rows)
     body.seek(0)
     return body
-
-
-def _driver_arguments(settings: ClickHouseSettings) -> dict[str, Any]:
-    return {
-        "interface": settings.interface,
-        "host": settings.host,
-        "port": settings.port,
-        "username": settings.username,
-        "password": settings.password.get_secret_value(),
-        "database": settings.database,
-        "compress": False,  # the bodies that matter are compressed inside
-        "connect_timeout": CONNECT_TIMEOUT_S,
-        "send_receive_timeout": LONGER_THAN_ANY_DEADLINE_S,
-        "query_retries": 0,
-        "connector_limit": settings.connections + INSERTS_AT_ONCE,
-        "autogenerate_session_id": False,
-        "form_encode_query_params": True,  # a list of 10,000 values does not fit into a URL
-        "client_name": "clearspan",
-    }

@@ -192,41 +192,35 @@ def _read_condition(
     )
 
 
-def _operand(field: Field, operator: Operator, model: ConditionModel, path: str) -> Operand:
+def _operand(  # noqa: C901 - one case for each kind of operand
+    field: Field, operator: Operator, model: ConditionModel, path: str
+) -> Operand:
     value, at = model.value, f"{path}.value"
     match OPERATORS[operator].operand:
         case OperandKind.NOTHING:
             if value is not None and field.kind is not Kind.JSON:
                 raise InvalidFilter(at, f"'{field.name}' value is not supported for existence operators.")
             return None
-        case OperandKind.VALUE:
+        case OperandKind.MEMBER if field.kind is Kind.ELEMENTS:
+            return read_keyed_member(field, model.key, value, path)
+        case OperandKind.MEMBER if value is None:
+            raise InvalidFilter(at, f"'{operator}' needs the key of an object or an element of an array; got null.")
+        case OperandKind.VALUE | OperandKind.MEMBER:
             return operands.read_value(field, value, at)
-        case OperandKind.MEMBER:
-            return _member(field, operator, model, path)
         case OperandKind.COMPARABLE:
             return operands.read_comparable(field, operator, value, at)
         case OperandKind.RANGE:
             return operands.read_range(field, operator, value, at)
+        case OperandKind.LIST if field.kind is Kind.ELEMENTS:
+            return read_partials(field, value, at)
         case OperandKind.LIST:
-            is_elements = field.kind is Kind.ELEMENTS
-            return read_partials(field, value, at) if is_elements else operands.read_scalars(field, operator, value, at)
+            return operands.read_scalars(field, operator, value, at)
+        case OperandKind.LITERAL if field.kind is Kind.CONTENT:
+            return operands.read_content(value, at)
         case OperandKind.LITERAL | OperandKind.PATTERN:
-            is_content = field.kind is Kind.CONTENT
-            return (
-                operands.read_content(value, at) if is_content else operands.read_text(value, at, f"'{operator}' needs")
-            )
+            return operands.read_text(value, at, f"'{operator}' needs")
         case kind:
             assert_never(kind)
-
-
-def _member(field: Field, operator: Operator, model: ConditionModel, path: str) -> Operand:
-    if field.kind is Kind.ELEMENTS:
-        return read_keyed_member(field, model.key, model.value, path)
-    if model.value is None:
-        raise InvalidFilter(
-            f"{path}.value", f"'{operator}' needs the key of an object or an element of an array; got null."
-        )
-    return operands.read_value(field, model.value, f"{path}.value")
 
 
 def _field(model: ConditionModel, path: str) -> Field:

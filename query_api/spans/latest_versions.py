@@ -311,18 +311,15 @@ def _summed(sent_versions: _SentVersions, latest: _Latest, trace_ids: Collection
         if trace_id in trace_ids:
             by_trace[trace_id].append(index)
     return {
-        trace_id: counted(_used(sent_versions, indexes))
+        trace_id: counted(
+            Report(
+                sent_versions.keys[index][1],
+                sent_versions.parent_ids[index],
+                sent_versions.reports.get(index, NO_METRICS),
+                sent_versions.are_own[index] == 1,
+            )
+            for index in indexes
+        )
         for trace_id, indexes in by_trace.items()
         if not sent_versions.reports.keys().isdisjoint(indexes)
     }
-
-
-def _used(sent_versions: _SentVersions, indexes: Iterable[int]) -> Iterable[Report]:
-    """Return what the versions at these indexes report."""
-    for index in indexes:
-        yield Report(
-            sent_versions.keys[index][1],
-            sent_versions.parent_ids[index],
-            sent_versions.reports.get(index, NO_METRICS),
-            sent_versions.are_own[index] == 1,
-        )

@@ -125,13 +125,7 @@ class Layout(NamedTuple):
             return NO_ROWS
         parent_ids = [None if parent_id == NO_PARENT else parent_id for parent_id in values_of(rows, "parent_id")]
         names = _each_once(_text, values_of(rows, "name"))
-        times = _Times.of(rows)
-        before = (
-            *_identities(rows, times.created, parent_ids),
-            _descriptions(rows, names),
-            *_start_and_end(times),
-            [_CODES[code] for code in values_of(rows, "status_code")],
-        )
+        before = tuple(_required(rows, parent_ids, names))
         after = tuple(_optional(rows))
         return cls(versions_of(rows), parent_ids, names, before, _attributes(rows), after, rows.get_total_buffer_size())
 
@@ -195,21 +189,20 @@ def _split_array(array: bytes) -> list[bytes]:
     return array[1:-1].split(b",") if len(array) > len(b"[]") else []
 
 
-def _identities(rows: pa.Table, created: list[bytes], parent_ids: Sequence[bytes | None]) -> _Columns:
-    """Write ``created_at`` and the ids, up to the quote before the next member."""
-    yield from (repeat(b'{"created_at":'), created)
+def _required(rows: pa.Table, parent_ids: Sequence[bytes | None], names: Sequence[bytes]) -> _Columns:
+    """Write all members before the attributes, each up to the quote before the next one."""
+    times = _Times.of(rows)
+    yield from (repeat(b'{"created_at":'), times.created)
     yield from (repeat(b',"trace_id":"'), _digits_of_ids(rows, "trace_id", 2 * ID_BYTES))
     yield from (repeat(b'","span_id":"'), _digits_of_ids(rows, "span_id", ID_BYTES)[1::2])
     parents = zip(parent_ids, _digits_of_ids(rows, "parent_id", ID_BYTES)[1::2], strict=True)
     yield [b"" if parent_id is None else b'","parent_id":"' + digits for parent_id, digits in parents]
-
-
-def _start_and_end(times: _Times) -> _Columns:
-    """Write start and end, up to the quote before the next member."""
+    yield _descriptions(rows, names)
     yield from (repeat(b',"start_time":'), times.start)
     yield from (repeat(b',"end_time":'), times.end)
     yield from (repeat(b',"start_time_unix_nano":"'), times.start_ns)
     yield from (repeat(b'","end_time_unix_nano":"'), times.end_ns)
+    yield [_CODES[code] for code in values_of(rows, "status_code")]
 
 
 def _descriptions(rows: pa.Table, names: Sequence[bytes]) -> list[bytes]:
