@@ -94,7 +94,7 @@ def _node(node: Node, parameters: Parameters) -> str:
 def compile_condition(condition: Condition, parameters: Parameters) -> str:
     """Return a condition as an expression that is 0 or 1; ``parameters`` receives its values."""
     match FIELDS[condition.field].kind:
-        case Kind.JSON if condition.field == ATTRIBUTES and condition.path[0] == "ag":
+        case Kind.JSON if condition.field == ATTRIBUTES and condition.path[:1] == ("ag",):
             return ag_condition(condition, parameters)
         case Kind.JSON:
             return json_condition(condition, parameters)
