@@ -1,16 +1,18 @@
-"""Places shared by projects: which caller gets one, in which order, and what a cancelled call leaves behind."""
+"""Places and threads shared by projects: who gets one, in which order, and what a cancelled call leaves."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from collections import Counter
 from uuid import UUID
 
 import pytest
 
+from common import fair_share
 from common.errors import Overloaded
-from common.fair_share import OWN_WORK, FairShare, Tenant, working_for
+from common.fair_share import OWN_WORK, FairShare, Tenant, in_thread, working_for
 
 A, B, C = (Tenant(UUID(int=number), has_neighbors=True, queue_s=5.0) for number in (1, 2, 3))
 ALONE = Tenant(UUID(int=1), queue_s=5.0)
@@ -224,3 +226,43 @@ async def test_no_place_is_lost_or_held_twice_under_random_cancellations() -> No
     assert not share._held
     for _ in range(places):
         await share.acquire(ALONE, timeout_s=0.1)
+
+
+ONE, OTHER = (Tenant(UUID(int=number), has_neighbors=True, queue_s=0.05) for number in (1, 2))
+
+
+async def test_result_or_exception_of_the_function_is_returned() -> None:
+    assert await in_thread(divmod, 7, 2) == (3, 1)
+    with pytest.raises(ZeroDivisionError):
+        await in_thread(divmod, 7, 0)
+
+
+async def test_project_at_its_share_leaves_threads_to_its_neighbors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fair_share, "THREADS_COUNT", 2)
+    go_on = threading.Event()
+    with working_for(ONE):
+        first = asyncio.create_task(in_thread(go_on.wait, 5))
+        await asyncio.sleep(0)
+        with pytest.raises(Overloaded, match="threads"):
+            await in_thread(go_on.wait, 5)
+
+    with working_for(OTHER):
+        assert await in_thread(str, 5) == "5"
+    go_on.set()
+    assert await first
+
+
+async def test_abandoned_thread_counts_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fair_share, "THREADS_COUNT", 2)
+    go_on = threading.Event()
+    with working_for(ONE):
+        abandoned = asyncio.create_task(in_thread(go_on.wait, 5))
+        await asyncio.sleep(0)
+        abandoned.cancel()
+        await asyncio.wait({abandoned})
+
+        with pytest.raises(Overloaded):
+            await in_thread(str, 5)
+        go_on.set()
+        await asyncio.sleep(0.01)
+        assert await in_thread(str, 5) == "5"

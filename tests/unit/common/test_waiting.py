@@ -5,7 +5,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from common.errors import InvalidStatement, ServiceError, Unavailable
-from common.waiting import DELAY_MAX_S, DELAY_S_MIN, wait_for
+from common.waiting import DELAY_MAX_S, DELAY_S_MIN, Backoff, wait_for
 
 
 class Probe:
@@ -61,3 +61,19 @@ async def test_pauses_grow_to_their_limit_with_jitter():
 async def test_permanent_error_is_raised():
     with pytest.raises(InvalidStatement):
         await wait_for(Probe(1, InvalidStatement()), "clickhouse", log=structlog.get_logger(), sleep=Pauses())
+
+
+def test_delays_double_up_to_the_limit() -> None:
+    backoff = Backoff(delay_s_max=0.5, share=lambda: 1.0)
+
+    assert [backoff.next_delay_s() for _ in range(4)] == pytest.approx([0.1, 0.2, 0.4, 0.5])
+
+
+def test_jitter_shortens_a_delay_by_at_most_half() -> None:
+    assert Backoff(delay_s_max=10, share=lambda: 0.0).next_delay_s() == pytest.approx(0.05)
+
+
+def test_a_thousand_tries_do_not_overflow() -> None:
+    backoff = Backoff(delay_s_max=10)
+
+    assert all(0 < backoff.next_delay_s() <= 10 for _ in range(2_000))

@@ -1,18 +1,31 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 
+import orjson
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from common.codec.decoded import Rejection
+from common.codec.decoded import Rejection, Rejections
 from common.errors import RejectionCode, ServiceError, Unavailable
 from common.kafka.record import Record
+from common.limits import SpanLimits
 from common.settings import Encoding
-from ingest.dead_letter import WAITING_BYTES_MAX, WAITING_MAX, BulkPublisher, CutDeadLetter, DeadLetters
+from ingest.dead_letter import (
+    WAITING_BYTES_MAX,
+    WAITING_MAX,
+    BulkPublisher,
+    CutDeadLetter,
+    DeadLetters,
+    cut_dead_letters,
+)
+from ingest.decode import decode
 from ingest.readiness import Readiness, Retry
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
+from tests.support.otlp import START_NS
 
 DEAD = "spans.dead_letter"
 RECORD = Record("otlp_spans", 3, 41, 1_000, b"key", b"value", (("project-id", b"p"), ("clearspan-code", b"forged")))
@@ -131,3 +144,139 @@ async def test_permanent_failure_is_raised() -> None:
     await dead_letters.add(RECORD, CutDeadLetter(WHOLE, b"1"), encoding=Encoding.OTLP_PROTO)
     with pytest.raises(ExceptionGroup):
         await dead_letters.flush()
+
+
+LIMITS = SpanLimits()
+ENCODINGS = list(Encoding)
+
+
+def record_of(
+    encoding: Encoding, names: list[str], *, resource: str = "", extra: dict[str, bytes] | None = None
+) -> Record:
+    """A record whose spans have only a name of 199 letters, in two scopes of one resource if the encoding has scopes."""
+    names = [name.ljust(199, "_") for name in names]
+    half = len(names) // 2
+    if encoding is Encoding.OTLP_PROTO:
+        request = ExportTraceServiceRequest()
+        of_resource = request.resource_spans.add()
+        of_resource.resource.attributes.add(key="r").value.string_value = resource
+        for scope, some in (("one", names[:half]), ("two", names[half:])):
+            of_scope = of_resource.scope_spans.add()
+            of_scope.scope.name = scope
+            for name in some:
+                of_scope.spans.add(name=name)
+        value = request.SerializeToString()
+    elif encoding is Encoding.OTLP_JSON:
+        scopes = [
+            {"scope": {"name": scope}, "spans": [{"name": name} for name in some]}
+            for scope, some in (("one", names[:half]), ("two", names[half:]))
+        ]
+        attributes = [{"key": "r", "value": {"stringValue": resource}}]
+        value = orjson.dumps({"resourceSpans": [{"resource": {"attributes": attributes}, "scopeSpans": scopes}]})
+    else:
+        value = orjson.dumps({"spans": [{"span_name": name} for name in names]})
+    return Record("t", 0, 0, 5, b"key", value, tuple((extra or {}).items()))
+
+
+def cut(record: Record, encoding: Encoding) -> tuple[Rejections, list[CutDeadLetter]]:
+    decoded = decode(record, encoding=encoding, limits=LIMITS, now_ns=START_NS)
+    dead_letters = cut_dead_letters(record, decoded.rejections, encoding=encoding, layout=decoded.layout)
+    return decoded.rejections, dead_letters
+
+
+def again(dead_letter: CutDeadLetter, encoding: Encoding) -> Rejections:
+    record = Record("t", 0, 1, 5, None, dead_letter.value)
+    return decode(record, encoding=encoding, limits=LIMITS, now_ns=START_NS).rejections
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("count", [1, 100])
+def test_first_hundred_spans_have_a_dead_letter_each(encoding: Encoding, count: int) -> None:
+    _, dead_letters = cut(record_of(encoding, [f"s{n}" for n in range(count)]), encoding)
+
+    assert [dead_letter.rejection.span_index for dead_letter in dead_letters] == list(range(count))
+    assert not any(dead_letter.codes for dead_letter in dead_letters)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("count", [101, 5_000, 30_000])
+def test_further_spans_share_one_dead_letter(encoding: Encoding, count: int) -> None:
+    """The largest record is too large to be parsed as a whole."""
+    record = record_of(encoding, [f"s{n}" for n in range(count)])
+
+    rejections, dead_letters = cut(record, encoding)
+
+    assert len(rejections) == count
+    assert len(dead_letters) == 101
+    shared = dead_letters[-1]
+    assert (shared.rejection.span_index, shared.rejection.code) == (None, RejectionCode.MANY_SPANS)
+    assert sum(shared.codes.values()) == count - 100
+    assert shared.rejection.reason.startswith("Span 100: The span has no trace")
+    assert shared.rejection.reason.count("Span ") == min(count - 100, 10)
+    assert len(shared.value) <= len(record.value or b"")
+    assert len(again(shared, encoding)) == count - 100
+    assert shared.value.count(b"s100_") == 1
+
+
+@pytest.mark.parametrize("encoding", [Encoding.OTLP_PROTO, Encoding.OTLP_JSON])
+def test_large_resource_is_copied_at_most_twice_and_once_shared(encoding: Encoding) -> None:
+    record = record_of(encoding, [f"s{n}" for n in range(90)], resource="x" * 100_000)
+
+    _, dead_letters = cut(record, encoding)
+
+    size = len(record.value or b"")
+    *alone, shared = dead_letters
+    assert len(alone) in (1, 2)
+    assert sum(len(dead_letter.value) for dead_letter in alone) <= 2 * size
+    assert len(shared.value) <= size
+    assert shared.value.count(b"x" * 100_000) == 1
+    assert sum(shared.codes.values()) == 90 - len(alone)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_large_headers_and_keys_count_against_the_limit(encoding: Encoding) -> None:
+    record = record_of(encoding, [f"s{n}" for n in range(90)], extra={"h": b"x" * 100_000})
+
+    _, dead_letters = cut(record, encoding)
+
+    assert len(dead_letters) == 3
+    assert sum(dead_letters[-1].codes.values()) == 88
+
+
+def test_record_rejected_as_a_whole_is_one_dead_letter() -> None:
+    record = Record("t", 0, 0, 5, None, b"no json")
+
+    (dead_letter,) = cut_dead_letters(
+        record, Rejections.of_record(RejectionCode.UNDECODABLE, "r"), encoding=Encoding.SPAN_JSON
+    )
+
+    assert (dead_letter.value, dead_letter.rejection.code) == (b"no json", RejectionCode.UNDECODABLE)
+
+
+def test_record_without_rejections_has_no_dead_letter() -> None:
+    assert cut_dead_letters(Record("t", 0, 0, 5, None, b"{}"), Rejections(), encoding=Encoding.SPAN_JSON) == []
+
+
+def test_unreadable_layout_sends_whole_records_within_the_limit() -> None:
+    rejections = Rejections()
+    for index in range(300):
+        rejections.add(index, RejectionCode.OUR_FAILURE, "r")
+    record = Record("t", 0, 0, 5, None, b"no json")
+
+    dead_letters = cut_dead_letters(record, rejections, encoding=Encoding.SPAN_JSON)
+
+    assert {dead_letter.value for dead_letter in dead_letters} == {b"no json"}
+    assert len(dead_letters) == 3
+    assert dead_letters[-1].codes == Counter({RejectionCode.OUR_FAILURE: 298})
+
+
+def test_later_rejections_are_in_the_order_of_the_record() -> None:
+    record = record_of(Encoding.SPAN_JSON, [f"s{n}" for n in range(200)])
+    rejections = Rejections()
+    for index in [*range(1, 200), 0]:
+        rejections.add(index, RejectionCode.ABSURD_TIME, "r")
+
+    shared = cut_dead_letters(record, rejections, encoding=Encoding.SPAN_JSON)[-1]
+
+    names = [span["span_name"].rstrip("_") for span in orjson.loads(shared.value)["spans"]]
+    assert names == ["s0", *(f"s{n}" for n in range(101, 200))]

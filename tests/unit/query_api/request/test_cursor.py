@@ -1,18 +1,29 @@
-"""The cursor: what is written is read, for its own walk alone, and nothing else is."""
+"""Cursors and signed coordinates: what is written is read in its own scope, and nothing else is."""
 
 from __future__ import annotations
 
 import base64
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import InvalidCursor
+from common.kafka.record import Coordinates
 from query_api.pages.window import edge, is_edge, pack_position, unpack_position
-from query_api.request.cursor import VERSION, fingerprint, read_cursor, write_cursor
+from query_api.request.cursor import (
+    COORDINATES_MAX,
+    VERSION,
+    fingerprint,
+    read_cursor,
+    read_signed_coordinates,
+    sign_coordinates,
+    write_cursor,
+)
 from query_api.spans.versions import Position
 from query_api.spans.windowing import Order
+from tests.support.api import PROJECT_A
 
 SECRET = b"secret"
 OWNER = fingerprint([b"project", b"filter"])
@@ -98,3 +109,41 @@ def test_content_of_a_cursor_is_encrypted() -> None:
 
 def test_fingerprint_depends_on_the_boundaries_of_its_parts() -> None:
     assert fingerprint([b"ab", b"c"]) != fingerprint([b"a", b"bc"])
+
+
+PROJECT_B = UUID("00000000-0000-7000-8000-00000000000b")
+WHERE = [
+    Coordinates("spans", 1, 7),
+    Coordinates("spans", 0, 9),
+    Coordinates("spans", 1, 10),
+    Coordinates("s", 1, 8),
+]
+
+
+def _signed(where: list[Coordinates], *, project_id: UUID = PROJECT_A) -> str:
+    return sign_coordinates(where, project_id=project_id, secret=b"secret")
+
+
+def _read(text: str, *, project_id: UUID = PROJECT_A, secret: bytes = b"secret") -> list[Coordinates]:
+    return read_signed_coordinates(text, project_id=project_id, secret=secret)
+
+
+def test_the_last_record_of_each_partition_is_signed() -> None:
+    assert _read(_signed(WHERE)) == [Coordinates("s", 1, 8), Coordinates("spans", 0, 9), Coordinates("spans", 1, 10)]
+
+
+def test_coordinates_of_another_project_or_secret_are_rejected() -> None:
+    for project_id, secret in ((PROJECT_B, b"secret"), (PROJECT_A, b"other")):
+        with pytest.raises(InvalidCursor):
+            _read(_signed(WHERE), project_id=project_id, secret=secret)
+
+
+def test_length_of_coordinates_does_not_reveal_offsets() -> None:
+    assert len(_signed([Coordinates("spans", 0, 9)])) == len(_signed([Coordinates("spans", 0, 10**11)]))
+
+
+def test_number_of_signed_partitions_is_limited() -> None:
+    where = [Coordinates("otlp_spans", partition, 10**12) for partition in range(COORDINATES_MAX + 1)]
+
+    assert len(_read(_signed(where))) == COORDINATES_MAX
+    assert len(_signed(where)) < 8 * 1024

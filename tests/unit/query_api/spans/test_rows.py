@@ -1,19 +1,19 @@
-"""Rows as JSON objects: each member as the contract spells it, whatever a row holds and however the engine cut the
-columns."""
+"""Rows as JSON objects: each member as the contract spells it, and times."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from common.clickhouse.span_columns import NO_PARENT
 from common.span import NO_METRICS, Metrics, SpanKind, StatusCode
 from common.times import EARLIEST_US, LATEST_US, format_us
-from query_api.spans.rows import Layout
+from query_api.spans.rows import Layout, nanosecond_texts, time_texts
 from query_api.spans.versions import holds_only
 from tests.support.row_tables import COUNTS, JSON_COLUMNS, TEXT_COLUMNS, row, table
 
@@ -143,3 +143,35 @@ def test_column_holds_only_blanks_unless_a_row_has_a_value(name: str, blank: Any
     assert holds_only(table(blanks, cut_at=1), name, blank)
     assert not holds_only(table([*blanks, row(**{name: other})], cut_at=1), name, blank)
     assert not holds_only(table([row(**{name: other})]), name, blank)
+
+
+NS_US_MAX = 2**63 // 1000 - 1
+
+_times = st.lists(st.integers(EARLIEST_US, LATEST_US), max_size=5)
+
+
+def test_no_times_give_no_texts():
+    none = np.array([], np.int64)
+
+    assert time_texts(none) == []
+    assert nanosecond_texts(none, none) == []
+
+
+@given(_times)
+@example([0, -1, 1_000_000, 1_700_000_000_000_000, 1_700_000_000_000_001])
+@example([EARLIEST_US, LATEST_US])
+def test_column_of_times_equals_single_times(times_us: list[int]):
+    assert time_texts(np.array(times_us, np.int64)) == [b'"%b"' % format_us(each).encode() for each in times_us]
+
+
+@given(_times, st.integers(0, 999))
+@example([0, -1, NS_US_MAX, -NS_US_MAX], 999)
+@example([0, -1, NS_US_MAX + 1], 999)
+@example([0, -1, -NS_US_MAX - 1], 0)
+@example([EARLIEST_US, LATEST_US], 1)
+def test_nanoseconds_are_exact_for_every_time(times_us: list[int], rest_ns: int):
+    rests_ns = np.full(len(times_us), rest_ns, np.int64)
+
+    assert nanosecond_texts(np.array(times_us, np.int64), rests_ns) == [
+        b"%d" % (each * 1000 + rest_ns) for each in times_us
+    ]

@@ -1,12 +1,15 @@
+"""The offset that may be committed, and streaks of undecodable records."""
+
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from common.kafka.record import Partition, Record
-from ingest.partitions import Ledger
+from ingest.partitions import Ledger, Streaks
+from ingest.readiness import Readiness
 
-P0 = Partition("t", 0)
+P0, P1 = Partition("t", 0), Partition("t", 1)
 
 
 def record(offset: int, partition: int = 0) -> Record:
@@ -86,3 +89,36 @@ def test_ledger_agrees_with_a_naive_model(offsets: list[int], data: st.DataObjec
 
         prefix = [each for at, each in enumerate(offsets) if settled.issuperset(offsets[: at + 1])]
         assert ledger.committable() == ({P0: prefix[-1] + 1} if prefix else {})
+
+
+def test_streak_past_the_limit_holds_the_partition() -> None:
+    streaks = Streaks(streak_max=3, readiness=Readiness())
+
+    assert [streaks.admits(P0, is_undecodable=True) for _ in range(4)] == [True, True, True, False]
+    assert streaks.held == {P0}
+
+
+def test_good_record_ends_the_streak() -> None:
+    streaks = Streaks(streak_max=1, readiness=Readiness())
+
+    assert all(streaks.admits(P0, is_undecodable=rejected) for rejected in (True, False, True, False))
+
+
+def test_held_partition_admits_no_good_record_either() -> None:
+    streaks = Streaks(streak_max=1, readiness=Readiness())
+    streaks.admits(P0, is_undecodable=True)
+    streaks.admits(P0, is_undecodable=True)
+
+    assert not streaks.admits(P0, is_undecodable=False)
+    assert streaks.admits(P1, is_undecodable=False)
+
+
+def test_revoked_partition_starts_a_new_streak() -> None:
+    streaks = Streaks(streak_max=1, readiness=Readiness())
+    streaks.admits(P0, is_undecodable=True)
+    streaks.admits(P0, is_undecodable=True)
+
+    streaks.forget_all()
+
+    assert streaks.admits(P0, is_undecodable=True)
+    assert streaks.held == frozenset()
