@@ -195,7 +195,8 @@ class Router:
             template = _Template(path.split("/")[1:], methods)
             self._templates[_index(template.segments)].append(template)
         for templates in self._templates.values():
-            templates.sort(key=lambda template: template.is_parameter)
+            # From left to right, literals before parameters.
+            templates.sort(key=lambda template: [*map(_is_parameter, template.segments)])
 
     def match(self, method: str, raw_path: str) -> Match:
         """Return the route of a path as sent in the request line. Raises ``NotFound`` or ``MethodNotAllowed``."""
@@ -204,7 +205,8 @@ class Router:
         fitting = [template for template in templates if template.fits(segments)]
         if not fitting:
             raise NotFound
-        template, served = fitting[0], _served_by(method)
+        template = fitting[0]
+        served = "GET" if method == "HEAD" else method  # the server omits the body
         # `/traces/QUERY` is not an id either: it means the literal path, which does not support the method.
         lowercase = [segment.lower() for segment in segments]
         meant = next(candidate for candidate in templates if candidate.fits(lowercase))
@@ -220,36 +222,31 @@ def required_access(raw_path: str) -> Access:
     return Access.ADMIN if _segments(raw_path)[:1] == [ADMIN] else Access.PROJECT
 
 
-class _Template:
-    """One path with its methods. Sorting by ``is_parameter`` puts literals first, from left to right."""
+class _Template(NamedTuple):
+    """One path, in segments, with its methods."""
 
-    def __init__(self, segments: Sequence[str], methods: dict[str, Route]) -> None:
-        self.segments: Final = segments
-        self.methods: Final = methods
-        self.is_parameter: Final = tuple(segment.startswith("{") for segment in segments)
+    segments: Sequence[str]
+    methods: dict[str, Route]
 
     def fits(self, segments: Sequence[str]) -> bool:
-        return all(
-            sent != "" if is_parameter else sent == segment
-            for is_parameter, segment, sent in zip(self.is_parameter, self.segments, segments, strict=True)
-        )
+        pairs = zip(self.segments, segments, strict=True)
+        return all(sent == segment or (_is_parameter(segment) and sent != "") for segment, sent in pairs)
 
     def parameters(self, segments: Sequence[str]) -> dict[str, str]:
-        triples = zip(self.is_parameter, self.segments, segments, strict=True)
-        return {segment[1:-1]: sent for is_parameter, segment, sent in triples if is_parameter}
+        pairs = zip(self.segments, segments, strict=True)
+        return {segment[1:-1]: sent for segment, sent in pairs if _is_parameter(segment)}
 
     def allowed(self) -> list[str]:
         return sorted([*self.methods, *(["HEAD"] if "GET" in self.methods else [])])
 
 
+def _is_parameter(segment: str) -> bool:
+    return segment.startswith("{")
+
+
 def _index(segments: Sequence[str]) -> tuple[int, str]:
     """Templates are grouped by their length and first segment, which is never a parameter."""
     return len(segments), segments[0]
-
-
-def _served_by(method: str) -> str:
-    """HEAD is served by GET; the server omits the body."""
-    return "GET" if method == "HEAD" else method
 
 
 def _segments(raw_path: str) -> list[str]:
