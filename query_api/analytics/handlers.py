@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -55,7 +55,6 @@ class _Analysis:
     buckets: Buckets
     node: Node
     values: Values
-    conditions: Sequence[str]
 
 
 async def query_metrics(request: Request) -> Response:
@@ -74,7 +73,7 @@ async def query_metrics(request: Request) -> Response:
             f"specs: {bins_count} bins in all buckets; at most {BINS_MAX_TOTAL} are allowed."
             " Request fewer bins or a longer interval."
         )
-    metrics = await metrics_of(analysis.spans, specs, analysis.values, analysis.conditions)
+    metrics = await metrics_of(analysis.spans, specs, analysis.values)
     members = {
         "count": len(metrics),
         "buckets": [{**_bucket(buckets, index), "metrics": found} for index, found in metrics.items()],
@@ -92,9 +91,7 @@ async def query_counts(request: Request) -> Response:
     """
     analysis = await _analysis(request, request.query, request.body or CountsQuery())
     buckets = analysis.buckets
-    counts = await counts_of(
-        analysis.spans, analysis.values, analysis.conditions, focus=analysis.focus, buckets_count=buckets.count
-    )
+    counts = await counts_of(analysis.spans, analysis.values, focus=analysis.focus, buckets_count=buckets.count)
     members = [
         {**_bucket(buckets, index), "total": total, "errors": errors} for index, (total, errors) in enumerate(counts)
     ]
@@ -113,20 +110,21 @@ async def _analysis(request: Request, parameters: AnalyticsParameters, body: Cou
     node = await parse_filter(merged.filter, path="filter" if is_flat else "filtering")
     matching = await compile_node(node)
     focus, by = merged.focus or Focus.TRACE, merged.by or WindowBy.START_TIME
-    values = Values(matching, time_us=TIMES_US[by])
-    values.parameters.values |= {
+    conditions = [f"{TIMES_US[by]} >= {{oldest_us:Int64}}", f"{TIMES_US[by]} < {{newest_us:Int64}}"]
+    window: dict[str, Any] = {
         "oldest_us": buckets.oldest_us,
         "newest_us": buckets.newest_us,
         "interval_us": buckets.interval_us,
     }
-    conditions = [f"{TIMES_US[by]} >= {{oldest_us:Int64}}", f"{TIMES_US[by]} < {{newest_us:Int64}}"]
     if (rate_percent := percent_of(merged.rate)) < 100:
         conditions.append(SAMPLED)
-        values.parameters.values["rate_percent"] = rate_percent
+        window["rate_percent"] = rate_percent
     if focus is Focus.TRACE:
         conditions.append(IS_ROOT)
+    values = Values(matching, conditions, time_us=TIMES_US[by])
+    values.parameters.values |= window
     spans = project_spans(request, explain=merged.explain)
-    return _Analysis(merged, spans, focus, by, buckets, node, values, [*conditions, matching.sql])
+    return _Analysis(merged, spans, focus, by, buckets, node, values)
 
 
 def _merged(parameters: AnalyticsParameters, body: CountsQuery | MetricsQuery) -> AnalyticsParameters:
@@ -141,8 +139,8 @@ def _merged(parameters: AnalyticsParameters, body: CountsQuery | MetricsQuery) -
         "filter": body.filtering,
     }
     for flat in (parameters, body):
-        members = {name: getattr(flat, name) for name in AnalyticsParameters.model_fields}
-        nested |= {name: value for name, value in members.items() if value is not None}
+        members = ((name, getattr(flat, name)) for name in AnalyticsParameters.model_fields)
+        nested |= {name: value for name, value in members if value is not None}
     return AnalyticsParameters.model_construct(**nested)
 
 

@@ -56,15 +56,13 @@ class Statistic:
         return {name: columns[f"{self.prefix}{name}"] for name in self.selected}
 
 
-async def metrics_of(
-    spans: ProjectSpans, specs: Sequence[MetricSpec], values: Values, conditions: Sequence[str]
-) -> dict[int, dict[str, Any]]:
+async def metrics_of(spans: ProjectSpans, specs: Sequence[MetricSpec], values: Values) -> dict[int, dict[str, Any]]:
     """Return the metrics by path of each bucket that has values, by the index of the bucket, in order.
 
-    ``conditions`` select the spans that count; their parameters, and those of the buckets, are in ``values``.
+    The parameters of the buckets are in ``values``.
     """
     statistics = [_statistic_of(spec, values, f"metric{index}_") for index, spec in enumerate(specs)]
-    sql = _statement(statistics, values, conditions)
+    sql = _statement(statistics, values)
     rows = await spans.select(sql, values.parameters.values, step="statistics of buckets")
     found: dict[int, dict[str, Any]] = {}
     for columns in rows.to_pylist():
@@ -101,9 +99,9 @@ def _statistic_of(spec: MetricSpec, values: Values, prefix: str) -> Statistic:
             return Statistic(prefix, {}, (), dict)
 
 
-def _statement(statistics: Sequence[Statistic], values: Values, conditions: Sequence[str]) -> str:
+def _statement(statistics: Sequence[Statistic], values: Values) -> str:
     aggregates = "".join(f", {sql} AS {name}" for statistic in statistics for name, sql in statistic.aggregates.items())
-    layer = f"SELECT {_BUCKET}{aggregates}\nFROM ({values.rows(conditions)})\nGROUP BY bucket"
+    layer = f"SELECT {_BUCKET}{aggregates}\nFROM ({values.rows()})\nGROUP BY bucket"
     for steps in zip_longest(*(statistic.steps for statistic in statistics), fillvalue={}):
         columns = "".join(f", {sql} AS {name}" for step in steps for name, sql in step.items())
         layer = f"SELECT *{columns}\nFROM ({layer})"
@@ -203,7 +201,7 @@ def _frequencies(row: Row, convert: Callable[[Any], Any]) -> Members:
 
 
 async def counts_of(
-    spans: ProjectSpans, values: Values, conditions: Sequence[str], *, focus: Focus, buckets_count: int
+    spans: ProjectSpans, values: Values, *, focus: Focus, buckets_count: int
 ) -> list[tuple[Members, Members]]:
     """Return, for each bucket, the sums of all its spans and of those with an exception.
 
@@ -219,7 +217,7 @@ async def counts_of(
     errors = [f"sumIf({number}, {is_error}) AS errors_{name}" for name, number in numbers.items()]
     sql = (
         f"SELECT {_BUCKET}, count() AS total_count, countIf({is_error}) AS errors_count,"
-        f" {', '.join([*total, *errors])}\nFROM ({values.rows(conditions)})\nGROUP BY bucket\n"
+        f" {', '.join([*total, *errors])}\nFROM ({values.rows()})\nGROUP BY bucket\n"
     )
     rows = (await spans.select(sql, values.parameters.values, step="counts of buckets")).to_pylist()
     found = {row["bucket"]: (_part(row, "total"), _part(row, "errors")) for row in rows}

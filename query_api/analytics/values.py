@@ -19,11 +19,12 @@ class Values:
     """Collects what a statement must read of each span.
 
     The methods return names of columns of ``rows``. Each value is read once, however often it is requested. ``time_us``
-    is the column of ``spans`` that the buckets follow.
+    is the column of ``spans`` that the buckets follow; a span counts if it meets ``conditions`` and ``matching``.
     """
 
-    def __init__(self, matching: Compiled, *, time_us: str) -> None:
+    def __init__(self, matching: Compiled, conditions: Sequence[str], *, time_us: str) -> None:
         self._time_us = time_us
+        self._conditions = [*conditions, matching.sql]
         self._is_unfiltered = matching.sql == EVERY_ROW.sql
         self.parameters = Parameters()
         self.parameters.values.update(matching.parameters)
@@ -33,12 +34,12 @@ class Values:
         self._needs_sums = False
         self._needs_counted_totals = False
 
-    def rows(self, conditions: Sequence[str]) -> str:
+    def rows(self) -> str:
         """Return the statement that selects ``time_us`` and every requested value, one row per span."""
         stored = {"time_us": self._time_us, **{name: expression for expression, name in self._stored.items()}}
         spans = visible_spans(
             stored,
-            conditions,
+            self._conditions,
             are_many=self._is_unfiltered,
             with_sums=self._needs_sums,
             with_counted_totals=self._needs_counted_totals,
