@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Annotated, Final, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from common.errors import NotFound
 from common.postgres.projects import Account, Projects, WantedAccount, open_accounts
+from query_api.registry.fields import Loose
 from query_api.request.context import database_of
 from query_api.request.json_body import Named, json_response
 from query_api.request.references import Text
@@ -27,13 +28,7 @@ INSTALLATION_ID: Final = UUID("00000000-0000-7000-8000-000000000003")
 INSTALLATION_NAME: Final = "clearspan"
 
 
-class _Loose(BaseModel):
-    """A model that ignores unknown members."""
-
-    model_config = ConfigDict(frozen=True)
-
-
-class AccountUserIn(_Loose):
+class AccountUserIn(Loose):
     """The user of a new account."""
 
     email: Annotated[
@@ -41,7 +36,7 @@ class AccountUserIn(_Loose):
     ]
 
 
-class AccountOptions(_Loose):
+class AccountOptions(Loose):
     """The options of a new account."""
 
     create_api_keys: bool = Field(default=False, description="Create a key of the new project.")
@@ -53,14 +48,14 @@ class AccountOptions(_Loose):
     )
 
 
-class AccountIn(_Loose):
+class AccountIn(Loose):
     """The account to create."""
 
     user: AccountUserIn = Field(description="The user of the account.")
     options: AccountOptions = Field(AccountOptions(), description="The options of the account.")
 
 
-class CreateAccounts(_Loose):
+class CreateAccounts(Loose):
     """The accounts to create, by names that the caller chooses and the response repeats."""
 
     accounts: Annotated[
@@ -115,7 +110,7 @@ class CurrentProject(BaseModel):
     is_demo: bool = Field(default=False, description="Always false.")
 
 
-class PermissionParameters(_Loose):
+class PermissionParameters(Loose):
     """The permission to check. It has no effect: a valid key may do everything in its project."""
 
     action: str | None = Field(None, description="The action, for example `run_service`.")

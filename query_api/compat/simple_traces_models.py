@@ -277,17 +277,15 @@ def new_span(trace: SimpleTraceCreate, *, trace_id: str, span_id: str) -> Json:
 
 def edited_span(span: Json, edit: SimpleTraceEdit) -> Json:
     """Return the span with the changes; members that the edit does not name are kept."""
-    ag = {name: value for name, value in _ag(span).items() if name != "unsupported"}
-    unsupported = {name: value for name, value in _ag(span).get("unsupported", {}).items() if name != "data"}
-    ag |= {"data": edit.data, **_given(tags=edit.tags, meta=edit.meta, unsupported=unsupported or None)}
-    kept = {name: value for name, value in span.items() if name not in _DERIVED}
+    unsupported = _without(_ag(span).get("unsupported", {}), "data") or None
+    ag = _without(_ag(span), "unsupported") | {"data": edit.data}
+    ag |= _given(tags=edit.tags, meta=edit.meta, unsupported=unsupported)
+    kept = _without(span, *_DERIVED)
     if edit.references is not None:
-        ag = {name: value for name, value in ag.items() if name not in ("references", "selector")}
-        ag |= _ag_of(edit.references)
-        kept = {name: value for name, value in kept.items() if name != "references"}
+        ag = _without(ag, "references", "selector") | _ag_of(edit.references)
+        kept = _without(kept, "references")
     if edit.links is not None:
-        kept = {name: value for name, value in kept.items() if name != "links"}
-        kept |= _given(links=_written_links(edit.links))
+        kept = _without(kept, "links") | _given(links=_written_links(edit.links))
     return kept | {"attributes": {**span["attributes"], "ag": ag}}
 
 
@@ -317,6 +315,10 @@ def _ag(span: Json) -> Json:
 
 def _object(value: Any) -> Json:
     return value if isinstance(value, dict) else {}
+
+
+def _without(members: Mapping[str, Any], *names: str) -> Json:
+    return {name: value for name, value in members.items() if name not in names}
 
 
 def _given(**members: Any) -> Json:
@@ -353,7 +355,7 @@ def _read_link(trace_id: str, span_id: str) -> SimpleLink:
 
 def _read_references(span: Json, ag: Mapping[str, Any]) -> Json:
     named = ag.get("references") or {
-        name: {member: value for member, value in reference.items() if member != "attributes"}
+        name: _without(reference, "attributes")
         for reference in span.get("references") or []
         if isinstance(name := _object(reference.get("attributes")).get("key"), str)
     }

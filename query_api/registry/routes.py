@@ -73,16 +73,31 @@ def kind_routes(
     retrieved: type[BaseModel] = responses.RetrievedRevisionResponse,
 ) -> tuple[Route, ...]:
     """Return the routes of a kind. Getting and retrieving a revision may take and return more than in other kinds."""
-    labels = history.labels
-    several, artifact_id = f"/{labels.artifacts}", labels.own_name("artifact_id")
-    variant_id, revision_id = labels.own_name("variant_id"), labels.own_name("revision_id")
-    revision = replace(_REVISIONS, found=found, found_parameters=found_parameters)
+    labels, every = history.labels, f"/{history.labels.artifacts}"
+    variants, revision = VariantHandlers(history), replace(_REVISIONS, found=found, found_parameters=found_parameters)
+    of_variants, of_revisions = f"{every}/variants", f"{every}/revisions"
+    variants_tag, revisions_tag = f"{labels.artifact.title()} variants", _revisions_tag(labels)
+    artifact_id, variant_id, revision_id = (
+        labels.own_name(name) for name in ("artifact_id", "variant_id", "revision_id")
+    )
     return in_kind(
         history,
-        *_layer(_ARTIFACTS, ArtifactHandlers(history), labels.artifacts.title(), several, artifact_id),
-        *_variants(labels, variant_id, VariantHandlers(history)),
-        *_revisions(labels, revision_id, revisions, revision, retrieve, retrieved),
-        *_layer(_SIMPLE, SimpleHandlers(history), f"Simple {labels.artifacts}", f"/simple{several}", artifact_id),
+        *_layer(_ARTIFACTS, ArtifactHandlers(history), labels.artifacts.title(), every, artifact_id),
+        Route("POST", f"{of_variants}/fork", variants.fork, "Fork a variant.", variants_tag, responses.VariantResponse,
+              body=schemas.ForkVariant, body_required=True, query=schemas.ForkParameters, ignores_unknown=True),
+        *_layer(_VARIANTS, variants, variants_tag, of_variants, variant_id),
+        Route("POST", f"{of_revisions}/commit", revisions.commit, "Commit a revision.", revisions_tag,
+              responses.RevisionResponse, body=schemas.CommitRevision, body_required=True, ignores_unknown=True),
+        Route("POST", f"{of_revisions}/retrieve", revisions.retrieve, "Retrieve a revision by references.",
+              revisions_tag, retrieved, body=retrieve),
+        Route("POST", f"{of_revisions}/log", revisions.log, "Get the log of a variant.", revisions_tag,
+              responses.RevisionsResponse, body=schemas.LogRevisions, body_required=True),
+        Route("GET", f"{of_revisions}/diff", revisions.diff, "Compare two revisions.", revisions_tag,
+              responses.DiffResponse, query=schemas.DiffParameters),
+        Route("POST", f"{of_revisions}/{{{revision_id}}}/revert", revisions.revert, "Commit an older revision again.",
+              revisions_tag, responses.RevisionResponse, body=schemas.RevertRevision, ignores_unknown=True),
+        *_layer(revision, revisions, revisions_tag, of_revisions, revision_id),
+        *_layer(_SIMPLE, SimpleHandlers(history), f"Simple {labels.artifacts}", f"/simple{every}", artifact_id),
     )
 
 
@@ -122,44 +137,15 @@ def _layer(
     )
 
 
-def _variants(labels: Labels, id_name: str, handlers: VariantHandlers) -> tuple[Route, ...]:
-    tag, every = _layer_tag(labels, "variants"), f"/{labels.artifacts}/variants"
-    return (
-        Route("POST", f"{every}/fork", handlers.fork, "Fork a variant.", tag, responses.VariantResponse,
-              body=schemas.ForkVariant, body_required=True, query=schemas.ForkParameters, ignores_unknown=True),
-        *_layer(_VARIANTS, handlers, tag, every, id_name),
-    )
-
-
-def _revisions(
-    labels: Labels, id_name: str, handlers: RevisionHandlers,
-    layer: _Layer, retrieve: type[BaseModel], retrieved: type[BaseModel],
-) -> tuple[Route, ...]:
-    tag, every = _layer_tag(labels, "revisions"), f"/{labels.artifacts}/revisions"
-    return (
-        Route("POST", f"{every}/commit", handlers.commit, "Commit a revision.", tag, layer.response,
-              body=schemas.CommitRevision, body_required=True, ignores_unknown=True),
-        Route("POST", f"{every}/retrieve", handlers.retrieve, "Retrieve a revision by references.", tag, retrieved,
-              body=retrieve),
-        Route("POST", f"{every}/log", handlers.log, "Get the log of a variant.", tag, layer.page,
-              body=schemas.LogRevisions, body_required=True),
-        Route("GET", f"{every}/diff", handlers.diff, "Compare two revisions.", tag, responses.DiffResponse,
-              query=schemas.DiffParameters),
-        Route("POST", f"{every}/{{{id_name}}}/revert", handlers.revert, "Commit an older revision again.", tag,
-              layer.response, body=schemas.RevertRevision, ignores_unknown=True),
-        *_layer(layer, handlers, tag, every, id_name),
-    )
-
-
 def resolving_route(history: History, handlers: RevisionHandlers, *, tag: str = "") -> Route:
     """Return the route that resolves embedded references, for kinds whose data may hold some."""
-    path, tag = f"/{history.labels.artifacts}/revisions/resolve", tag or _layer_tag(history.labels, "revisions")
+    path, tag = f"/{history.labels.artifacts}/revisions/resolve", tag or _revisions_tag(history.labels)
     return _in_kind(history, Route("POST", path, handlers.resolve, "Resolve embedded references.", tag,
                                    responses.ResolvedRevisionResponse, body=schemas.ResolveRevision))
 
 
-def _layer_tag(labels: Labels, layer: str) -> str:
-    return f"{labels.artifact.title()} {layer}"
+def _revisions_tag(labels: Labels) -> str:
+    return f"{labels.artifact.title()} revisions"
 
 
 _ENVIRONMENT_REVISIONS: Final = RevisionHandlers(ENVIRONMENT)
