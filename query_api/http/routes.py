@@ -22,8 +22,8 @@ from query_api.intake.publish import send_spans
 from query_api.pages import sessions, spans, traces
 from query_api.registry.routes import ENVIRONMENT_ROUTES
 from query_api.request.route import Access, Route
-from query_api.saved import query_routes as saved
-from query_api.saved.query_routes import QUERY_ROUTES
+from query_api.saved import queries as saved
+from query_api.saved.queries import QUERY_ROUTES
 from query_api.saved.revisions import APPLICATION_ROUTES
 
 # fmt: off

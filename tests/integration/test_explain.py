@@ -28,7 +28,7 @@ from query_api.filter.language import EVERYTHING, Condition, Operator
 from query_api.pages.spans import SpansQuery
 from query_api.request.json_body import read_body
 from query_api.request.route import Request
-from query_api.saved.query_routes import query_spans
+from query_api.saved.queries import query_spans
 from query_api.spans.project_spans import OF_PROJECT, ProjectSpans
 from tests.fakes.faulty_store import Fault, FaultyStore
 from tests.support.api import KnownKeys, context_of

@@ -16,7 +16,7 @@ import pytest_asyncio
 from common.clickhouse.connect import open_store
 from common.postgres.pool import Database, open_database
 from common.settings import ClickHouseSettings, PostgresSettings
-from query_api.saved.query_routes import QUERY_ROUTES
+from query_api.saved.queries import QUERY_ROUTES
 from tests.support.history import HistoryClient, clients_of
 from tests.support.route_table import NO_ID, Row, check, post, untested
 

@@ -32,7 +32,7 @@ from query_api.request.context import ApiContext
 from query_api.request.errors import InvalidRequest, response_of
 from query_api.request.json_body import read_body, read_query
 from query_api.request.route import Request, Response
-from query_api.saved.query_routes import query_spans
+from query_api.saved.queries import query_spans
 from query_api.spans.project_spans import Table
 from tests.support.api import context_of
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, STORED_US, random_span, store_record

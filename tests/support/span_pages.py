@@ -19,7 +19,7 @@ from query_api.pages.spans import SpansQuery
 from query_api.request.context import ApiContext
 from query_api.request.json_body import read_body
 from query_api.request.route import Request
-from query_api.saved.query_routes import query_spans
+from query_api.saved.queries import query_spans
 from tests.support.api import context_of
 
 SpanId = tuple[str, str]

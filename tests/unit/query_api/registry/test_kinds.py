@@ -25,8 +25,7 @@ from query_api.registry.schemas import (
     ResolveRevision,
     VariantCreate,
 )
-from query_api.saved.queries import QUERY
-from query_api.saved.query_routes import QUERY_ROUTES
+from query_api.saved.queries import QUERY, QUERY_ROUTES
 from query_api.saved.revisions import APPLICATION_ROUTES
 
 KINDS = [APPLICATION, ENVIRONMENT, QUERY, WORKFLOW]
