@@ -16,8 +16,7 @@ from common.errors import InvalidCursor
 from query_api.filter.language import Node
 from query_api.pages.snapshot import Snapshot
 from query_api.request.cursor import fingerprint, read_cursor
-from query_api.request.errors import InvalidRequest
-from query_api.request.json_body import bounded_input
+from query_api.request.json_body import number_up_to
 from query_api.spans.versions import Position
 from query_api.spans.windowing import SAMPLED, Order, Windowing, microseconds, percent_of
 
@@ -253,14 +252,4 @@ def limit_of(limit: int | None, *, default: int, max_count: int, at: tuple[str, 
 
     Raises ``InvalidRequest`` (422) above ``max_count``; ``at`` is the path of the limit in the request.
     """
-    limit = limit or min(default, max_count)
-    if limit <= max_count:
-        return limit
-    problem = {
-        "type": "less_than_equal",
-        "loc": list(at),
-        "msg": f"Input should be less than or equal to {max_count}",
-        "input": bounded_input(limit),
-        "ctx": {"le": max_count},
-    }
-    raise InvalidRequest([problem])
+    return number_up_to(max_count, limit, default=default, at=at)

@@ -18,7 +18,7 @@ from common.postgres.errors import UniqueViolation
 from query_api.registry.store import Lineage
 from query_api.registry.values import Artifact, References, Revision, Variant, number_of
 from query_api.request.errors import InvalidRequest, MemberConflict, SlugTaken
-from query_api.request.json_body import bounded_input, validated
+from query_api.request.json_body import validated
 from query_api.request.references import Reference, ReferenceIn
 from query_api.request.route import Request
 
@@ -51,25 +51,6 @@ def edited_id(request: Request, body_id: UUID | None) -> UUID:
 def missing(*loc: str) -> InvalidRequest:
     """Return the error for a member that the body lacks."""
     return InvalidRequest([{"type": "missing", "loc": ["body", *loc], "msg": "Field required", "input": {}}])
-
-
-def number_up_to(max_value: int, sent: int | None, *, default: int, member: str) -> int:
-    """Return a number of the body; without one the default, or ``max_value`` if that is less.
-
-    Raises ``InvalidRequest`` if the number is larger than the setting ``max_value``.
-    """
-    if sent is None:
-        return min(default, max_value)
-    if sent > max_value:
-        problem = {
-            "type": "less_than_equal",
-            "loc": ["body", member],
-            "msg": f"Input should be less than or equal to {max_value}",
-            "input": bounded_input(sent),
-            "ctx": {"le": max_value},
-        }
-        raise InvalidRequest([problem])
-    return sent
 
 
 def refuse_reserved(slug: str | None) -> None:

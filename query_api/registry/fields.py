@@ -55,16 +55,12 @@ def storable_json(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tags(value: dict[str, Any]) -> dict[str, Any]:
-    level: list[Any] = [value]
-    while level:
-        below: list[Any] = []
-        for tag in level:
-            if isinstance(tag, dict):
-                below.extend(tag.values())
-            elif not isinstance(tag, str | bool):
-                # pydantic reports ValueError only
-                raise ValueError("A tag is a text, a boolean or an object of tags.")  # noqa: TRY004
-        level = below
+    for tag in value.values():
+        if isinstance(tag, dict):
+            _tags(tag)
+        elif not isinstance(tag, str | bool):
+            # pydantic reports ValueError only
+            raise ValueError("A tag is a text, a boolean or an object of tags.")  # noqa: TRY004
     return value
 
 
@@ -79,7 +75,7 @@ def _in_utc(moment: datetime) -> datetime:
 Slug = Annotated[NamedSlug, AfterValidator(_not_too_long)]
 Moment = Annotated[Time, AfterValidator(_in_utc)]
 Meta = Annotated[dict[str, Any], AfterValidator(storable_json)]
-Tags = Annotated[dict[str, Any], AfterValidator(storable_json), AfterValidator(_tags)]
+Tags = Annotated[Meta, AfterValidator(_tags)]
 
 
 class Loose(BaseModel):

@@ -370,10 +370,6 @@ def _typed(annotation: Any, history: History) -> Any:
 def _example_on_wire(example: Mapping[str, Any], labels: Labels) -> dict[str, Any]:
     """Rename the members of an example at its first two levels, ids and slugs by the kind's own name."""
     return {
-        _own_name(member, labels): {_own_name(name, labels): inner for name, inner in value.items()}
+        labels.spellings_of(member)[0]: {labels.spellings_of(name)[0]: inner for name, inner in value.items()}
         for member, value in example.items()
     }
-
-
-def _own_name(member: str, labels: Labels) -> str:
-    return labels.spellings_of(member)[0]

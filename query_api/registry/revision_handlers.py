@@ -21,7 +21,6 @@ from query_api.registry.checks import (
     edited_id,
     find_named_revision,
     missing,
-    number_up_to,
     path_id,
     refuse_reserved,
     reporting_conflicts,
@@ -40,7 +39,7 @@ from query_api.registry.responses import (
 from query_api.registry.store import LOG_MAX, Lineage
 from query_api.registry.values import CommitTarget, Content, Header, Revision, Variant
 from query_api.request.errors import InvalidRequest, MemberConflict, RevisionConflict
-from query_api.request.json_body import has_more_values, validated
+from query_api.request.json_body import has_more_values, number_up_to, validated
 from query_api.request.references import Reference
 from query_api.request.route import Request, Response
 
@@ -179,8 +178,8 @@ class RevisionHandlers(KindHandlers):
     ) -> Resolved:
         limits = request.context.settings.limits
         bounds = EmbedLimits(
-            number_up_to(limits.embed_depth_max, options.max_depth, default=DEPTH_DEFAULT, member="max_depth"),
-            number_up_to(limits.embeds_max, options.max_embeds, default=EMBEDS_DEFAULT, member="max_embeds"),
+            number_up_to(limits.embed_depth_max, options.max_depth, default=DEPTH_DEFAULT, at=("body", "max_depth")),
+            number_up_to(limits.embeds_max, options.max_embeds, default=EMBEDS_DEFAULT, at=("body", "max_embeds")),
             limits.resolved_bytes_max,
         )
         policy = options.error_policy or schemas.ErrorPolicy.EXCEPTION

@@ -280,6 +280,19 @@ def _values_bound(text: bytes) -> int:
     return 1 + text.count(b",") + text.count(b"[") + text.count(b":")
 
 
+def number_up_to(max_value: int, sent: int | None, *, default: int, at: Sequence[str]) -> int:
+    """Return a number of a request; without one the default, or ``max_value`` if that is less.
+
+    Raises ``InvalidRequest`` if the number is larger than the setting ``max_value``; ``at`` is its path.
+    """
+    if sent is None:
+        return min(default, max_value)
+    if sent > max_value:
+        message = f"Input should be less than or equal to {max_value}"
+        raise InvalidRequest([_problem("less_than_equal", at, message, sent) | {"ctx": {"le": max_value}}])
+    return sent
+
+
 def bounded_input(value: Any) -> Any:
     """Return ``value`` if it is short JSON, else its beginning as text."""
     try:
