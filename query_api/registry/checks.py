@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from common.errors import Conflict, InvalidInput
 from common.postgres.errors import UniqueViolation
 from query_api.registry.store import Lineage
-from query_api.registry.values import Artifact, References, Revision, Variant, number_of
+from query_api.registry.values import Artifact, References, Revision, Variant, wanted_number
 from query_api.request.errors import InvalidRequest, MemberConflict, SlugTaken
 from query_api.request.json_body import validated
 from query_api.request.references import Reference, ReferenceIn
@@ -101,11 +101,7 @@ async def _most_precise(lineage: Lineage, references: References) -> Revision | 
     artifact, variant, revision = references
     if revision is not None and revision.identifies:
         return await lineage.find(Revision, revision)
-    version = None
-    if revision is not None and revision.version is not None:
-        version = number_of(revision.version)
-        if version is None:
-            return None
+    version = None if revision is None else wanted_number(revision.version)
     if variant is not None and variant.identifies:
         branch = await lineage.find(Variant, variant)
         return None if branch is None else await lineage.revision_of_variant(branch.id, version=version)

@@ -34,7 +34,7 @@ KINDS: Final[Mapping[str, Kind | None]] = {
 }
 """The kinds that an embed may name. A workflow is an application under the same ids; evaluators are not stored here."""
 
-_NAMED: Final = re.compile(r"(application|workflow|environment|evaluator)(_variant|_revision)?")
+_NAMED: Final = re.compile(rf"({'|'.join(KINDS)})(_variant|_revision)?")
 _LAYERS: Final = {None: "artifact", "_variant": "variant", "_revision": "revision"}
 _TOKEN: Final = re.compile(
     r"@ag\.embed\[(?:\s{0,20}@ag\.references\[(?P<references>[^\[\]]{0,10000})\]\s{0,20}"

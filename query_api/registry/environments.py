@@ -39,7 +39,6 @@ from query_api.request.route import Request, Response
 KEY_SUFFIX: Final = ".revision"
 _KEY: Final = "The key of the deployment; by default the slug of the artifact, followed by `.revision`."
 _NO_ENVIRONMENT: Final = "There is no revision of an environment that these references name."
-_NO_APPLICATION: Final = "There is no revision of an application that these references name."
 
 Data: TypeAlias = Mapping[str, Any]
 
@@ -202,7 +201,7 @@ async def deploy_application(request: Request) -> Response:
     async with lineage_of(request, Kind.ENVIRONMENT).transaction() as environments:
         revision = await find_named_revision(environments.of(Kind.APPLICATION), named)
         if revision is None:
-            raise NotFound(_NO_APPLICATION)
+            raise NotFound("There is no revision of an application that these references name.")
         where = await find_named_revision(environments, environment)
         if where is None:
             raise NotFound(_NO_ENVIRONMENT)

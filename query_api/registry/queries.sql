@@ -57,8 +57,7 @@ RETURNING {artifact_columns};
 
 -- find_artifact --
 SELECT {artifact_columns} FROM artifacts
-WHERE project_id = $1 AND kind = $2 AND ($3::uuid IS NULL OR id = $3) AND ($4::text IS NULL OR slug = $4)
-    AND ($3::uuid IS NOT NULL OR $4::text IS NOT NULL);
+WHERE project_id = $1 AND kind = $2 AND (id = $3::uuid OR slug = $4::text);
 
 -- edit_artifact --
 -- Null arguments keep their columns. An archived artifact is not edited.
@@ -94,8 +93,7 @@ SELECT {variant_columns} FROM v {variant_joins};
 -- find_variant --
 SELECT {variant_columns}
 FROM variants v {variant_joins}
-WHERE v.project_id = $1 AND v.kind = $2 AND ($3::uuid IS NULL OR v.id = $3) AND ($4::text IS NULL OR v.slug = $4)
-    AND ($3::uuid IS NOT NULL OR $4::text IS NOT NULL);
+WHERE v.project_id = $1 AND v.kind = $2 AND (v.id = $3::uuid OR v.slug = $4::text);
 
 -- default_variant --
 -- The first variant of the artifact, archived or not.
@@ -241,8 +239,7 @@ FROM restored r {revision_joins};
 -- By id or slug.
 SELECT {revision_columns}
 FROM revisions r {revision_joins}
-WHERE r.project_id = $1 AND r.kind = $2 AND ($3::uuid IS NULL OR r.id = $3) AND ($4::text IS NULL OR r.slug = $4)
-    AND ($3::uuid IS NOT NULL OR $4::text IS NOT NULL);
+WHERE r.project_id = $1 AND r.kind = $2 AND (r.id = $3::uuid OR r.slug = $4::text);
 
 -- revision_of_variant --
 -- The revision of version $4, else the head, which is the highest version, archived or not.

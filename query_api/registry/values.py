@@ -170,14 +170,9 @@ class Revision(_Entity):
     data: str | None
 
 
-def number_of(version: str) -> int | None:
-    """Return the number of a version; ``None`` if the text cannot be one."""
-    if not (version.isascii() and version.isdecimal()) or len(version) > _DIGITS_MAX:
-        return None
-    return int(version) if str(int(version)) == version else None
-
-
 def wanted_number(version: str | None) -> int | None:
     """Return the number of a version to look for, ``NO_VERSION`` for a text that cannot be one."""
-    number = None if version is None else number_of(version)
-    return NO_VERSION if version is not None and number is None else number
+    if version is None:
+        return None
+    is_short_number = version.isascii() and version.isdecimal() and len(version) <= _DIGITS_MAX
+    return int(version) if is_short_number and str(int(version)) == version else NO_VERSION
