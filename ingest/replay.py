@@ -62,29 +62,38 @@ class DeadLetter(NamedTuple):
 
 
 class DeadLetterList(NamedTuple):
-    """Open dead letters, oldest first by ``created_at``; ``is_complete`` is false past ``DEAD_LETTERS_MAX``."""
+    """Open dead letters, one per rejection, oldest first by ``created_at``.
+
+    ``open_ids`` are the ids of their duplicates too. ``is_complete`` is false past ``DEAD_LETTERS_MAX``.
+    """
 
     dead_letters: list[DeadLetter]
+    open_ids: set[str]
     is_complete: bool
 
 
-async def list_dead_letters(log: RecordLog, topic: str, *, progress: Progress | None = None) -> DeadLetterList:
+async def list_dead_letters(
+    log: RecordLog, topic: str, *, progress: Progress | None = None, max_count: int | None = None
+) -> DeadLetterList:
     """Return every rejection that is neither replayed nor dropped. Reads the whole topic; calls ``progress`` with the
-    records read so far.
+    records read so far. ``max_count`` is ``DEAD_LETTERS_MAX`` by default.
     """
-    found = await _read_dead_letters(log, topic, progress)
-    return DeadLetterList(
-        sorted(found.dead_letters, key=lambda dead_letter: (dead_letter.created_at, dead_letter.id)), found.is_complete
-    )
+    max_count = DEAD_LETTERS_MAX if max_count is None else max_count
+    resolved_ids: set[str] = set()
+    found = await _read_once(log, topic, progress, resolved_ids, max_count)
+    if not found.is_complete and resolved_ids:
+        # Resolved dead letters stay in the topic. If they are known from the start, they do not count against the
+        # limit.
+        found = await _read_once(log, topic, progress, resolved_ids, max_count)
+    return found
 
 
 async def open_dead_letters(log: RecordLog, topic: str) -> AsyncIterator[Record]:
     """Yield the records of all dead letters that are neither replayed nor dropped, to carry them over to another
     broker.
     """
-    open_ids = {
-        dead_letter.id for dead_letter in (await _read_dead_letters(log, topic, max_count=sys.maxsize)).dead_letters
-    }
+    found = await list_dead_letters(log, topic, max_count=sys.maxsize)
+    open_ids = {dead_letter.id for dead_letter in found.dead_letters}
     async for records in log.read(topic):
         for record in records:
             if _id(record) in open_ids:
@@ -99,7 +108,7 @@ async def require_open(log: RecordLog, topic: str, dead_letter_ids: Sequence[str
     """
     for dead_letter_id in dead_letter_ids:
         await _fetch(log, topic, dead_letter_id)
-    found = await _read_dead_letters(log, topic)
+    found = await list_dead_letters(log, topic)
     others = ", ".join(dead_letter_id for dead_letter_id in dead_letter_ids if dead_letter_id not in found.open_ids)
     if others and not found.is_complete:
         raise Conflict(
@@ -156,30 +165,9 @@ async def drop(log: RecordLog, publisher: Publisher, topic: str, dead_letter_id:
 _Identity = tuple[str, int, int, str, int | None]
 
 
-class _Read(NamedTuple):
-    """``letters``: one per rejection; ``open_ids``: the ids of its duplicates too."""
-
-    dead_letters: list[DeadLetter]
-    open_ids: set[str]
-    is_complete: bool
-
-
-async def _read_dead_letters(
-    log: RecordLog, topic: str, progress: Progress | None = None, *, max_count: int | None = None
-) -> _Read:
-    max_count = DEAD_LETTERS_MAX if max_count is None else max_count
-    resolved_ids: set[str] = set()
-    found = await _read_once(log, topic, progress, resolved_ids, max_count)
-    if not found.is_complete and resolved_ids:
-        # Resolved dead letters stay in the topic. If they are known from the start, they do not count against the
-        # limit.
-        found = await _read_once(log, topic, progress, resolved_ids, max_count)
-    return found
-
-
 async def _read_once(
     log: RecordLog, topic: str, progress: Progress | None, resolved_ids: set[str], max_count: int
-) -> _Read:
+) -> DeadLetterList:
     """Return the open ones of the first ``max_count`` dead letters. Adds the resolved ids that it finds to
     ``resolved_ids``.
     """
@@ -206,8 +194,9 @@ async def _read_once(
         if progress is not None:
             progress(records_count)
     resolved |= {identity_of_id[dead_letter_id] for dead_letter_id in resolved_ids & identity_of_id.keys()}
-    return _Read(
-        [dead_letter for identity, dead_letter in dead_letters.items() if identity not in resolved],
+    open_ones = [dead_letter for identity, dead_letter in dead_letters.items() if identity not in resolved]
+    return DeadLetterList(
+        sorted(open_ones, key=lambda dead_letter: (dead_letter.created_at, dead_letter.id)),
         {dead_letter_id for dead_letter_id, identity in identity_of_id.items() if identity not in resolved},
         is_complete,
     )

@@ -150,29 +150,31 @@ def gather(
     spans: list[Span] = []
     span_indexes: list[int] = []
     rejections = Rejections()
-    known: dict[bytes, _Reason] = {}
+    known: dict[bytes, Rejection] = {}
     none_has_a_trace_id = True
     indexes = count()
     for resource, scope, members in groups:
-        wrapper_reason = _reason_of(resource, scope)
+        of_wrapper = next(
+            (_rejection_of(wrapper) for wrapper in (resource, scope) if isinstance(wrapper, Rejected)), None
+        )
         # Members first: with the indexes first, zip would drop one at the end of each group.
         for member, span_index in zip(members, indexes, strict=False):
-            reason = wrapper_reason
-            if reason is None and layout is not None:
-                reason = known.get(member)
-            if reason is None:
+            rejection = of_wrapper
+            if rejection is None and layout is not None:
+                rejection = known.get(member)
+            if rejection is None:
                 try:
                     span = read(member, resource, scope)  # type: ignore[arg-type] # a rejected wrapper has a reason
                 except Rejected as rejected:
-                    reason = _Reason(rejected.rejection, rejected.detail)
+                    rejection = _rejection_of(rejected)
                     if layout is not None and len(member) <= KNOWN_BYTES_MAX and len(known) < KNOWN_MAX:
-                        known[member] = reason
+                        known[member] = rejection
                 else:
                     spans.append(span)
                     span_indexes.append(span_index)
                     continue
-            rejections.add(span_index, reason.code, reason.text)
-            none_has_a_trace_id = none_has_a_trace_id and reason.text.startswith(NO_TRACE_ID)
+            rejections.add(span_index, rejection.code, rejection.reason)
+            none_has_a_trace_id = none_has_a_trace_id and rejection.reason.startswith(NO_TRACE_ID)
     if none_has_a_trace_id and not spans:
         rejections = rejections.with_hint(_HINT)
     return Decoded(spans, span_indexes, rejections, layout=layout)
@@ -215,18 +217,8 @@ def missing_id(trace_id: bytes, *, trace_id_form: str, span_id_form: str) -> Rej
     return Rejected(RejectionCode.INVALID_SPAN_ID, f"The span id is absent or all zeros; it must be {span_id_form}.")
 
 
-class _Reason(NamedTuple):
-    """Why a span is rejected. The exception itself is not kept: it holds its traceback, which grows each time it is
-    raised.
+def _rejection_of(rejected: Rejected) -> Rejection:
+    """Return why a span is rejected. The exception itself is not kept: it holds its traceback, which grows each time it
+    is raised.
     """
-
-    code: RejectionCode
-    text: str
-
-
-def _reason_of(resource: Resource | Rejected, scope: Scope | Rejected) -> _Reason | None:
-    """Return why all spans of a group are rejected, if they are."""
-    for wrapper in (resource, scope):
-        if isinstance(wrapper, Rejected):
-            return _Reason(wrapper.rejection, wrapper.detail)
-    return None
+    return Rejection(None, rejected.rejection, rejected.detail)

@@ -78,6 +78,14 @@ def elements_of(value: Value) -> Value:
     return value
 
 
+def array_of(value: Value, reason: Reason) -> list[Any]:
+    """Return the elements of an array, even if some are missing (``elements_of``). Raises ``MappingError``."""
+    found = elements_of(value)
+    if not isinstance(found, list):
+        raise MappingError(reason)
+    return found
+
+
 def as_text(value: Value) -> str | None:
     """Return the text of a scalar, ``None`` for an empty one. Raises ``MappingError``."""
     if isinstance(value, str):
@@ -219,22 +227,14 @@ def entity_named(kind: str) -> Converter:
     return Converter(f"the name, if the kind is `{kind}`", read)
 
 
-def _array_of(sent: Value) -> list[Any]:
-    """Return the elements of an array, even if some are missing (``elements_of``). Raises ``MappingError``."""
-    found = elements_of(sent)
-    if not isinstance(found, list):
-        raise MappingError(Reason.NOT_TEXT)
-    return found
-
-
 def _embedded(sent: Value) -> dict[str, Any] | None:
-    inner = [element.get("embedding") for element in _array_of(sent) if isinstance(element, dict)]
+    inner = [element.get("embedding") for element in array_of(sent, Reason.NOT_TEXT) if isinstance(element, dict)]
     texts = [element["text"] for element in inner if isinstance(element, dict) and isinstance(element.get("text"), str)]
     return {"value": texts} if texts else None
 
 
 def _documents(sent: Value) -> dict[str, Any] | None:
-    inner = [element.get("document") for element in _array_of(sent) if isinstance(element, dict)]
+    inner = [element.get("document") for element in array_of(sent, Reason.NOT_TEXT) if isinstance(element, dict)]
     documents = [
         {
             name: parsed_if_json(member, levels_max=20) if name == "metadata" else member

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from common.span import Value
-from ingest.semconv.converters import as_text, elements_of, parsed_if_json, structured
+from ingest.semconv.converters import array_of, as_text, elements_of, parsed_if_json, structured
 from ingest.semconv.rows import MappingError, Reason
 from ingest.semconv.vocabulary import finish_reason_named
 
@@ -46,11 +46,8 @@ _REASONING_PARTS: Final = frozenset({"reasoning", "thinking"})
 
 def messages_of(sent: Value) -> list[Message]:
     """Return the messages of a list, an object with numbered members, or a list in JSON. Raises ``MappingError``."""
-    found = elements_of(structured(sent))
-    if not isinstance(found, list):
-        raise MappingError(Reason.NOT_MESSAGES)
     messages: list[Message] = []
-    for message in found:
+    for message in array_of(structured(sent), Reason.NOT_MESSAGES):
         plain = _plain(message)
         if plain is None:
             messages.extend(_messages(message))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from common.span import Value
-from ingest.semconv.converters import as_object, elements_of, parsed_if_json, remembered, structured
+from ingest.semconv.converters import array_of, as_object, parsed_if_json, remembered, structured
 from ingest.semconv.messages import VALUE_LEVELS_MAX, first_of, present, value_of
 from ingest.semconv.rows import Converter, MappingError, Reason
 
@@ -47,10 +47,7 @@ def _object_below(members: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _tools(sent: Value) -> list[dict[str, Any]] | None:
-    found = elements_of(structured(sent))
-    if not isinstance(found, list):
-        raise MappingError(Reason.NOT_TOOLS)
-    return _offered(found)
+    return _offered(array_of(structured(sent), Reason.NOT_TOOLS))
 
 
 def _offered(sent: Sequence[Value]) -> list[dict[str, Any]] | None:
