@@ -88,10 +88,14 @@ async def open_worker(
         yield Worker(policy, dependencies)
 
 
-async def serve(settings: Settings, *, projects: KnownProjects, database: Database | None = None) -> None:
+async def serve(settings: Settings) -> None:
     """Run the worker until SIGTERM or SIGINT: the first signal drains it, the second ends the process at once."""
+    tune_for_batches()
     loop = asyncio.get_running_loop()
-    async with open_worker(settings, projects=projects, database=database) as worker:
+    async with (
+        open_database(settings.postgres) as database,
+        open_worker(settings, projects=Projects(database, SystemClock()), database=database) as worker,
+    ):
         stopping = asyncio.Event()
 
         def on_signal(number: int) -> None:
@@ -116,16 +120,10 @@ def run(settings: Settings) -> int:
     prices_in(settings.ingest.prices_file)  # reports a bad line before anything is connected
     configure_logging(log_format=settings.log_format, level=settings.log_level)
     try:
-        asyncio.run(_serve_with_postgres(settings))
+        asyncio.run(serve(settings))
     except InvalidSettings:
         raise
     except Exception:  # noqa: BLE001 - any failure is logged and exits with 1
         _log.exception("Ended by an error. Everything that was committed is durable.")
         return 1
     return 0
-
-
-async def _serve_with_postgres(settings: Settings) -> None:
-    tune_for_batches()
-    async with open_database(settings.postgres) as database:
-        await serve(settings, projects=Projects(database, SystemClock()), database=database)
