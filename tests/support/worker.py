@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class WorkerProcess:
-    """``python -m ingest``; it keeps its port over restarts."""
+    """``python -m clearspan ingest``; it keeps its port over restarts."""
 
     def __init__(self, environment: Mapping[str, str], log: Path) -> None:
         self.port = free_port()
@@ -31,7 +31,7 @@ class WorkerProcess:
     def start(self) -> None:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "ingest"], cwd=ROOT, env=self._environment, stdout=log, stderr=log
+                [sys.executable, "-m", "clearspan", "ingest"], cwd=ROOT, env=self._environment, stdout=log, stderr=log
             )
 
     def send(self, number: signal.Signals) -> None:
