@@ -264,7 +264,7 @@ def _is_id(text: str) -> bool:
 def _short_text(text: str) -> str:
     """Check a name or an address. Raises ``ArgumentTypeError``."""
     if not text.strip():
-        raise argparse.ArgumentTypeError("it must not be empty")
+        raise argparse.ArgumentTypeError("must not be empty")
     if len(text) > NAME_CHARACTERS_MAX:
-        raise argparse.ArgumentTypeError(f"it has {len(text)} characters; at most {NAME_CHARACTERS_MAX} are allowed")
+        raise argparse.ArgumentTypeError(f"has {len(text)} characters; at most {NAME_CHARACTERS_MAX} are allowed")
     return text

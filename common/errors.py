@@ -193,7 +193,9 @@ class NotMigrated(Unavailable):
     """``system`` does not have the tables of this version."""
 
     def __init__(self, system: str) -> None:
-        super().__init__(f"{system} does not have the tables of this version yet: `clearspan migrate` creates them.")
+        super().__init__(
+            f"{system} does not have the tables of this version yet. Run `clearspan migrate` to create them."
+        )
 
 
 class DeadlineExceeded(ServiceError):

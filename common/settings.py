@@ -159,7 +159,7 @@ class KafkaSettings(_Group):
     @classmethod
     def _have_names(cls, topics: dict[str, TopicSettings]) -> dict[str, TopicSettings]:
         if not topics:
-            raise PydanticCustomError("topics", "Input should name at least one topic")
+            raise PydanticCustomError("topics", "Input should contain at least one topic")
         for name in topics:
             _topic(name)
         return topics

@@ -186,7 +186,8 @@ def _project_of_header(record: Record) -> UUID | None:
         return UUID(text)
     except ValueError:
         raise Rejected(
-            RejectionCode.UNKNOWN_PROJECT, f"The header {PROJECT_HEADER} is {text[:100]!r}, not the id of a project."
+            RejectionCode.UNKNOWN_PROJECT,
+            f"The header {PROJECT_HEADER} is {text[:100]!r}, which is not the id of a project.",
         ) from None
 
 
@@ -231,7 +232,7 @@ def _parsed(claim: Any) -> UUID | str:
     try:
         return UUID(claim)
     except (ValueError, AttributeError, TypeError):
-        return f"The resource attribute project.id is {str(claim)[:100]!r}, not the id of a project."
+        return f"The resource attribute project.id is {str(claim)[:100]!r}, which is not the id of a project."
 
 
 def _no_such(project: UUID) -> str:

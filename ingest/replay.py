@@ -112,11 +112,11 @@ async def require_open(log: RecordLog, topic: str, dead_letter_ids: Sequence[str
     others = ", ".join(dead_letter_id for dead_letter_id in dead_letter_ids if dead_letter_id not in found.open_ids)
     if others and not found.is_complete:
         raise Conflict(
-            f"Not among the first {DEAD_LETTERS_MAX:,} open dead letters, so resolved already or after them: {others}."
-            " Replay or drop some of the first ones before later ones."
+            f"Not among the first {DEAD_LETTERS_MAX:,} open dead letters: {others}. "
+            "They are resolved already, or come later. Replay or drop earlier ones first."
         )
     if others:
-        raise Conflict(f"Not in the list of open dead letters, so resolved already: {others}.")
+        raise Conflict(f"Already replayed or dropped: {others}.")
 
 
 async def require_read(log: RecordLog, topic: str, dead_letter_ids: Sequence[str], *, topics: Collection[str]) -> None:

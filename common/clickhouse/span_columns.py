@@ -31,7 +31,7 @@ SPANS_TABLE: Final = "spans"
 NO_PARENT: Final = bytes(16)
 """The ``parent_id`` of a root."""
 
-ANSWER_FRAME_BYTES: Final = 420
+RESPONSE_FRAME_BYTES: Final = 420
 """The bytes of a response for the members of a span that are not JSON texts: ids, times, enums, names of members."""
 
 CHUNK_ROWS: Final = 2_000
@@ -224,7 +224,7 @@ class _Chunk:
         attributes = [self._append_attributes(nested, flat) for nested, flat in pairs]
         columns["attributes"].extend(attributes)
         self.bytes_count += 2 * sum(map(len, attributes)) + sum(self._payload_bytes[-len(spans) :])
-        self.bytes_count += len(spans) * ANSWER_FRAME_BYTES
+        self.bytes_count += len(spans) * RESPONSE_FRAME_BYTES
 
     def _append_attributes(self, nested: Attributes, flat: Attributes | None) -> bytes:
         """Append the leaves of attributes and return their JSON text: both at once, while they are in the processor's
@@ -254,7 +254,7 @@ class _Chunk:
             "usage_is_own": pa.array(np.array(self._usage_is_own, np.uint8)),
             "resource": self._resources.array(),
             "scope": self._scopes.array(),
-            "answer_bytes": pa.array(payload + lengths + ANSWER_FRAME_BYTES, pa.uint32()),
+            "response_bytes": pa.array(payload + lengths + RESPONSE_FRAME_BYTES, pa.uint32()),
             "leaves": pa.MapArray.from_arrays(
                 pa.array(self._leaf_offsets, pa.int32()),
                 pa.array(self._leaf_paths, pa.string()),

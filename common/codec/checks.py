@@ -69,13 +69,16 @@ def check_times(start_ns: int, end_ns: int, bounds: Bounds) -> None:
 
 def null_character(where: str) -> Rejected:
     """Return the rejection of U+0000, which the text columns and indexes of stores cannot distinguish."""
-    return Rejected(RejectionCode.NULL_CHARACTER, f"{where} holds the character U+0000, which no text may hold.")
+    return Rejected(
+        RejectionCode.NULL_CHARACTER, f"{where} contains the character U+0000, which is not allowed in text."
+    )
 
 
 def nesting_too_deep(where: str, depth_max: int) -> Rejected:
     """Return the rejection of a value with too many levels of arrays and objects."""
     return Rejected(
-        RejectionCode.NESTING_TOO_DEEP, f"{where} is nested more than {depth_max} levels deep, which is the limit."
+        RejectionCode.NESTING_TOO_DEEP,
+        f"{where} is nested more than {depth_max} levels deep; at most {depth_max} are allowed.",
     )
 
 

@@ -213,7 +213,7 @@ def missing_id(trace_id: bytes, *, trace_id_form: str, span_id_form: str) -> Rej
     if not trace_id:
         return Rejected(RejectionCode.INVALID_TRACE_ID, f"{NO_TRACE_ID}it must be {trace_id_form}.")
     if not any(trace_id):
-        return Rejected(RejectionCode.INVALID_TRACE_ID, "The trace id is all zeros, which is no id.")
+        return Rejected(RejectionCode.INVALID_TRACE_ID, "The trace id is all zeros, which is not allowed.")
     return Rejected(RejectionCode.INVALID_SPAN_ID, f"The span id is absent or all zeros; it must be {span_id_form}.")
 
 

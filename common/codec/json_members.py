@@ -211,11 +211,12 @@ def _fault(raw: bytes, where: str, words: str, nesting_depth_max: int) -> Reject
         )
     if "depth limit" in words:
         return Rejected(
-            RejectionCode.NESTING_TOO_DEEP, f"{where} is nested deeper than the limit of {nesting_depth_max} levels."
+            RejectionCode.NESTING_TOO_DEEP,
+            f"{where} is nested deeper than {nesting_depth_max} levels, which is the limit.",
         )
     if "surrogate" in words:
         return Rejected(
-            RejectionCode.INVALID_UTF8, f"{where} holds half of a surrogate pair, which is not a character."
+            RejectionCode.INVALID_UTF8, f"{where} contains half of a surrogate pair, which is not a character."
         )
     if b"\0" in raw:
         return null_character(where)

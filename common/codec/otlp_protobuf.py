@@ -257,7 +257,7 @@ def _value(value: Any, levels_left: int, where: str, key: str) -> Any:
         raise Rejected(RejectionCode.INVALID_TYPE, f"{where}.{key} is a {kind}, which has no meaning in a span.")
     if levels_left == 0:
         raise Rejected(
-            RejectionCode.NESTING_TOO_DEEP, f"{where}.{key} is nested deeper than the limit of levels allows."
+            RejectionCode.NESTING_TOO_DEEP, f"{where}.{key} is nested too deep: it exceeds the limit of levels."
         )
     if kind == "array_value":
         return [_value(element, levels_left - 1, where, key) for element in value.array_value.values]

@@ -61,7 +61,7 @@ class KafkaLog:
             with translated("follow the topic"):
                 partitions = await partitions_of(self._settings, [topic])
                 if not partitions:
-                    raise Unavailable(f"There is no topic {topic} yet.")
+                    raise Unavailable(f"The topic {topic} does not exist yet.")
                 reader.assign(partitions)
                 await reader.seek_to_end(*partitions)
             yield []

@@ -107,7 +107,7 @@ class FlatResponse(BaseModel):
         None, description="False when the query's budget ended before the page was full; absent otherwise."
     )
     explain: dict[str, Any] | None = Field(
-        None, description="The statements that ran and what they read, if the request asked for it."
+        None, description="The statements that ran and what they read, if the request set `explain`."
     )
 
 

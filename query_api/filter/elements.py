@@ -71,7 +71,7 @@ def _read_member(field: Field, name: str, value: Any, at: str) -> Any:
             at, f"'{name[:64]}' is not a member of '{field.name}'; allowed: {', '.join(members)}, attributes.<name>."
         )
     if value is None:
-        raise InvalidFilter(at, "a member of an element is never null; omit a member that may have any value.")
+        raise InvalidFilter(at, "a member of an element must not be null; omit a member that may have any value.")
     return read(value, at)
 
 

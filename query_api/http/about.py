@@ -146,7 +146,7 @@ async def livez(request: Request) -> Response:  # noqa: ARG001 - a handler
 
 
 async def readyz(request: Request) -> Response:
-    """Return 200 if every system answers, else 503 with the systems that do not, and why."""
+    """Return 200 if every system responds, else 503 with the systems that do not, and why."""
     checks = request.context.checks
     reasons = await asyncio.gather(*(_reason(check) for check in checks.values()))
     missing = {name: reason for name, reason in zip(checks, reasons, strict=True) if reason is not None}

@@ -59,7 +59,7 @@ _GRPC_INTERNAL: Final = 13
 
 
 async def ready(request: Request) -> Response:  # noqa: ARG001 - a handler
-    """Report that OTLP is accepted here."""
+    """Return 200: this path accepts OTLP by POST."""
     return json_response(IntakeReady())
 
 

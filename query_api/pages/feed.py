@@ -206,7 +206,7 @@ class _Reading(Rounds):
         found = await self._page.look_up(list(candidates.values()))
         for index, candidate in candidates.items():
             if candidate.version in found.latest:
-                if not self._page.add(candidate.version, candidate.answer_bytes):
+                if not self._page.add(candidate.version, candidate.response_bytes):
                     return index
                 if self._page.capacity.is_at_limit:
                     return index + 1

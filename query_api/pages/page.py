@@ -25,7 +25,7 @@ from query_api.spans.rows import LARGE_BYTES, LARGE_SPANS, Layout, Rendered, fet
 from query_api.spans.usage import TraceSums
 from query_api.spans.versions import Version, rows_as, standing_in, values_of, versions_of
 
-CANDIDATE_COLUMNS: Final = (*Version._fields, "parent_id", "answer_bytes", "members")
+CANDIDATE_COLUMNS: Final = (*Version._fields, "parent_id", "response_bytes", "members")
 
 TRIES_MAX: Final = 5
 """How often versions are looked up again because the row of one is still being stored."""
@@ -126,7 +126,7 @@ class Capacity:
 
     def expected(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return the candidates that fit if all of them are visible."""
-        sizes = (candidate.answer_bytes for candidate in candidates)
+        sizes = (candidate.response_bytes for candidate in candidates)
         so_far = zip(candidates, accumulate(sizes, initial=self.bytes_count), strict=False)
         fitting = [candidate for candidate, _ in takewhile(lambda pair: pair[1] < self._bytes_max, so_far)]
         return fitting if self._limit is None else fitting[: self._limit - self.count]
@@ -137,7 +137,7 @@ class Candidate(NamedTuple):
 
     version: Version
     is_root: bool
-    answer_bytes: int
+    response_bytes: int
     members: int
     """Which of ``OPTIONAL_MEMBERS`` it has, as bits."""
 
@@ -145,7 +145,7 @@ class Candidate(NamedTuple):
 def candidates_of(rows: pa.Table) -> list[Candidate]:
     """Return the rows of a table with ``CANDIDATE_COLUMNS``."""
     are_roots = [parent_id == NO_PARENT for parent_id in values_of(rows, "parent_id")]
-    others = (values_of(rows, name) for name in ("answer_bytes", "members"))
+    others = (values_of(rows, name) for name in ("response_bytes", "members"))
     return rows_as(Candidate, versions_of(rows), are_roots, *others)
 
 
@@ -226,7 +226,7 @@ async def render_latest(look_up: LookUp) -> list[Rendered]:
         if len(found) == len(latest):
             return found
         absent |= set(latest).difference(standing_in(latest, set(chain.from_iterable(part.versions for part in rows))))
-    raise Unavailable("These spans are being replaced faster than they can be read.")
+    raise Unavailable("The spans of this page are replaced faster than they can be read.")
 
 
 def parse_ids(texts: Iterable[str], parse: Callable[[str], bytes], *, message: str | None = None) -> list[bytes]:

@@ -99,7 +99,7 @@ class ActivityQuery(Strict):
 
 
 class ActivityWindowingResponse(BaseModel):
-    """Present exactly if there may be another page. Send it back as `windowing`, or send `next` with the same
+    """Present if there may be another page, else absent. Send it back as `windowing`, or send `next` with the same
     bounds.
     """
 
@@ -118,7 +118,7 @@ class SessionIds(BaseModel):
     session_ids: list[str]
     windowing: ActivityWindowingResponse | None = None
     explain: dict[str, Any] | None = Field(
-        None, description="The statements that ran and what they read, if the request asked for it."
+        None, description="The statements that ran and what they read, if the request set `explain`."
     )
 
 
@@ -129,7 +129,7 @@ class UserIds(BaseModel):
     user_ids: list[str]
     windowing: ActivityWindowingResponse | None = None
     explain: dict[str, Any] | None = Field(
-        None, description="The statements that ran and what they read, if the request asked for it."
+        None, description="The statements that ran and what they read, if the request set `explain`."
     )
 
 

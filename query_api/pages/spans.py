@@ -133,7 +133,7 @@ class SpansResponse(BaseModel):
         None, description="False if the query's budget ended before the page was full; absent otherwise."
     )
     explain: dict[str, Any] | None = Field(
-        None, description="The statements that ran and what they read, if the request asked for it."
+        None, description="The statements that ran and what they read, if the request set `explain`."
     )
 
 
@@ -256,9 +256,9 @@ class _SpanSearch(Rounds):
         found = await self._page.look_up(candidates)
         for candidate in candidates:
             if candidate.version in found.latest:
-                self._page.add(candidate.version, candidate.answer_bytes)
+                self._page.add(candidate.version, candidate.response_bytes)
             elif (row := found.replacements.get(candidate.version.position)) is not None:
-                self._page.add(row.version, row.answer_bytes)
+                self._page.add(row.version, row.response_bytes)
         self.examined = None if self._scan.is_at_end else self._scan.position
         self._size = min(self._size * 2, CANDIDATES_MAX)
 

@@ -71,7 +71,7 @@ class EnvironmentFlags(RevisionFlags):
     """Flags of an environment."""
 
     is_guarded: bool | None = Field(
-        None, description="Set by `guard` and `unguard`. A mark for people: it prevents no change."
+        None, description="Set by `guard` and `unguard`. A mark for people, which prevents no change."
     )
 
 
@@ -112,7 +112,7 @@ ENVIRONMENT: Final = History(
 
 
 async def guard(request: Request) -> Response:
-    """Mark an environment as guarded. Responses contain the mark; it prevents no change."""
+    """Mark an environment as guarded. The mark is for people: it prevents no change."""
     return await _mark(request, is_guarded=True)
 
 

@@ -175,7 +175,7 @@ class VariantHandlers(KindHandlers):
             raise InvalidInput(f"{member} names no variant to fork: give its id or slug.")
         source = await lineage.find(Variant, reference)
         if source is None:
-            raise InvalidInput(f"Fork source variant could not be resolved: there is none that {member} names.")
+            raise InvalidInput(f"Fork source variant could not be resolved: {member} names no variant.")
         if reference.slug not in (None, source.slug):
             raise InvalidInput(f"{member}.slug does not match the variant of that id: '{source.slug}'.")
         if source.deleted_at is not None:

@@ -127,7 +127,7 @@ class RevisionHandlers(KindHandlers):
         if body.revision is None:
             return await self._retrieved(request, await self._find_named(request, body), body)
         if body.revision.data is None:
-            raise InvalidInput(f"{self._labels.revision}.data is missing: there is nothing to resolve.")
+            raise InvalidInput(f"{self._labels.revision}.data is missing; it must contain the data to resolve.")
         resolved = await self._resolve(request, body.revision.data.text(), body)
         members = {"data": orjson.Fragment(resolved.data)}
         return one_response(self._labels.revision, members, resolution_info=resolved.info)

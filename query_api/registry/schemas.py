@@ -300,7 +300,7 @@ class ResolveOptions(Strict):
     )
     error_policy: ErrorPolicy | None = Field(
         None,
-        description="If a reference has no value: `exception` (the default) answers 400, `placeholder` inserts a text,"
+        description="If a reference has no value: `exception` (the default) gives 400, `placeholder` inserts a text,"
         " `keep` leaves the reference. The last two report it in `errors`.",
     )
 

@@ -86,7 +86,7 @@ class QueryRevisions(QueryVariants):
 
 
 class ArtifactParameters(Strict, PerKind):
-    """The members of the body, as parameters. The body wins."""
+    """The members of the body as query parameters; the body takes precedence."""
 
     layers: ClassVar[tuple[str, ...]] = ("artifact",)
     """The layers that the parameters refer to."""
@@ -111,7 +111,7 @@ class ArtifactParameters(Strict, PerKind):
 
 
 class VariantParameters(ArtifactParameters):
-    """The members of the body, as parameters. The body wins."""
+    """The members of the body as query parameters; the body takes precedence."""
 
     layers: ClassVar[tuple[str, ...]] = ("artifact", "variant")
     variant_id: _Ids = Field([])
@@ -121,7 +121,7 @@ class VariantParameters(ArtifactParameters):
 
 
 class RevisionParameters(VariantParameters):
-    """The members of the body, as parameters. The body wins."""
+    """The members of the body as query parameters; the body takes precedence."""
 
     layers: ClassVar[tuple[str, ...]] = ("artifact", "variant", "revision")
     revision_id: _Ids = Field([])

@@ -219,5 +219,5 @@ def random_slug() -> str:
 def _entities(layer: type[Entity], rows: Sequence[Row], *, bytes_max: int, advice: str) -> list[Entity]:
     """Return values of rows with a ``bytes_count``. A single row is never too large: there is no smaller page."""
     if len(rows) > 1 and sum(row["bytes_count"] for row in rows) > bytes_max:
-        raise InvalidInput(f"The response would have more than {bytes_max} bytes: ask for less with {advice}.")
+        raise InvalidInput(f"The response would have more than {bytes_max} bytes: request less with {advice}.")
     return [layer(**{name: value for name, value in row.items() if name != "bytes_count"}) for row in rows]

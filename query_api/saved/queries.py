@@ -75,10 +75,10 @@ class QueryData(RevisionData):
     )
     windowing: SavedWindowing | None = Field(None, description="The page, unless a request replaces it.")
     trace_ids: Listed[str] | None = Field(
-        None, description="Only in the response to a retrieval that asks for it; ignored in requests."
+        None, description="Present in the response to a retrieval that requests it; ignored in requests."
     )
     traces: list[Any] | None = Field(
-        None, description="Only in the response to a retrieval that asks for it; ignored in requests."
+        None, description="Present in the response to a retrieval that requests it; ignored in requests."
     )
 
     @field_validator("filtering", mode="before")
@@ -234,10 +234,12 @@ class RetrieveOrRun(RevisionReferences):
     """References to the revision to retrieve, and whether to run it."""
 
     include_trace_ids: bool | None = Field(
-        None, description="Run the query and return the ids of the traces that it finds in `data`."
+        None, description="Run the query and return in `data` the ids of the traces that it finds."
     )
-    include_traces: bool | None = Field(None, description="The same, with the traces themselves.")
-    windowing: Windowing | None = Field(None, description="The page of traces; absent members are as saved.")
+    include_traces: bool | None = Field(
+        None, description="Run the query and return in `data` the traces that it finds."
+    )
+    windowing: Windowing | None = Field(None, description="The page of traces; absent members have their saved values.")
 
 
 class RetrievedOrRunResponse(RevisionResponse):

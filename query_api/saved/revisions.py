@@ -72,15 +72,15 @@ class CountedWindow(BaseModel):
 
 
 class CountedUsage(BaseModel):
-    """What the spans used. What a span repeats of the spans below it counts once."""
+    """The usage of the spans. Usage that a span repeats from the spans below it counts once."""
 
-    prompt: float | None = Field(None, description="Absent if something was used and no span reports this part.")
-    completion: float | None = Field(None, description="Absent if something was used and no span reports this part.")
-    total: float | None = Field(None, description="Absent if something was used and no span reports this part.")
+    prompt: float | None = Field(None, description="Absent if the usage is not zero and no span reports this part.")
+    completion: float | None = Field(None, description="Absent if the usage is not zero and no span reports this part.")
+    total: float | None = Field(None, description="Absent if the usage is not zero and no span reports this part.")
 
 
 class RunDuration(BaseModel):
-    """Percentiles, interpolated linearly."""
+    """Percentiles in milliseconds, interpolated linearly."""
 
     p50: float
     p90: float

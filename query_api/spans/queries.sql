@@ -20,7 +20,7 @@ PREWHERE {of_project}
 
 -- current_rows --
 -- The rows at the places of some versions, and whether each matches a filter.
-SELECT start_us, span_id, trace_id, partition_id, record_offset, answer_bytes, {matching} AS matches
+SELECT start_us, span_id, trace_id, partition_id, record_offset, response_bytes, {matching} AS matches
 FROM spans
 PREWHERE {of_project}
     AND start_us IN reinterpret(unhex({starts:String}), 'Array(Int64)')

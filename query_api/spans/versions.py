@@ -190,7 +190,7 @@ class CurrentRow(NamedTuple):
     """A row of ``spans``, and whether it matches a filter."""
 
     version: Version
-    answer_bytes: int
+    response_bytes: int
     matches: bool
 
 
@@ -204,7 +204,7 @@ async def current_rows(
         return {}
     values = {**matching.parameters, **packed_versions(versions)}
     rows = await spans.select(SQL["current_rows"].replace("{matching}", matching.sql), values, step=step)
-    columns = (values_of(rows, "answer_bytes"), map(bool, values_of(rows, "matches")))
+    columns = (values_of(rows, "response_bytes"), map(bool, values_of(rows, "matches")))
     found = {
         version: CurrentRow(version, *others) for version, *others in zip(versions_of(rows), *columns, strict=True)
     }

@@ -96,7 +96,7 @@ class Windowing(Strict):
 
 
 class WindowingResponse(BaseModel):
-    """Present exactly if there may be another page."""
+    """Present if there may be another page, else absent."""
 
     next: str = Field(description="Put it into windowing.next and leave the rest of the query unchanged.")
 

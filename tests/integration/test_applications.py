@@ -431,8 +431,8 @@ async def test_history_too_large_for_one_response_is_read_in_parts(client: Histo
     parts = await client.post("/applications/revisions/query", {"windowing": {"limit": 2}})
 
     assert [error["detail"].partition(": ")[2] for error in refused] == [
-        "ask for less with windowing.limit.",
-        "ask for less with depth.",
+        "request less with windowing.limit.",
+        "request less with depth.",
     ]
     assert [revision["version"] for revision in parts["application_revisions"]] == ["6", "5"]
     assert [revision["version"] for revision in await client.log(variant_id=variant["id"], depth=2)] == ["6", "5"]

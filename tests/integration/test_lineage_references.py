@@ -146,7 +146,7 @@ async def test_page_above_the_limit_of_bytes_is_rejected(stored: Stored, is_desc
 
     assert len(await stored.lineage.page(Revision, all_of_them, bytes_max=three)) == 3
     assert len(await stored.lineage.page(Revision, two, bytes_max=three - 1)) == 2
-    with pytest.raises(InvalidInput, match=f"{three - 1} bytes: ask for less with windowing.limit"):
+    with pytest.raises(InvalidInput, match=f"{three - 1} bytes: request less with windowing.limit"):
         await stored.lineage.page(Revision, all_of_them, bytes_max=three - 1)
 
 
@@ -162,7 +162,7 @@ async def test_log_above_the_limit_of_bytes_is_rejected(stored: Stored):
     two = 2 * (ROW_BYTES + len("50% off"))
 
     assert await stored.lineage.log(stored.main.id, bytes_max=two) == stored.revisions[1::-1]
-    with pytest.raises(InvalidInput, match=f"{two - 1} bytes: ask for less with depth"):
+    with pytest.raises(InvalidInput, match=f"{two - 1} bytes: request less with depth"):
         await stored.lineage.log(stored.main.id, bytes_max=two - 1)
 
 

@@ -69,7 +69,7 @@ async def test_next_migration_applies_to_a_database_with_spans(
 async def test_missing_or_older_tables_are_reported_with_the_command_to_run(
     settings: ClickHouseSettings, chdb_dir: Path, tmp_path: Path
 ):
-    message = "ClickHouse does not have the tables of this version yet: `clearspan migrate` creates them."
+    message = "ClickHouse does not have the tables of this version yet. Run `clearspan migrate` to create them."
     folder = with_next_migration(tmp_path)
     store = open_store(settings, data_dir=chdb_dir)
     try:

@@ -56,7 +56,7 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     "hashes": _TEXT,
     "resource": _WORD,
     "scope": _WORD,
-    "answer_bytes": pa.uint32(),
+    "response_bytes": pa.uint32(),
     "leaves": pa.map_(pa.binary(), pa.binary()),
 }
 

@@ -51,7 +51,7 @@ CREATE TABLE IF NOT EXISTS spans{on_cluster}
     hashes                    String                               CODEC(ZSTD(1)),
     resource                  LowCardinality(String),
     scope                     LowCardinality(String),
-    answer_bytes              UInt32                               CODEC(T64, ZSTD(1)),
+    response_bytes            UInt32                               CODEC(T64, ZSTD(1)),
 
     -- Which optional members the row has, one bit each, in the order of OPTIONAL_MEMBERS
     -- (common/clickhouse/span_columns.py): a page reads only the columns that one of its rows needs.

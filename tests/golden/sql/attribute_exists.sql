@@ -1,6 +1,6 @@
 -- p1 = "a.b."
 -- p2 = "a.b"
-SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, answer_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
 WHERE {of_project}
     AND ((NOT ((leaves[{p2:String}] != '' OR arrayExists(path -> startsWith(path, {p1:String}), mapKeys(leaves))))))

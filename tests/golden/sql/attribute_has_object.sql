@@ -2,7 +2,7 @@
 -- p2 = "b"
 -- p3 = ["x"]
 -- p4 = "[1]"
-SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, answer_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
 WHERE {of_project}
     AND (((JSONType(attributes, {p1:String}, {p2:String}) = 'Array' AND arrayExists(position3 -> (JSONType(attributes, {p1:String}, {p2:String}, position3) = 'Object' AND arrayAll((key, value) -> JSONExtractRaw(attributes, {p1:String}, {p2:String}, position3, key) = value, {p3:Array(String)}, JSONExtractArrayRaw({p4:String}))), range(1, JSONLength(attributes, {p1:String}, {p2:String}) + 1)))))

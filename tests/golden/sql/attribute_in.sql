@@ -3,7 +3,7 @@
 -- p3 = "a"
 -- p4 = "b"
 -- p5 = "a.b"
-SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, answer_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
 WHERE {of_project}
     AND (((has({p2:Array(String)}, leaves[{p5:String}]) OR (hasAny(arrayFilter((leaf, path) -> startsWith(path, {p1:String}) AND position(substring(path, 5), '.') = 0, mapValues(leaves), mapKeys(leaves)), {p2:Array(String)}) AND JSONType(attributes, {p3:String}, {p4:String}) = 'Array'))))

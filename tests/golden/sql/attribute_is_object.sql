@@ -8,7 +8,7 @@
 -- p8 = "[true,null]"
 -- p9 = "a.b.x"
 -- p10 = "n1"
-SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, answer_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
 WHERE {of_project}
     AND ((has(leaf_items, concat({p9:String}, '=', left({p10:String}, 64))) AND (JSONType(attributes, {p1:String}, {p2:String}) = 'Object' AND arrayAll((key, value) -> JSONExtractRaw(attributes, {p1:String}, {p2:String}, key) = value, {p3:Array(String)}, JSONExtractArrayRaw({p4:String})) AND arrayAll(key -> JSONExtractRaw(attributes, {p1:String}, {p2:String}, key) IN ('', 'null'), {p5:Array(String)}) AND (JSONType(attributes, {p1:String}, {p2:String}, {p6:String}) = 'Object' AND (JSONType(attributes, {p1:String}, {p2:String}, {p6:String}, {p7:String}) = 'Array' AND hasAll(JSONExtractArrayRaw(attributes, {p1:String}, {p2:String}, {p6:String}, {p7:String}), JSONExtractArrayRaw({p8:String})))))))

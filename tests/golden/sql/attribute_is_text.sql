@@ -1,6 +1,6 @@
 -- p1 = "a.b"
 -- p2 = "s{x:String}"
-SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, answer_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
 WHERE {of_project}
     AND (has(leaf_items, concat({p1:String}, '=', left({p2:String}, 64))))

@@ -1,7 +1,7 @@
 -- p1 = ["checkout","card","declined"]
 -- p2 = ["retry"]
 -- p3 = [" card declined "]
-SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, answer_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
 WHERE {of_project}
     AND ((hasAllTokens(content, {p1:Array(String)}) AND NOT hasAnyTokens(content, {p2:Array(String)}) AND arrayAll(phrase -> position(arrayStringConcat(arrayMap(text -> concat(' ', arrayStringConcat(tokens(text), ' '), ' '), content)), phrase) > 0, {p3:Array(String)})))

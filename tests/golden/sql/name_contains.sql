@@ -1,5 +1,5 @@
 -- p1 = "(?i-s)50\\%\\ \\{x\\:String\\}"
-SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, answer_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
 WHERE {of_project}
     AND (match(name, {p1:String}))

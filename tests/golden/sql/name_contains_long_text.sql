@@ -1,7 +1,7 @@
 -- p1 = "É"
 -- p2 = "é"
 -- p3 = "ééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééééé"
-SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, answer_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
 WHERE {of_project}
     AND ((position(translateUTF8(lower(name), {p1:String}, {p2:String}), {p3:String}) > 0))

@@ -1,5 +1,5 @@
 -- p1 = "(?i-s)\\A50\\%(?s:.)(?s:.*)\\z"
-SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, answer_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
 WHERE {of_project}
     AND (ifNull(match(session_id, {p1:String}), 0))

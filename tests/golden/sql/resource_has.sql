@@ -1,7 +1,7 @@
 -- p1 = "attributes"
 -- p2 = "[\"x\"]"
 -- p3 = "x"
-SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, answer_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
 WHERE {of_project}
     AND (NOT (multiIf(JSONType(resource, {p1:String}) = 'Object', JSONExtractRaw(resource, {p1:String}, {p3:String}) NOT IN ('', 'null'), JSONType(resource, {p1:String}) = 'Array', hasAll(JSONExtractArrayRaw(resource, {p1:String}), JSONExtractArrayRaw({p2:String})), 0)))

@@ -1,5 +1,5 @@
 -- p1 = ["00000000000000ab00000000000000ab","00000000000000cd00000000000000cd"]
-SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, answer_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
 WHERE {of_project}
     AND ((span_id IN (SELECT toFixedString(unhex(arrayJoin({p1:Array(String)})), 16))))

@@ -1,5 +1,5 @@
 -- p1 = "sm"
-SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, answer_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
 WHERE {of_project}
     AND ((startsWith(ifNull(concat('s', user_id), ''), 's') AND ifNull(concat('s', user_id), '') >= {p1:String}))

@@ -1,5 +1,5 @@
 -- p1 = "0123456789abcdef0123456789abcdef"
-SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, answer_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
 WHERE {of_project}
     AND ((trace_id = toFixedString(unhex({p1:String}), 16)))

@@ -1,6 +1,6 @@
 -- newest_us = 2
 -- oldest_us = 1
-SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, answer_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
 WHERE {of_project}
     AND start_us <= {newest_us:Int64}

@@ -2,7 +2,7 @@
 -- after_span_id = "01010101010101010101010101010101"
 -- after_trace_id = "02020202020202020202020202020202"
 -- newest_us = 2
-SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, answer_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
 WHERE {of_project}
     AND start_us >= {after_start_us:Int64}

@@ -54,7 +54,7 @@ def test_time_limits_stay_within_the_range_of_columns():
 def test_null_character_is_found_anywhere_and_its_path_is_named():
     check_no_null({"a": ["b", 1, None, {"c": "d"}]}, "attributes")
 
-    with pytest.raises(Rejected, match=r"^attributes\.a\.c holds the character U\+0000"):
+    with pytest.raises(Rejected, match=r"^attributes\.a\.c contains the character U\+0000"):
         check_no_null({"a": ["b", {"c": "d\0"}]}, "attributes")
-    with pytest.raises(Rejected, match=r"^A key in attributes\.a holds"):
+    with pytest.raises(Rejected, match=r"^A key in attributes\.a contains"):
         check_no_null({"a": {"\0": 1}}, "attributes")
