@@ -22,7 +22,7 @@ from query_api.analytics.models import (
 )
 from query_api.analytics.statements import counts_of, metrics_of
 from query_api.analytics.values import Values
-from query_api.explain.explain import explain_member
+from query_api.explain.explain import explained
 from query_api.filter.language import OPERATORS, Node, OperandKind, Operator
 from query_api.filter.parse import ConditionModel, FilteringModel, parse_filter
 from query_api.filter.sql.compile import compile_node
@@ -177,4 +177,6 @@ def _as_sent(member: FilteringModel | ConditionModel) -> dict[str, Any]:
 
 
 async def _response(members: dict[str, Any], analysis: _Analysis) -> Response:
-    return Response(b"%b%b}" % (orjson.dumps(members)[:-1], await explain_member(analysis.spans, analysis.node)))
+    if analysis.spans.is_recorded:
+        members["explain"] = orjson.Fragment(await explained(analysis.spans, analysis.node))
+    return Response(orjson.dumps(members))

@@ -13,7 +13,8 @@ from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_v
 
 from query_api.filter.parse import PATH_SEGMENTS_MAX, FilteringModel, check_groups
 from query_api.request.json_body import Listed, Strict, parse_json_text, refuse_boolean
-from query_api.spans.windowing import Filtering, Focus, Format, Moment, WindowBy, Windowing
+from query_api.request.references import Moment
+from query_api.spans.windowing import Filtering, Focus, Format, WindowBy, Windowing
 
 SPECS_MAX: Final = 64
 BINS_MAX: Final = 1_024

@@ -12,18 +12,18 @@ from pydantic import BaseModel, BeforeValidator, Field, field_validator
 from common.errors import InvalidCursor
 from common.ids import span_id_hex, trace_id_hex
 from common.times import parse_time_ns
+from query_api.explain.explain import Explain, Explanation
 from query_api.filter.parse import FilteringModel, check_groups, parse_filter
 from query_api.intake.models import LinksResponse, SpanLink
 from query_api.pages.page import Page
 from query_api.pages.spans import SpanModel, span_page
 from query_api.pages.traces import ACCEPTED, NodeModel, Trace, trace_id_of, trace_page, traces_of
-from query_api.pages.window import limit_of
 from query_api.request.json_body import Strict, json_response, parse_json_text, refuse_boolean
 from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import delete_trace
 from query_api.spans.project_spans import project_spans
 from query_api.spans.rows import Rendered
-from query_api.spans.windowing import Focus, Format, Order, Windowing, WindowingResponse
+from query_api.spans.windowing import Focus, Format, Order, Windowing, WindowingResponse, limit_of
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -72,9 +72,7 @@ class FlatQuery(Strict):
     rate: float | None = Field(None, ge=0, le=1, description="The share of traces that is sampled, from 0 to 1.")
     interval: int | None = Field(None, gt=0, description="The minutes of a bucket; only for analytics.")
     filter: FlatFilter = Field(None, description="The filter, as an object or as JSON text.")
-    explain: bool | None = Field(
-        None, description="Whether the response explains which statements ran and what they read."
-    )
+    explain: Explain = None
 
     _are_numbers = field_validator("limit", "rate", "interval", mode="before")(refuse_boolean)
 
@@ -106,9 +104,7 @@ class FlatResponse(BaseModel):
     complete: bool | None = Field(
         None, description="False when the query's budget ended before the page was full; absent otherwise."
     )
-    explain: dict[str, Any] | None = Field(
-        None, description="The statements that ran and what they read, if the request set `explain`."
-    )
+    explain: Explanation = None
 
 
 class FlatTraceResponse(BaseModel):
@@ -125,7 +121,7 @@ async def query_flat(request: Request) -> Response:
     request = replace(request, body=query, query=None)
     filtering = await parse_filter(query.filter, path="filter")
     settings = request.context.settings.query
-    limit_of(query.limit, default=settings.page_limit_default, max_count=settings.page_limit_max, at=limit_at)
+    limit_of(query.limit, settings, at=limit_at)
     page: Page[Any]
     try:
         if query.focus is Focus.SPAN:

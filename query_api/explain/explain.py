@@ -14,10 +14,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 from uuid import UUID
 
 import orjson
+from pydantic import Field
 
 from common.errors import ErrorCode, ServiceError
 from common.times import format_us, nearest_formattable_us
@@ -27,6 +28,16 @@ from query_api.spans.project_spans import ExecutedStatement, ProjectSpans, Table
 from query_api.spans.versions import HexDigits
 
 Json: TypeAlias = dict[str, Any]
+
+Explain: TypeAlias = Annotated[
+    bool | None, Field(description="Whether the response explains which statements ran and what they read.")
+]
+"""The member of a request that asks for an explanation."""
+
+Explanation: TypeAlias = Annotated[
+    Json | None, Field(description="The statements that ran and what they read, if the request set `explain`.")
+]
+"""The member of a response."""
 
 STATEMENTS_SHOWN_MAX: Final = 100
 STATEMENTS_EXPLAINED_MAX: Final = 20
@@ -77,74 +88,56 @@ async def explained(spans: ProjectSpans, filtering: Node | None = None) -> bytes
     The members are ``statements_count``, ``statements``, and, where known, ``of_project``, ``hint``, ``incomplete``.
     """
     executed = spans.ran
-    explaining = _Explaining(spans.unrecorded())
-    explained_count = 0 if spans.has_neighbors else STATEMENTS_EXPLAINED_MAX
-    statements = [await explaining.explain(statement) for statement in executed[:explained_count]]
-    statements += [_Explained(statement) for statement in executed[explained_count:STATEMENTS_SHOWN_MAX]]
-    if spans.has_neighbors:
-        await explaining.count_own_rows()
-    elif len(executed) > STATEMENTS_EXPLAINED_MAX:
-        explaining.fail(f"Only the first {STATEMENTS_EXPLAINED_MAX} of {len(executed)} statements are explained.")
+    engine = _Engine(spans.unrecorded())
+    statements: list[_Explained] = []
+    incomplete: str | None = None
+    try:
+        if spans.has_neighbors:
+            engine.of_project["spans"] = TableSize(rows=await engine.own_rows())
+        else:
+            for statement in executed[:STATEMENTS_EXPLAINED_MAX]:
+                statements.append(await engine.explain(statement))  # noqa: PERF401 - what is explained is kept
+            if len(executed) > STATEMENTS_EXPLAINED_MAX:
+                incomplete = f"Only the first {STATEMENTS_EXPLAINED_MAX} of {len(executed)} statements are explained."
+    except ServiceError as error:
+        is_spent = error.code is ErrorCode.DEADLINE_EXCEEDED
+        incomplete = _BUDGET_SPENT if is_spent else f"The engine did not explain everything ({error.code})."
+    statements += [_Explained(statement) for statement in executed[len(statements) : STATEMENTS_SHOWN_MAX]]
     member = {
         "statements_count": len(executed),
         "statements": [_statement_json(statement, spans.project_id) for statement in statements],
-        "of_project": {table: _present(asdict(size)) for table, size in explaining.of_project.items()} or None,
+        "of_project": {table: _present(asdict(size)) for table, size in engine.of_project.items()} or None,
         "hint": static_hint(filtering) if spans.has_neighbors else _hint(statements, filtering),
-        "incomplete": explaining.incomplete,
+        "incomplete": incomplete,
     }
-    return orjson.dumps({name: value for name, value in member.items() if value is not None}, default=str)
+    return orjson.dumps(_present(member), default=str)
 
 
-async def explain_member(spans: ProjectSpans, filtering: Node | None = None) -> bytes:
-    """Return ``,"explain":{…}`` to append to the members of a response, if the request asked for it; else nothing."""
-    return b',"explain":%b' % await explained(spans, filtering) if spans.is_recorded else b""
-
-
-class _Explaining:
-    """Asks the engine about statements until it fails once; then ``incomplete`` says why."""
+class _Engine:
+    """Asks the engine about statements, and remembers the sizes of the tables that they read."""
 
     def __init__(self, spans: ProjectSpans) -> None:
         self._spans = spans
-        self._has_ended = False
         self.of_project: dict[str, TableSize] = {}
-        self.incomplete: str | None = None
 
     async def explain(self, executed: ExecutedStatement) -> _Explained:
         """Return the statement with what it reads. A statement that failed is not run again."""
-        if self._has_ended or not executed.sql.lstrip().upper().startswith(("SELECT", "WITH")):
+        if not executed.sql.lstrip().upper().startswith(("SELECT", "WITH")):
             return _Explained(executed)
-        try:
-            reads = await self._reads(executed)
-            rows_count = (
-                await self._spans.rows_read(executed.sql, executed.parameters) if executed.failure is None else None
-            )
-        except ServiceError as error:
-            self._end(error)
-            return _Explained(executed)
-        if rows_count is None:
+        reads = await self._reads(executed)
+        if executed.failure is not None:
             return _Explained(executed, reads)
+        rows_count = await self._spans.rows_read(executed.sql, executed.parameters)
         return _Explained(executed, reads, *_whole_granules(rows_count, reads, self.of_project))
 
-    async def count_own_rows(self) -> None:
+    async def own_rows(self) -> int:
         """Count the rows of the project; above some ten thousand the count is approximate.
 
         Duplicates that the engine has not merged yet count once, because when it merges depends on all projects.
         """
-        try:
-            counted = await self._spans.select(_OWN_ROWS, {})
-        except ServiceError as error:
-            self._end(error)
-        else:
-            self.of_project["spans"] = TableSize(rows=counted.column("rows").to_pylist()[0])
-
-    def _end(self, error: ServiceError) -> None:
-        self._has_ended = True
-        is_spent = error.code is ErrorCode.DEADLINE_EXCEEDED
-        self.fail(_BUDGET_SPENT if is_spent else f"The engine did not explain everything ({error.code}).")
-
-    def fail(self, reason: str) -> None:
-        """Set ``incomplete``, unless an earlier reason did."""
-        self.incomplete = self.incomplete or reason
+        counted = await self._spans.select(_OWN_ROWS, {})
+        rows_count: int = counted.column("rows")[0].as_py()
+        return rows_count
 
     async def _reads(self, executed: ExecutedStatement) -> list[TableRead]:
         plan = await self._plan(executed.sql, executed.parameters)
@@ -159,11 +152,7 @@ class _Explaining:
             return TableSize(0, 0, 0)  # a granule may begin before the rows of a project and end after them
         plan = await self._plan(f"SELECT project_id {read_from(table)}", {})
         reads = table_reads(plan, of_project={})
-        return TableSize(
-            rows=rows,
-            granules=sum(read.granules or 0 for read in reads),
-            parts=sum(read.parts or 0 for read in reads),
-        )
+        return TableSize(rows, sum(read.granules for read in reads), sum(read.parts for read in reads))
 
     async def _plan(self, sql: str, parameters: Mapping[str, Any]) -> bytes:
         asked = f"SELECT explain FROM (EXPLAIN indexes = 1, json = 1 {sql}{_WITHOUT_CACHE})"
@@ -178,7 +167,7 @@ def _whole_granules(
     """Return at most how many of the remaining granules were read, and how many rows of the project these can hold."""
     sizes = [size for read in reads if (size := of_project.get(read.table)) is not None and size.rows]
     rows_of_granule = min((size.rows / (size.granules or 1) for size in sizes), default=1.0)
-    granules_count = min(sum(read.granules or 0 for read in reads), math.ceil(rows_count / rows_of_granule))
+    granules_count = min(sum(read.granules for read in reads), math.ceil(rows_count / rows_of_granule))
     return granules_count, min(sum(size.rows for size in sizes), math.ceil(granules_count * rows_of_granule))
 
 
@@ -189,9 +178,8 @@ def _hint(statements: Sequence[_Explained], filtering: Node | None) -> str | Non
     if not searches:
         return None
     reads = [read for statement in searches for read in statement.reads or () if read.table == "spans"]
-    counts = [statement.granules_read for statement in searches]
-    known = [count for count in counts if count is not None]
-    return hint(reads, filtering, granules_read=sum(known) if len(known) == len(counts) else None)
+    known = [statement.granules_read for statement in searches if statement.granules_read is not None]
+    return hint(reads, filtering, granules_read=sum(known) if len(known) == len(searches) else None)
 
 
 def _statement_json(statement: _Explained, project_id: UUID) -> Json:
@@ -231,13 +219,10 @@ def _window(parameters: Mapping[str, Any]) -> Json | None:
 
 
 def _failure(code: ErrorCode | None) -> str | None:
-    match code:
-        case None:
-            return None
-        case ErrorCode.DEADLINE_EXCEEDED:
-            return "It did not end within its part of the budget."
-        case _:
-            return f"It failed ({code})."
+    if code is None:
+        return None
+    is_spent = code is ErrorCode.DEADLINE_EXCEEDED
+    return "It did not end within its part of the budget." if is_spent else f"It failed ({code})."
 
 
 def _shortened_value(value: Any) -> Any:

@@ -17,7 +17,7 @@ from common.clickhouse.stored_through import read_positions, read_positions_of
 from common.errors import InvalidInput, ServiceError
 from common.kafka.record import Record, RecordLog
 from common.stored_position import decode_positions
-from common.telemetry import get_logger
+from common.telemetry import REQUESTS_WAITING, get_logger
 from common.times import Clock
 from query_api.request.context import ApiContext
 from query_api.request.progress import StoredThrough
@@ -55,6 +55,20 @@ async def stored_offsets(context: ApiContext, project_id: UUID, *, is_continued:
     if not is_continued:
         await look_up_stored(context, project_id)
     return context.stored.offsets(project_id, max_count=SCAN_PARTITIONS_MAX)
+
+
+async def wait_for_news(context: ApiContext, project_id: UUID, *, since: int, ends_s: float) -> bool:
+    """Wait until more is stored than at ``since``, a ``news_count`` of the project; return false if it is not by
+    ``ends_s``.
+
+    Raises ``Overloaded`` if too many requests wait already.
+    """
+    if context.clock.monotonic_s() >= ends_s:
+        return False
+    async with context.waiting.place(timeout_s=context.settings.query.queue_s):
+        with REQUESTS_WAITING.track_inprogress():
+            left_s = ends_s - context.clock.monotonic_s()
+            return await context.stored.wait_for_news(project_id, since=since, timeout_s=left_s)
 
 
 class Follower:

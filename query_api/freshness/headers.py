@@ -1,4 +1,5 @@
-"""The headers ``X-Data-Through`` and ``X-Clearspan-Wait-For`` of every route that reads spans (ADR 0011).
+"""The headers about freshness: ``X-Data-Through`` and ``X-Clearspan-Wait-For`` of every route that reads spans, and
+``X-Clearspan-Coordinates`` of intake (ADR 0011).
 
 ``X-Data-Through`` is the time up to which everything that Kafka had accepted is queryable (``request/progress.py``).
 
@@ -7,27 +8,40 @@ queryable. It names records as intake signed them (``X-Clearspan-Coordinates``),
 producer that writes to Kafka itself. The wait for a signed coordinate ends when everything up to it is stored, or
 rejected and dead-lettered. A project that names ``topic/partition/offset`` waits for a record of its own at exactly
 that offset, so that the wait reveals nothing about records of other projects.
+
+Signed coordinates are a cursor that is bound to the project; its position is the last record in each partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from common.errors import DeadlineExceeded, InvalidCursor, InvalidInput
 from common.kafka.record import Coordinates, Partition
 from common.stored_position import ALL_PROJECTS
-from common.telemetry import DATA_BEHIND_SECONDS, REQUESTS_WAITING
+from common.telemetry import DATA_BEHIND_SECONDS
 from common.times import format_us
 from query_api.filter.parse import parse
 from query_api.filter.sql.compile import compile_filter
-from query_api.freshness.follow import look_up_stored
+from query_api.freshness.follow import look_up_stored, wait_for_news
 from query_api.request.context import ApiContext
-from query_api.request.cursor import COORDINATES_HEADER, COORDINATES_MAX, parse_coordinates, read_signed_coordinates
 from query_api.request.progress import Through, asked_through_us, through_us
 from query_api.request.route import Handler, Request, Response
 from query_api.spans.project_spans import Table, project_spans, read_from
+from query_api.spans.windowing import fingerprint, read_cursor, write_cursor
+
+COORDINATES_HEADER: Final = "X-Clearspan-Coordinates"
+COORDINATES_MAX: Final = 200
+"""Partitions in one header, and coordinates in one request: clients and proxies limit a header to 8 KiB."""
+
+_OFFSET_DIGITS_MIN: Final = 12
+"""The length of the text must not reveal how many records of all projects a partition holds."""
+
+_DIGITS_MAX: Final = 18
+"""The most digits of a number: more than any offset has, and fewer than 64 bits."""
 
 WAIT_FOR_HEADER: Final = "X-Clearspan-Wait-For"
 DATA_THROUGH_HEADER: Final = "X-Data-Through"
@@ -132,29 +146,25 @@ async def wait_until_stored(request: Request, wanted: Sequence[Wanted]) -> None:
     """Return once everything wanted is queryable. Raises ``Overloaded``, and ``DeadlineExceeded`` that names what is
     missing."""
     context, own_records = request.context, OwnRecords(request)
-    settings = context.settings.query
-    deadline_s = context.clock.monotonic_s() + settings.wait_for_max_s
+    max_s = context.settings.query.wait_for_max_s
+    deadline_s = context.clock.monotonic_s() + max_s
+    if any(element.is_own_record for element in wanted):
+        await look_up_stored(context, request.project_id)
     while True:
         since = context.stored.news_count(ALL_PROJECTS)
         missing = await _missing(context, wanted, own_records)
         if not missing:
             return
-        async with context.waiting.place(timeout_s=settings.queue_s):
-            remaining_s = deadline_s - context.clock.monotonic_s()
-            with REQUESTS_WAITING.track_inprogress():
-                is_news = await context.stored.wait_for_news(ALL_PROJECTS, since=since, timeout_s=remaining_s)
-        if not is_news:
-            raise DeadlineExceeded(
-                f"{WAIT_FOR_HEADER}: not queryable after {settings.wait_for_max_s:g} s: {', '.join(missing)}."
-            )
+        if not await wait_for_news(context, ALL_PROJECTS, since=since, ends_s=deadline_s):
+            raise DeadlineExceeded(f"{WAIT_FOR_HEADER}: not queryable after {max_s:g} s: {', '.join(missing)}.")
 
 
 async def _missing(context: ApiContext, wanted: Sequence[Wanted], own_records: OwnRecords) -> list[str]:
     """Return the names of what is not queryable yet."""
-    partitions = {_partition(where) for element in wanted for where in element.coordinates}
-    partition_ids = await _partition_ids(context, partitions)
+    ids = await _partition_ids(context)
+    # The id changes when another cluster replaces this one, with new offsets.
     places = [
-        [Place(partition_ids.get(_partition(where), ""), where.offset) for where in element.coordinates]
+        [Place(ids.get(Partition(where.topic, where.partition), ""), where.offset) for where in element.coordinates]
         for element in wanted
     ]
     stored = context.stored.through(ALL_PROJECTS)
@@ -172,8 +182,8 @@ async def _missing(context: ApiContext, wanted: Sequence[Wanted], own_records: O
     ]
 
 
-async def _partition_ids(context: ApiContext, partitions: Set[Partition]) -> dict[Partition, str]:
-    """Return the id of each partition. It changes when another cluster replaces this one, with new offsets."""
+async def _partition_ids(context: ApiContext) -> Mapping[Partition, str]:
+    """Return the current id of each partition."""
     if context.ends is None:
         return {}
     # Before the first read no partition id is known, and news would not mention what is already stored.
@@ -181,18 +191,11 @@ async def _partition_ids(context: ApiContext, partitions: Set[Partition]) -> dic
     timeout_s = context.settings.query.wait_for_max_s if is_first else WAIT_END_OFFSETS_S
     context.ends.refresh()
     ends = await context.ends.refreshed(timeout_s=timeout_s)
-    if ends is None:
-        return {}
-    partition_ids = {partition: ends.partition_id_of(partition) for partition in partitions}
-    return {partition: partition_id for partition, partition_id in partition_ids.items() if partition_id is not None}
+    return ends.partition_ids if ends is not None else {}
 
 
 def _is_stored(place: Place, through: Through | None) -> bool:
     return through is not None and place.offset <= through.offset
-
-
-def _partition(where: Coordinates) -> Partition:
-    return Partition(where.topic, where.partition)
 
 
 class OwnRecords:
@@ -200,18 +203,13 @@ class OwnRecords:
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self._is_looked_up = False
         self._found: dict[Place, bool] = {}
 
     async def find(self, places: Sequence[Place]) -> Set[Place]:
         """Return the places that hold a stored record of the project. Raises the errors of ``ColumnStore``."""
         if not places:
             return set()
-        context, project_id = self._request.context, self._request.project_id
-        if not self._is_looked_up:
-            self._is_looked_up = True
-            await look_up_stored(context, project_id)
-        through = context.stored.through(project_id)
+        through = self._request.context.stored.through(self._request.project_id)
         due = [
             place for place in places if place not in self._found and _is_stored(place, through.get(place.partition_id))
         ]
@@ -228,3 +226,42 @@ class OwnRecords:
         pairs = zip(rows["partition_id"].to_pylist(), rows["record_offset"].to_pylist(), strict=True)
         stored = {Place(partition_id.decode(), offset) for partition_id, offset in pairs}
         self._found |= {place: place in stored for place in places}
+
+
+def coordinates_header(request: Request, where: Sequence[Coordinates]) -> dict[str, str]:
+    """Return the header with the coordinates of the published records; nothing without records."""
+    if not where:
+        return {}
+    return {
+        COORDINATES_HEADER: sign_coordinates(where, project_id=request.project_id, secret=request.context.cursor_secret)
+    }
+
+
+def sign_coordinates(where: Sequence[Coordinates], *, project_id: UUID, secret: bytes) -> str:
+    """Encrypt the last coordinates in each partition, as a text that only its project can use."""
+    last = {(place.topic, place.partition): place for place in sorted(where)}
+    texts = [f"{place.topic}/{place.partition}/{place.offset:0{_OFFSET_DIGITS_MIN}}" for place in last.values()]
+    position = ",".join(texts[:COORDINATES_MAX]).encode()
+    return write_cursor(position, scope=_coordinates_scope(project_id), secret=secret)
+
+
+def read_signed_coordinates(text: str, *, project_id: UUID, secret: bytes) -> list[Coordinates]:
+    """Return what ``sign_coordinates`` encrypted for the project. Raises ``InvalidCursor``."""
+    position = read_cursor(text, scope=_coordinates_scope(project_id), secret=secret).decode()
+    return [parse_coordinates(part) for part in position.split(",")]
+
+
+def parse_coordinates(text: str) -> Coordinates:
+    """Read ``topic/partition/offset``. Raises ``ValueError``."""
+    topic, *numbers = text.rsplit("/", 2)
+    if len(numbers) != 2 or not topic or not all(_is_number(number) for number in numbers):
+        raise ValueError(text)
+    return Coordinates(topic, int(numbers[0]), int(numbers[1]))
+
+
+def _coordinates_scope(project_id: UUID) -> bytes:
+    return fingerprint([b"coordinates", project_id.bytes])
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX

@@ -8,7 +8,7 @@ rest is for callers who see all projects: the administrator, and everybody when 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
@@ -16,7 +16,7 @@ from common.stored_position import ALL_PROJECTS
 from common.times import format_us, nearest_formattable_us
 from query_api.freshness.follow import look_up_stored
 from query_api.request.json_body import json_response
-from query_api.request.progress import PartitionState, Through, asked_through_us, partition_states, through_us
+from query_api.request.progress import EndOffsetsRead, Through, asked_through_us, complete_us, through_us
 from query_api.request.route import Request, Response
 
 END_OFFSETS_TIMEOUT_S: Final = 2.0
@@ -93,37 +93,48 @@ async def _freshness(request: Request, *, mine: Mapping[str, Through]) -> Respon
     if ends is None:
         return json_response(Freshness(count=0, reason=known.failure or _NOT_YET, partitions=[]))
     sees_all = request.sees_all_projects
-    complete_us = through_us(ends, stored) if sees_all else asked_through_us(known.recent, stored)
-    partitions = [
-        _partition(state, mine.get(state.partition_id), sees_all=sees_all) for state in partition_states(ends, stored)
-    ]
+    time_us = through_us(ends, stored) if sees_all else asked_through_us(known.recent, stored)
+    partitions = partitions_of(ends, stored, mine, sees_all=sees_all)
     return json_response(
         Freshness(
             count=len(partitions),
-            data_through=_time(complete_us),
+            data_through=_time(time_us),
             asked_at=_time(ends.asked_us),
-            reason=known.failure or (_NOTHING_STORED if complete_us is None else None),
+            reason=known.failure or (_NOTHING_STORED if time_us is None else None),
             partitions=partitions,
         )
     )
 
 
-def _partition(state: PartitionState, mine: Through | None, *, sees_all: bool) -> PartitionFreshness:
-    visible = PartitionFreshness(
-        topic=state.partition.topic,
-        partition=state.partition.partition,
-        last_stored=_last_stored(mine, sees_all=sees_all) if mine is not None else None,
-    )
-    if not sees_all:
-        return visible
-    of_all_projects = {
-        "is_behind": state.behind_records > 0,
-        "data_through": _time(state.through_us),
-        "produced_offset": state.end - 1 if state.end > 0 else None,
-        "stored_offset": state.stored.offset if state.stored is not None else None,
-        "behind_records": state.behind_records,
+def partitions_of(
+    ends: EndOffsetsRead, stored: Mapping[str, Through], mine: Mapping[str, Through], *, sees_all: bool
+) -> list[PartitionFreshness]:
+    """Return the freshness of every partition, ordered by topic and number.
+
+    ``stored`` is about all projects, ``mine`` about the one whose last records are shown.
+    """
+    partitions = []
+    for (topic, partition), partition_id in sorted(ends.partition_ids.items()):
+        through = mine.get(partition_id)
+        last_stored = _last_stored(through, sees_all=sees_all) if through is not None else None
+        freshness = PartitionFreshness(topic=topic, partition=partition, last_stored=last_stored)
+        if sees_all:
+            end = ends.offsets[partition_id]
+            freshness = freshness.model_copy(update=_of_all_projects(end, stored.get(partition_id), ends.asked_us))
+        partitions.append(freshness)
+    return partitions
+
+
+def _of_all_projects(end: int, stored: Through | None, asked_us: int) -> dict[str, Any]:
+    """Return the members of a partition that reveal what other projects store."""
+    behind_records = max(0, end - (stored.offset + 1 if stored is not None else 0))
+    return {
+        "is_behind": behind_records > 0,
+        "data_through": _time(complete_us(end, stored, asked_us=asked_us)),
+        "produced_offset": end - 1 if end > 0 else None,
+        "stored_offset": stored.offset if stored is not None else None,
+        "behind_records": behind_records,
     }
-    return visible.model_copy(update=of_all_projects)
 
 
 def _last_stored(through: Through, *, sees_all: bool) -> LastStored:

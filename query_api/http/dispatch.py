@@ -140,7 +140,9 @@ class Dispatcher:
         with working_for(request_log.tenant):
             query = _read_parameters(http_request, route)
             body = await read_request_body(http_request, route, path, context, self._budget)
-            request = Request(context, owner.project_id, path, query, body, http_request.headers, owner.user_id)
+            sees_all = context.keys is None or owner.project_id == NO_PROJECT
+            headers = http_request.headers
+            request = Request(context, owner.project_id, path, query, body, headers, owner.user_id, sees_all)
             return await (with_freshness(request, route.handler) if route.reads_spans else route.handler(request))
 
     async def _authenticate(self, http_request: web.BaseRequest, access: Access) -> KeyOwner:

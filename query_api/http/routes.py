@@ -19,7 +19,7 @@ from query_api.http import about
 from query_api.intake import models as intake
 from query_api.intake import otlp, otlp_rejected, prepare
 from query_api.intake.publish import send_spans
-from query_api.pages import sessions, spans, traces
+from query_api.pages import by_ids, sessions, spans, traces
 from query_api.registry.routes import ENVIRONMENT_ROUTES
 from query_api.request.route import Access, Route
 from query_api.saved import queries as saved
@@ -30,9 +30,9 @@ from query_api.saved.revisions import APPLICATION_ROUTES
 SPANS: Final = (
     Route("POST", "/spans/query", saved.query_spans, "Query spans.", "Spans", spans.SpansResponse,
           body=spans.SpansQuery),
-    Route("GET", "/spans", spans.list_spans, "Get spans by their ids.", "Spans", spans.SpansResponse,
-          query=spans.SpanIds),
-    Route("GET", "/spans/{trace_id}/{span_id}", spans.get_span, "Get one span.", "Spans", spans.SpanResponse),
+    Route("GET", "/spans", by_ids.list_spans, "Get spans by their ids.", "Spans", spans.SpansResponse,
+          query=by_ids.SpanIds),
+    Route("GET", "/spans/{trace_id}/{span_id}", by_ids.get_span, "Get one span.", "Spans", by_ids.SpanResponse),
 )
 TRACES: Final = (
     Route("GET", "/traces", traces.list_traces, "Get traces by their ids.", "Traces", traces.TracesResponse,

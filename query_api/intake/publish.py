@@ -15,7 +15,7 @@ from common.limits import MIB
 from common.settings import Encoding, InvalidSettings, KafkaSettings
 from common.telemetry import INTAKE_SPANS
 from query_api.compute.ipc import packed
-from query_api.request.cursor import coordinates_header
+from query_api.freshness.headers import coordinates_header
 from query_api.request.route import Request, Response
 
 ACCEPTED: Final = 202

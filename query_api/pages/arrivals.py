@@ -3,11 +3,10 @@
 
 A reader has one place in each partition, and its cursor holds them::
 
-    entry of a partition = first 8 bytes of the SHA-256 of its id │ offset │ span index + 1, or 0 for the whole record
+    entry of a partition = first 8 bytes of the SHA-256 of its id │ offset 8 B │ span index 8 B
 
-Offset and index are variable-length integers, so a partition costs about 14 bytes. An offset takes at least five
-bytes: the size of a cursor must not reveal how many records of all projects a partition holds. A partition without an
-entry is at its beginning.
+All entries have the same size: the size of a cursor must not reveal how many records of all projects a partition holds.
+A partition without an entry is at its beginning.
 
 Inside a partition the order is that of its offsets. Across partitions it is by when spans were stored; where a
 worker's clock or a redelivery contradicts the order of a partition, the partition wins: an arrival counts as stored
@@ -17,7 +16,8 @@ no earlier than the one before it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -25,11 +25,11 @@ import numpy as np
 import pyarrow as pa
 
 from common.errors import InvalidCursor, Unavailable
-from query_api.pages.window import Window
 from query_api.spans.project_spans import ProjectSpans, Table, read_from
+from query_api.spans.windowing import Window
 
 CURSOR_PARTITIONS_MAX: Final = 4_000
-"""Partitions in one cursor: up to 100 KB of text. The embedded broker adds partitions at each start."""
+"""Partitions in one cursor: up to 128 KB of text. The embedded broker adds partitions at each start."""
 
 READ_PARTITIONS_MAX: Final = 64
 """Partitions in one statement, a branch for each; the others follow when these are read to their end."""
@@ -37,12 +37,8 @@ READ_PARTITIONS_MAX: Final = 64
 WHOLE_RECORD: Final = 2**32
 """An index after every span that a record can hold."""
 
-_ID_BYTES: Final = 8
-_SEVEN_BITS: Final = 0x7F
-_MORE: Final = 0x80
-_VARINT_BYTES_MAX: Final = 10
-_OFFSET_BYTES_MIN: Final = 5
-_COLUMNS: Final = "partition_index, record_offset, span_index, start_us, stored_us"
+_ENTRY: Final = struct.Struct(">8sQQ")
+_COLUMNS: Final = "record_offset, span_index, start_us, stored_us"
 _UNION: Final = "\nUNION ALL\n"
 
 
@@ -53,7 +49,7 @@ class ArrivalPlace(NamedTuple):
     span_index: int
 
 
-_BEGINNING: Final = ArrivalPlace(0, -1)
+BEGINNING: Final = ArrivalPlace(0, -1)
 """Before the first span of the first record."""
 
 
@@ -63,9 +59,9 @@ class Positions:
     def __init__(self, places: Mapping[bytes, ArrivalPlace] | None = None) -> None:
         self._places = dict(places or {})
 
-    def after(self, partition_id: str) -> ArrivalPlace | None:
-        """Return the last place that the reader has passed in a partition; ``None`` at its beginning."""
-        return self._places.get(_id(partition_id))
+    def after(self, partition_id: str) -> ArrivalPlace:
+        """Return the last place that the reader has passed in a partition."""
+        return self._places.get(_id(partition_id), BEGINNING)
 
     def moved(self, places: Mapping[str, ArrivalPlace]) -> Positions:
         """Return the same reader, moved to these places."""
@@ -78,19 +74,14 @@ class Positions:
                 f"This project has spans of more than {CURSOR_PARTITIONS_MAX} partitions,"
                 " which is the most that a cursor can hold."
             )
-        return b"".join(
-            partition_hash
-            + _varint(place.record_offset, bytes_min=_OFFSET_BYTES_MIN)
-            + _varint(0 if place.span_index == WHOLE_RECORD else place.span_index + 1)
-            for partition_hash, place in sorted(self._places.items())
-        )
+        return b"".join(_ENTRY.pack(id_hash, *place) for id_hash, place in sorted(self._places.items()))
 
     @classmethod
     def unpack(cls, packed: bytes) -> Positions:
         """Return what ``pack`` wrote. Raises ``InvalidCursor``."""
         try:
-            return cls(dict(_entries(packed)))
-        except (IndexError, ValueError) as exc:
+            return cls({id_hash: ArrivalPlace(*place) for id_hash, *place in _ENTRY.iter_unpack(packed)})
+        except struct.error as exc:
             raise InvalidCursor("The cursor in windowing.next cannot be read.") from exc
 
 
@@ -98,13 +89,13 @@ class Pending(NamedTuple):
     """The part of a partition that is stored and not read: after ``after``, up to and including ``through_offset``."""
 
     partition_id: str
-    after: ArrivalPlace | None
+    after: ArrivalPlace
     through_offset: int
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing can be in it."""
-        return self.after is not None and self.after >= (self.through_offset, WHOLE_RECORD)
+        return self.after >= (self.through_offset, WHOLE_RECORD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +130,7 @@ def arrivals_statement(pending: Sequence[Pending], window: Window) -> tuple[str,
     """Return the statement of ``{size:UInt32}`` rows of each partition, and its other values."""
     bounds, parameters = window.bounds()
     branches = []
-    for index, (partition_id, after, through_offset) in enumerate(pending):
-        from_offset, from_index = after or _BEGINNING
+    for index, (partition_id, (from_offset, from_index), through_offset) in enumerate(pending):
         parameters |= {
             f"partition_{index}": partition_id,
             f"from_{index}": from_offset,
@@ -154,11 +144,11 @@ def arrivals_statement(pending: Sequence[Pending], window: Window) -> tuple[str,
             f"record_offset > {{from_{index}:UInt64}} OR span_index > {{index_{index}:Int64}}",
         )
         branches.append(f"""\
-(SELECT toUInt8({index}) AS partition_index, record_offset, span_index, start_us, stored_us
+(SELECT toUInt8({index}) AS partition_index, {_COLUMNS}
 {read_from(Table.ARRIVALS, *places, *bounds)}
 ORDER BY record_offset, span_index
 LIMIT {{size:UInt32}})""")
-    return f"SELECT {_COLUMNS}\nFROM (\n{_UNION.join(branches)}\n)", parameters
+    return f"SELECT partition_index, {_COLUMNS}\nFROM (\n{_UNION.join(branches)}\n)", parameters
 
 
 def merged_arrivals(rows: pa.Table, pending: Sequence[Pending], *, size: int) -> Arrivals:
@@ -204,32 +194,4 @@ def _distinct(rows: np.ndarray[Any, Any], *columns: np.ndarray[Any, Any]) -> np.
 
 
 def _id(partition_id: str) -> bytes:
-    return hashlib.sha256(partition_id.encode()).digest()[:_ID_BYTES]
-
-
-def _entries(packed: bytes) -> Iterator[tuple[bytes, ArrivalPlace]]:
-    at = 0
-    while at < len(packed):
-        partition_hash = packed[at : at + _ID_BYTES]
-        offset, at = _read_varint(packed, at + _ID_BYTES)
-        index, at = _read_varint(packed, at)
-        yield partition_hash, ArrivalPlace(offset, index - 1 if index else WHOLE_RECORD)
-
-
-def _varint(number: int, *, bytes_min: int = 1) -> bytes:
-    written = bytearray()
-    while number > _SEVEN_BITS or len(written) < bytes_min - 1:
-        written.append(number & _SEVEN_BITS | _MORE)
-        number >>= 7
-    written.append(number)
-    return bytes(written)
-
-
-def _read_varint(packed: bytes, at: int) -> tuple[int, int]:
-    number = 0
-    for nth in range(_VARINT_BYTES_MAX):
-        byte = packed[at + nth]
-        number |= (byte & _SEVEN_BITS) << 7 * nth
-        if not byte & _MORE:
-            return number, at + nth + 1
-    raise ValueError("a number longer than 64 bits")
+    return hashlib.sha256(partition_id.encode()).digest()[:8]

@@ -14,33 +14,29 @@ most once; a version that is not the latest any more was replaced by one at a la
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from common.telemetry import REQUESTS_WAITING
-from query_api.explain.explain import explain_member
 from query_api.filter.language import Node
 from query_api.filter.sql.compile import Compiled, compile_node
-from query_api.freshness.follow import look_up_stored
+from query_api.freshness.follow import look_up_stored, wait_for_news
 from query_api.pages.arrivals import READ_PARTITIONS_MAX, Arrivals, Pending, Positions, next_arrivals
 from query_api.pages.page import (
     CANDIDATE_COLUMNS,
     Candidate,
     Page,
-    Rounds,
     SpansInProgress,
     candidates_of,
+    explanation_of,
     run_rounds,
     spans_json,
 )
-from query_api.pages.window import Window, cursor_scope, limit_of
-from query_api.request.cursor import read_cursor, write_cursor
 from query_api.request.progress import Through
 from query_api.request.route import Request, Response
 from query_api.spans.project_spans import ProjectSpans, Table, project_spans, read_from
 from query_api.spans.rows import Rendered, fetch_rows
-from query_api.spans.windowing import Order, Windowing
+from query_api.spans.windowing import Order, Window, Windowing, cursor_scope, limit_of, read_cursor, write_cursor
 
 SPARE_ARRIVALS: Final = 16
 """Arrivals beyond what a page needs, so that a few stale versions do not cost a second round."""
@@ -92,47 +88,22 @@ async def query_feed(request: Request, filtering: Node, windowing: Windowing) ->
     query = FeedQuery(
         await compile_node(filtering),
         Window.of(windowing),
-        limit=limit_of(windowing.limit, default=settings.page_limit_default, max_count=settings.page_limit_max),
+        limit=limit_of(windowing.limit, settings),
         bytes_max=settings.page_bytes_max,
     )
     await look_up_stored(context, request.project_id)
-
-    async def look(positions: Positions) -> tuple[FeedPage, ProjectSpans]:
-        spans = project_spans(request)  # each look has its own budget, because waiting costs nothing
-        through = context.stored.through(request.project_id)
-        return await read_feed(spans, query, positions, through=through), spans
-
-    found, spans = await _first_with_news(request, look, positions, wait_s=windowing.wait_s or 0.0)
-    cursor = write_cursor(found.positions.pack(), scope=scope, secret=context.cursor_secret)
-    return Response(spans_json(Page(found.spans, cursor, found.is_complete, await explain_member(spans, filtering))))
-
-
-async def _first_with_news(
-    request: Request,
-    look: Callable[[Positions], Awaitable[tuple[FeedPage, ProjectSpans]]],
-    positions: Positions,
-    *,
-    wait_s: float,
-) -> tuple[FeedPage, ProjectSpans]:
-    """Return the first look that finds something or is not complete; the last one when ``wait_s`` is over."""
-    stored, clock = request.context.stored, request.context.clock
-    ends_s = clock.monotonic_s() + wait_s
+    ends_s = context.clock.monotonic_s() + (windowing.wait_s or 0.0)
     while True:
-        since = stored.news_count(request.project_id)
-        page, spans = await look(positions)
-        positions = page.positions
-        if page.spans or not page.is_complete or ends_s - clock.monotonic_s() <= 0:
-            return page, spans
-        if not await _wait_for_news(request, since=since, ends_s=ends_s):
-            return page, spans
-
-
-async def _wait_for_news(request: Request, *, since: int, ends_s: float) -> bool:
-    context = request.context
-    async with context.waiting.place(timeout_s=context.settings.query.queue_s):
-        with REQUESTS_WAITING.track_inprogress():
-            left_s = ends_s - context.clock.monotonic_s()
-            return await context.stored.wait_for_news(request.project_id, since=since, timeout_s=left_s)
+        since = context.stored.news_count(request.project_id)
+        spans = project_spans(request)  # each look has its own budget, because waiting costs nothing
+        found = await read_feed(spans, query, positions, through=context.stored.through(request.project_id))
+        positions = found.positions
+        is_news = found.spans or not found.is_complete
+        if is_news or not await wait_for_news(context, request.project_id, since=since, ends_s=ends_s):
+            break
+    cursor = write_cursor(positions.pack(), scope=scope, secret=context.cursor_secret)
+    explanation = await explanation_of(spans, filtering)
+    return Response(spans_json(Page(found.spans, cursor, found.is_complete, explanation)))
 
 
 async def read_feed(
@@ -145,13 +116,14 @@ async def read_feed(
     """
     page = SpansInProgress(spans, query.matching, limit=query.limit, bytes_max=query.bytes_max)
     reader = _Reading(spans, query, page, positions, through)
-    is_complete = await run_rounds(reader)
+    if not reader.is_done:
+        await run_rounds(reader.run_round)
     if missing := page.missing():  # what was replaced a moment ago is left out: the new version comes later
         page.add_rows(await fetch_rows(spans, missing), of=missing, are_current=False)
-    return FeedPage(await page.rendered(), reader.positions, is_complete)
+    return FeedPage(await page.rendered(), reader.positions, reader.is_done)
 
 
-class _Reading(Rounds):
+class _Reading:
     """Puts the visible arrivals on a page and moves the reader past all that was examined."""
 
     def __init__(
@@ -172,19 +144,19 @@ class _Reading(Rounds):
 
     @property
     def is_done(self) -> bool:
+        """Whether the page is full, or everything that is stored is examined."""
         capacity = self._page.capacity
         return capacity.is_at_limit or capacity.is_exceeded or not self._pending()
 
-    @property
-    def is_out_of_budget(self) -> bool:
-        return self._rows_left <= 0 or self._spans.remaining_s < self._spans.budget_s * FINISHING_SHARE
-
-    async def run_round(self) -> None:
+    async def run_round(self) -> bool:
+        """Examine the next arrivals; return whether it was the last round."""
         arrivals = await next_arrivals(self._spans, self._pending(), self._query.window, size=self._size)
         self._rows_left -= len(arrivals)
         taken_count = await self._take(arrivals) if len(arrivals) else 0
         self.positions = self.positions.moved(arrivals.last_places(taken_count))
         self._size = min(self._size * GROWTH, ARRIVALS_MAX)
+        is_late = self._spans.remaining_s < self._spans.budget_s * FINISHING_SHARE
+        return self.is_done or self._rows_left <= 0 or is_late
 
     def _pending(self) -> list[Pending]:
         """Return what to read next: the partitions that are not at their end, the one that waited longest first."""

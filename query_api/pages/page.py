@@ -1,36 +1,49 @@
-"""One page: run rounds until it is full, take what fits, and write what follows its items in the response.
+"""Search the spans of a page, with bounded work (contract §3.3).
 
-Pages of spans, of traces and of the feed are orderings of this (contract §3.3). A round finds candidates, decides
-which of them are visible, and takes as many as the page can hold by count and by bytes.
+Pages of spans, of traces and of the feed are found in rounds. A round finds *candidates* (rows of ``spans`` that match,
+in order), decides which of them are visible, and takes as many as the page can hold by count and by bytes.
+
+A ``Scan`` finds candidates in the order of time. Its first statement covers the whole rest of the window, with a share
+of the budget: the engine reads in order and stops when it has enough rows, so nearly every page needs only this
+statement. If it exceeds its share, the window is scanned in *time slices*. Each slice begins at the next existing row
+and is twice as long as the one before, or shorter if the engine estimates that it would read more rows than a share. If
+the budget ends, the scan stops between two slices, and the next page continues there.
 """
 
 from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import accumulate, chain, takewhile
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 
 from common.clickhouse.span_columns import NO_PARENT
-from common.errors import DeadlineExceeded, InvalidInput, Unavailable
+from common.errors import DeadlineExceeded
 from common.fair_share import in_thread
-from query_api.filter.sql.compile import Compiled
+from query_api.explain.explain import explained
+from query_api.filter.language import Node
+from query_api.filter.sql.compile import EVERY_ROW, Compiled
 from query_api.spans.latest_versions import LatestAndSums, latest_and_sums
-from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.rows import LARGE_BYTES, LARGE_SPANS, Layout, Rendered, fetch_rows, render_current, render_versions
-from query_api.spans.usage import TraceSums
+from query_api.spans.project_spans import ProjectSpans, StatementBudget, Table, read_from
+from query_api.spans.rows import LARGE_BYTES, LARGE_SPANS, Layout, Rendered, fetch_rows, render_versions
 from query_api.spans.versions import Version, rows_as, standing_in, values_of, versions_of
+from query_api.spans.windowing import At, Window, edge, is_edge
 
 CANDIDATE_COLUMNS: Final = (*Version._fields, "parent_id", "response_bytes", "members")
 
-TRIES_MAX: Final = 5
-"""How often versions are looked up again because the row of one is still being stored."""
+SHARES: Final = 5
+"""Shares of the budget. One statement may use one share, and one share is kept for what follows the scan."""
+
+FIRST_SLICE_US: Final = 3600 * 1_000_000
+"""An hour."""
 
 Item = TypeVar("Item")
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +57,21 @@ class Page(Generic[Item]):
     is_complete: bool
     """False if the budget ended before the page was full, or if all its items were deleted while it was read."""
 
-    explanation: bytes
-    """The member ``explain`` with a comma before it; empty if the request did not ask for it."""
+    explanation: bytes | None
+    """The member ``explain``, if the request asked for it."""
 
     @property
     def members(self) -> bytes:
         """The members of the response after its items, each with a comma before it."""
         cursor = b"" if self.cursor is None else b',"windowing":{"next":"%b"}' % self.cursor.encode()
         complete = b"" if self.is_complete else b',"complete":false'
-        return cursor + complete + self.explanation
+        explanation = b"" if self.explanation is None else b',"explain":%b' % self.explanation
+        return cursor + complete + explanation
+
+
+async def explanation_of(spans: ProjectSpans, filtering: Node) -> bytes | None:
+    """Return the member ``explain``, if the request asked for it."""
+    return await explained(spans, filtering) if spans.is_recorded else None
 
 
 def spans_json(page: Page[Rendered]) -> bytes:
@@ -61,41 +80,15 @@ def spans_json(page: Page[Rendered]) -> bytes:
     return b'{"count":%d,"spans":[%b]%b}' % (len(page.items), spans, page.members)
 
 
-class Rounds(ABC):
-    """The search for one page, round by round."""
+async def run_rounds(run_round: Callable[[], Awaitable[bool]]) -> None:
+    """Run rounds until one returns true: the page is full, nothing is left, or the budget does not suffice for another.
 
-    @property
-    @abstractmethod
-    def is_done(self) -> bool:
-        """Whether the page is full, or nothing is left to examine."""
-
-    @property
-    @abstractmethod
-    def is_out_of_budget(self) -> bool:
-        """Whether the budget does not suffice for another round."""
-
-    @abstractmethod
-    async def run_round(self) -> None:
-        """Examine the next candidates. Raises ``DeadlineExceeded``; then nothing of this round is on the page."""
-
-
-async def run_rounds(rounds: Rounds) -> bool:
-    """Run rounds until they are done. Return false if the budget ended first.
-
-    Raises ``DeadlineExceeded`` if it ended before the first round did.
+    A round that raises ``DeadlineExceeded`` adds nothing to the page. Raises it if the first round does.
     """
-    is_first = True
-    while not rounds.is_done:
-        if rounds.is_out_of_budget:
-            return False
-        try:
-            await rounds.run_round()
-        except DeadlineExceeded:
-            if is_first:
-                raise
-            return False
-        is_first = False
-    return True
+    is_done = await run_round()
+    with suppress(DeadlineExceeded):
+        while not is_done:
+            is_done = await run_round()
 
 
 class Capacity:
@@ -208,35 +201,199 @@ class SpansInProgress:
         return render_versions(self._rows, versions, self._sums)
 
 
-LookUp: TypeAlias = Callable[[Collection[Version]], Awaitable[tuple[Sequence[Version], Sequence[Layout], TraceSums]]]
-"""Returns the latest versions of some spans in order, their rows, and what their traces used. Its argument is the
-versions that were looked up before and have no row: another version takes the place of each."""
+class ScanBudget:
+    """The time and rows that a scan may still use."""
+
+    def __init__(self, spans: ProjectSpans) -> None:
+        self._spans = spans
+        self._rows_share = spans.budget_rows // SHARES
+        self._rows_left = spans.budget_rows
+        self.slice_us = FIRST_SLICE_US
+        """The length of the next time slice. It doubles when a slice was scanned to its end."""
+
+        self.has_moved = False
+        """Whether the scan has made progress. Until then rows do not end it: every page moves on, whatever it costs."""
+
+        self.is_spent = False
+
+    def share(self) -> StatementBudget:
+        """Return the time that a statement may take now.
+
+        Raises ``DeadlineExceeded`` if the scan has used its part of the budget, which then is spent.
+        """
+        share_s = self._spans.budget_s / SHARES
+        left_s = self._spans.remaining_s - share_s
+        if left_s <= 0:
+            self.is_spent = True
+            raise DeadlineExceeded(f"The query did not end within its budget of {self._spans.budget_s:g} s.")
+        return StatementBudget(min(left_s, share_s))
+
+    def single_shot_share(self) -> StatementBudget:
+        """Return the time and rows of the statement over the whole window. Raises like ``share``."""
+        return replace(self.share(), rows_max=self._rows_share)
+
+    def single_shot_failed(self) -> None:
+        """Subtract the rows that the failed statement over the whole window read."""
+        self._rows_left -= self._rows_share
+
+    def slice_failed(self) -> None:
+        """Halve the slice: a statement about it exceeded its share."""
+        self._shorten(to_us=self.slice_us // 2)
+
+    def admits(self, rows_count: int) -> bool:
+        """Return whether to scan a slice of ``rows_count`` rows now, and subtract them.
+
+        Otherwise shorten the slice, or declare the budget spent.
+        """
+        if self.has_moved and rows_count > self._rows_left:
+            self.is_spent = True
+            return False
+        if rows_count > self._rows_share and self.slice_us > 1:  # the shortest slice is scanned, whatever it costs
+            # By halves, because an explanation shows the bounds, and the estimate counts rows of other projects in
+            # granules at the border.
+            self._shorten(to_us=self.slice_us >> (rows_count // self._rows_share).bit_length())
+            return False
+        self._rows_left -= rows_count
+        return True
+
+    def _shorten(self, *, to_us: int) -> None:
+        self.slice_us = max(1, min(to_us, self.slice_us // 2))
 
 
-async def render_latest(look_up: LookUp) -> list[Rendered]:
-    """Return the latest versions of some spans, all from one state of the table.
+class Batch(NamedTuple, Generic[Row, At]):
+    """Rows in the order of the scan. ``through``: none is missing up to this place; ``None`` if no more rows follow."""
 
-    Raises ``Unavailable`` if they are replaced faster than they can be read.
+    rows: list[Row]
+    through: At | None
+
+
+def candidates_statement(
+    columns: Sequence[str],
+    matching: Compiled,
+    window: Window,
+    *,
+    order_by: Sequence[str],
+    until_us: int | None = None,
+    at_us: int | None = None,
+) -> tuple[str, dict[str, Any]]:
+    """Return the statement of the first ``{candidates:UInt32}`` rows in the order of ``order_by``, and its other
+    values.
+
+    ``until_us`` is the last start that it returns, ``at_us`` the only one.
     """
-    absent: set[Version] = set()
-    for _ in range(TRIES_MAX):
-        latest, rows, sums = await look_up(absent)
-        is_large = len(latest) > LARGE_SPANS
-        found = await in_thread(render_current, rows, latest, sums) if is_large else render_current(rows, latest, sums)
-        if len(found) == len(latest):
-            return found
-        absent |= set(latest).difference(standing_in(latest, set(chain.from_iterable(part.versions for part in rows))))
-    raise Unavailable("The spans of this page are replaced faster than they can be read.")
+    direction, sign = ("DESC", ">=") if window.is_descending else ("ASC", "<=")
+    conditions, parameters = window.conditions()
+    for name, value, comparison in (("until_us", until_us, sign), ("at_us", at_us, "=")):
+        if value is not None:
+            conditions.append(f"start_us {comparison} {{{name}:Int64}}")
+            parameters[name] = value
+    rows = read_from(Table.SPANS, *conditions, matching.sql)
+    in_order = ", ".join(f"{column} {direction}" for column in order_by)
+    sql = f"SELECT {', '.join(columns)}\n{rows}\nORDER BY {in_order}\nLIMIT {{candidates:UInt32}}\n"
+    return sql, {**parameters, **matching.parameters}
 
 
-def parse_ids(texts: Iterable[str], parse: Callable[[str], bytes], *, message: str | None = None) -> list[bytes]:
-    """Return the distinct ids. Raises ``InvalidInput`` for a text that is not an id, with ``message`` or the reason."""
-    try:
-        return list(dict.fromkeys(map(parse, texts)))
-    except ValueError as exc:
-        raise InvalidInput(message or str(exc)) from exc
+class Scan(ABC, Generic[Row, At]):
+    """Scans rows batch by batch, until the end of the window or of the budget."""
 
+    columns: Sequence[str]
+    """The columns of ``spans`` that a row needs."""
 
-def split_lists(lists: Iterable[str]) -> list[str]:
-    """Return the elements of comma-separated lists."""
-    return [text.strip() for joined in lists for text in joined.split(",") if text.strip()]
+    place: type[At]
+    """The type of its places."""
+
+    def __init__(self, spans: ProjectSpans, matching: Compiled, window: Window) -> None:
+        self._spans = spans
+        self._matching = matching
+        self._window = window
+        self._budget = ScanBudget(spans)
+        self._is_sliced = window.after is not None and is_edge(window.after)
+        """Whether to scan in time slices: an earlier request had to."""
+
+        self.is_at_end = False
+
+    @property
+    def is_out_of_budget(self) -> bool:
+        """Whether the scan cannot continue in this request."""
+        return self._budget.is_spent
+
+    @property
+    def position(self) -> At | None:
+        """Where the scan is: everything up to here was returned; ``None`` at the beginning."""
+        return self._window.after  # type: ignore[return-value] # a window of this scan has places of its type
+
+    async def batch(self, size: int) -> list[Row]:
+        """Return about ``size`` more rows that match: fewer at the end of a slice, none at the end or without budget.
+
+        The caller examines the rows of a slice before the scan continues, so they are not lost if the budget ends.
+        Raises ``DeadlineExceeded`` if the budget ended before anything was scanned.
+        """
+        if not self._is_sliced:
+            try:
+                return await self._from_window(size)
+            except DeadlineExceeded:
+                self._budget.single_shot_failed()
+                self._is_sliced = True
+        found: list[Row] = []
+        while not found and not self.is_at_end and not self.is_out_of_budget:
+            found = await self._from_slice(size)
+        if self.is_out_of_budget and not self._budget.has_moved:
+            raise DeadlineExceeded(f"The query did not end within its budget of {self._spans.budget_s:g} s.")
+        return found
+
+    @abstractmethod
+    async def _select(self, size: int, share: StatementBudget, *, until_us: int | None = None) -> Batch[Row, At]:
+        """Return about ``size`` rows after the position, none after ``until_us``; none only if there are no more."""
+
+    def _statement(self, matching: Compiled, *, until_us: int | None = None) -> tuple[str, dict[str, Any]]:
+        # The order of the table: in another one the engine does not stop early.
+        columns = ("start_us", "span_id", "trace_id")
+        return candidates_statement(self.columns, matching, self._window, order_by=columns, until_us=until_us)
+
+    async def _from_window(self, size: int) -> list[Row]:
+        """Return rows from the whole rest of the window."""
+        found, through = await self._select(size, self._budget.single_shot_share())
+        self.is_at_end = through is None
+        self._move(through or self.position)
+        return found
+
+    async def _from_slice(self, size: int) -> list[Row]:
+        """Return rows from the next time slice; none if the slice must be shortened first."""
+        try:
+            until_us = await self._next_slice()
+            if until_us is None:
+                return []
+            found, through = await self._select(size, self._budget.share(), until_us=until_us)
+        except DeadlineExceeded:
+            self._budget.slice_failed()
+            return []
+        if through is None:
+            self._budget.slice_us *= 2
+        self._move(through or edge(self.place, until_us, self._window.order))
+        return found
+
+    async def _next_slice(self) -> int | None:
+        """Return the last start of a slice that begins at the next row and whose rows are within a share.
+
+        ``None`` if there is no next row, or no budget left.
+        """
+        sql, parameters = self._statement(EVERY_ROW)
+        share = self._budget.share()
+        rows = await self._spans.select(sql, {**parameters, "candidates": 1}, step="next row", share=share)
+        if not rows.num_rows:
+            self.is_at_end = True
+            return None
+        first_us: int = rows.column("start_us")[0].as_py()
+        while not self._budget.is_spent:
+            reach_us = self._budget.slice_us - 1
+            until_us = first_us - reach_us if self._window.is_descending else first_us + reach_us
+            sql, parameters = self._statement(self._matching, until_us=until_us)
+            share = self._budget.share()
+            rows_count = await self._spans.rows_estimated(sql, {**parameters, "candidates": 1}, share=share)
+            if self._budget.admits(rows_count):
+                return until_us
+        return None
+
+    def _move(self, position: At | None) -> None:
+        self._window = replace(self._window, after=position)
+        self._budget.has_moved = True

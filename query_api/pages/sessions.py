@@ -17,7 +17,7 @@ reference do.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
@@ -26,19 +26,26 @@ from pydantic import AfterValidator, BaseModel, Field, field_validator
 
 from common.errors import InvalidCursor
 from common.times import format_us
-from query_api.explain.explain import explain_member
+from query_api.explain.explain import Explain, Explanation, explained
 from query_api.filter.parse import parse_filter
 from query_api.filter.sql.compile import Compiled, compile_node
 from query_api.freshness.follow import stored_offsets
 from query_api.pages.snapshot import Snapshot
-from query_api.pages.window import Window, cursor_scope, limit_of
-from query_api.request.cursor import read_cursor, write_cursor
 from query_api.request.json_body import Strict, refuse_boolean
 from query_api.request.references import Time
 from query_api.request.route import Request, Response
-from query_api.spans.project_spans import ProjectSpans, project_spans
+from query_api.spans.project_spans import project_spans
 from query_api.spans.visible_spans import visible_spans
-from query_api.spans.windowing import Filtering, Order, Windowing, microseconds
+from query_api.spans.windowing import (
+    Filtering,
+    Order,
+    Window,
+    Windowing,
+    cursor_scope,
+    limit_of,
+    read_cursor,
+    write_cursor,
+)
 
 ID_BYTES_MAX: Final = 256
 """Of an id in a cursor, so that a client can carry it."""
@@ -93,9 +100,7 @@ class ActivityQuery(Strict):
     )
     windowing: ActivityWindowing | None = Field(None, description="The page to return.")
     filtering: Filtering = Field(None, description="The filter of the spans.")
-    explain: bool | None = Field(
-        None, description="Whether the response explains which statements ran and what they read."
-    )
+    explain: Explain = None
 
 
 class ActivityWindowingResponse(BaseModel):
@@ -117,9 +122,7 @@ class SessionIds(BaseModel):
     count: int
     session_ids: list[str]
     windowing: ActivityWindowingResponse | None = None
-    explain: dict[str, Any] | None = Field(
-        None, description="The statements that ran and what they read, if the request set `explain`."
-    )
+    explain: Explanation = None
 
 
 class UserIds(BaseModel):
@@ -128,9 +131,7 @@ class UserIds(BaseModel):
     count: int
     user_ids: list[str]
     windowing: ActivityWindowingResponse | None = None
-    explain: dict[str, Any] | None = Field(
-        None, description="The statements that ran and what they read, if the request set `explain`."
-    )
+    explain: Explanation = None
 
 
 class IdPosition(NamedTuple):
@@ -162,26 +163,6 @@ class IdPosition(NamedTuple):
         return cls(activity_us, beginning, tail, leading_us if has_leading else None, snapshot)
 
 
-@dataclass(frozen=True, slots=True)
-class IdScan:
-    """The ids to return: their kind, window and order, and the position after which they begin."""
-
-    kind: str
-    is_realtime: bool
-    window: Window
-    after: IdPosition | None = None
-    snapshot: Snapshot = field(default_factory=Snapshot)
-
-
-class ActiveId(NamedTuple):
-    """An id and its place."""
-
-    text: str
-    activity_us: int
-    beginning: bytes
-    tail: bytes
-
-
 async def query_sessions(request: Request) -> Response:
     """Return the distinct session ids of spans, by their activity, page by page."""
     return await _query(request, kind="session")
@@ -198,77 +179,75 @@ async def _query(request: Request, *, kind: str) -> Response:
     windowing = Windowing.model_construct(newest=asked.newest, oldest=asked.oldest, order=asked.order, rate=asked.rate)
     filtering = await parse_filter(query.filtering)
     settings, secret = request.context.settings.query, request.context.cursor_secret
-    limit = limit_of(asked.limit, default=settings.page_limit_default, max_count=settings.page_limit_max)
-    scan = IdScan(kind, bool(query.realtime), Window.of(windowing))
+    limit = limit_of(asked.limit, settings)
+    window = Window.of(windowing)
     # The leading bound is in the cursor instead of its scope, because a client may write it in two ways.
-    leading = "newest" if scan.window.is_descending else "oldest"
+    leading = "newest" if window.is_descending else "oldest"
     ordering = f"{kind}s by {'latest' if query.realtime else 'earliest'} span"
     scope = cursor_scope(ordering, request.project_id, filtering, windowing.model_copy(update={leading: None}))
+    after: IdPosition | None = None
     if asked.next is None:
         offsets = await stored_offsets(request.context, request.project_id, is_continued=False)
-        scan = replace(scan, snapshot=Snapshot.of_partitions(offsets))
+        snapshot = Snapshot.of_partitions(offsets)
     else:
         after = IdPosition.unpack(read_cursor(asked.next, scope=scope, secret=secret))
-        scan = _continued(scan, after, leading=leading)
+        window, snapshot = _first_window(window, after, leading=leading), after.snapshot
+    matching = await compile_node(filtering)
+    sql, parameters = _statement(ID_OF[kind], matching, window, snapshot, after, is_realtime=bool(query.realtime))
     spans = project_spans(request)
-    found = await find_ids(spans, await compile_node(filtering), scan, limit=limit + 1)
-    page = found[:limit]
-    members: dict[str, Any] = {"count": len(page), f"{kind}_ids": [active.text for active in page]}
+    found = await spans.select(sql, {**parameters, "ids": limit + 1}, step="ids by activity")
+    page = found[:limit].to_pylist()
+    members: dict[str, Any] = {"count": len(page), f"{kind}_ids": [row["id"].decode() for row in page]}
     if len(found) > limit:
-        last = page[-1]
-        position = IdPosition(last.activity_us, last.beginning, last.tail, scan.window.leading_us, scan.snapshot)
-        bounds = {"newest": microseconds(asked.newest), "oldest": microseconds(asked.oldest), leading: last.activity_us}
+        *_, last = page
+        position = IdPosition(last["activity_us"], last["beginning"], last["tail"], window.leading_us, snapshot)
+        bounds = {"newest": window.newest_us, "oldest": window.oldest_us, leading: position.activity_us}
         following = {name: format_us(bound_us) for name, bound_us in bounds.items() if bound_us is not None}
         cursor = write_cursor(position.pack(), scope=scope, secret=secret)
-        members["windowing"] = {**following, "next": cursor, "limit": limit, "order": scan.window.order}
+        members["windowing"] = {**following, "next": cursor, "limit": limit, "order": window.order}
         if asked.rate is not None:
             members["windowing"]["rate"] = asked.rate
-    return Response(b"%b%b}" % (orjson.dumps(members)[:-1], await explain_member(spans, filtering)))
+    if spans.is_recorded:
+        members["explain"] = orjson.Fragment(await explained(spans, filtering))
+    return Response(orjson.dumps(members))
 
 
-def _continued(scan: IdScan, after: IdPosition, *, leading: str) -> IdScan:
-    """Return the scan after a position, in the window of its first page, over what was stored then."""
-    window = scan.window
+def _first_window(window: Window, after: IdPosition, *, leading: str) -> Window:
+    """Return the window of the first page, given the one of the page after a position."""
     if window.leading_us not in (after.leading_us, after.activity_us):
         raise InvalidCursor(
             f"The cursor in windowing.next belongs to another windowing.{leading}: repeat it as on the page before,"
             " or as that page returned it."
         )
     bound_us = after.leading_us
-    window = replace(window, newest_us=bound_us) if window.is_descending else replace(window, oldest_us=bound_us)
-    return replace(scan, window=window, after=after, snapshot=after.snapshot)
+    return replace(window, newest_us=bound_us) if window.is_descending else replace(window, oldest_us=bound_us)
 
 
-async def find_ids(spans: ProjectSpans, matching: Compiled, scan: IdScan, *, limit: int) -> list[ActiveId]:
-    """Return the first ``limit`` ids after the position of the scan, in its order."""
-    sql, parameters = _statement(matching, scan)
-    rows = await spans.select(sql, {**parameters, "ids": limit}, step="ids by activity")
-    return [ActiveId(row["id"].decode(), row["activity_us"], row["beginning"], row["tail"]) for row in rows.to_pylist()]
-
-
-def _statement(matching: Compiled, scan: IdScan) -> tuple[str, dict[str, Any]]:
-    conditions, parameters = scan.window.conditions()
-    id_of = ID_OF[scan.kind]
+def _statement(
+    id_of: str, matching: Compiled, window: Window, snapshot: Snapshot, after: IdPosition | None, *, is_realtime: bool
+) -> tuple[str, dict[str, Any]]:
+    """Return the statement of the first ``{ids:UInt32}`` ids after a position, and its other values."""
+    conditions, parameters = window.conditions()
     with_id = visible_spans({"id": id_of}, [matching.sql, *conditions], and_also=[f"{id_of} != ''"])
-    held, held_values = scan.snapshot.held_place_sql()
+    held, held_values = snapshot.held_place_sql()
     parameters |= {**matching.parameters, **held_values}
-    outermost = "max" if scan.is_realtime else "min"
-    direction, sign = ("DESC", "<") if scan.window.is_descending else ("ASC", ">")
-    after = ""
-    if scan.after is not None:
-        after = (
+    outermost = "max" if is_realtime else "min"
+    direction, sign = ("DESC", "<") if window.is_descending else ("ASC", ">")
+    having = ""
+    if after is not None:
+        having = (
             f"HAVING (activity_us, beginning, tail) {sign} ({{after_us:Int64}}, unhex({{after_beginning:String}}),"
             " toFixedString(unhex({after_tail:String}), 16))\n"
         )
         parameters |= {
-            "after_us": scan.after.activity_us,
-            "after_beginning": scan.after.beginning.hex(),
-            "after_tail": scan.after.tail.hex(),
+            "after_us": after.activity_us,
+            "after_beginning": after.beginning.hex(),
+            "after_tail": after.tail.hex(),
         }
     sql = (
         f"SELECT id, if(countIf({held}) > 0, {outermost}If(start_us, {held}), {outermost}(start_us)) AS activity_us,"
         f" substring(id, 1, {ID_BYTES_MAX}) AS beginning, sipHash128(substring(id, {ID_BYTES_MAX} + 1)) AS tail\n"
-        f"FROM (\n{with_id})\nGROUP BY id\n{after}"
+        f"FROM (\n{with_id})\nGROUP BY id\n{having}"
         f"ORDER BY activity_us {direction}, beginning {direction}, tail {direction}\nLIMIT {{ids:UInt32}}\n"
     )
     return sql, parameters

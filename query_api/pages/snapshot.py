@@ -1,4 +1,4 @@
-"""What was stored when a scan began (contract §3.3).
+"""What was stored when a scan began, and the window of a scan of traces (contract §3.3).
 
 While others ingest, spans are added to traces and sessions that pages have returned already, or have still to return.
 Such a span alone could move one of them over the position of the scan, so that it would be returned twice, or never.
@@ -17,14 +17,18 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
 
+from common.errors import InvalidCursor
 from query_api.spans.project_spans import Table, read_from
 from query_api.spans.versions import Version
+from query_api.spans.windowing import TracePosition, Window, Windowing, place_of_reference, read_cursor
 
 _ENTRY: Final = struct.Struct(">QQ")
+_CURSOR: Final = struct.Struct(">q16sB")
+_NEWEST_INCLUDED: Final = 1
 PARTITIONS_CACHED_MAX: Final = 4_096
 """Digests in the cache: a page needs that of each of its spans."""
 
@@ -98,3 +102,53 @@ class Snapshot:
 def _digest(partition_id: bytes) -> int:
     """Compute what ``halfMD5`` of the engine returns."""
     return int.from_bytes(hashlib.md5(partition_id, usedforsecurity=False).digest()[:8], "big")
+
+
+@dataclass(frozen=True, slots=True)
+class TraceWindow(Window):
+    """The spans that can make a trace match. In both orders ``oldest_us`` is included and ``newest_us`` is not.
+
+    A trace is placed by its latest matching span. If matches of it were stored when the scan began (``snapshot``), it
+    is placed by the latest of these, whatever arrived since.
+    """
+
+    includes_newest: bool = False
+    """Whether ``newest_us`` is included after all: a cursor that a client of the reference made is a place on it."""
+
+    snapshot: Snapshot = field(default_factory=Snapshot)
+
+    @property
+    def signs(self) -> tuple[str, str]:
+        """How ``start_us`` compares with ``newest_us``, and with ``oldest_us``."""
+        return "<=" if self.includes_newest else "<", ">="
+
+    def includes(self, start_us: int) -> bool:
+        """Return whether a span that starts then can make its trace match."""
+        if self.oldest_us is not None and start_us < self.oldest_us:
+            return False
+        return self.newest_us is None or start_us < self.newest_us + self.includes_newest
+
+    def pack(self, place: TracePosition) -> bytes:
+        """Return what the cursor of a page that ends at ``place`` holds."""
+        return _CURSOR.pack(*place, _NEWEST_INCLUDED if self.includes_newest else 0) + self.snapshot.pack()
+
+
+def traces_window(windowing: Windowing, *, snapshot: Snapshot, scope: bytes, secret: bytes) -> TraceWindow:
+    """Return the part of the traces that a page is taken from. Raises ``InvalidCursor``.
+
+    ``snapshot`` is what is stored now, for a scan that begins.
+    """
+    window = replace(TraceWindow.of(windowing), snapshot=snapshot)
+    if windowing.next is None:
+        return window
+    bound = place_of_reference(windowing.next, window, "a trace id", "the place of that trace")
+    if bound is not None:
+        return replace(window, after=TracePosition(*bound), includes_newest=window.is_descending)
+    packed = read_cursor(windowing.next, scope=scope, secret=secret)
+    try:
+        start_us, trace_id, flags = _CURSOR.unpack_from(packed)
+        snapshot = Snapshot.unpack(packed[_CURSOR.size :])
+    except struct.error as exc:
+        raise InvalidCursor("The cursor in windowing.next cannot be read.") from exc
+    includes_newest = bool(flags & _NEWEST_INCLUDED)
+    return replace(window, after=TracePosition(start_us, trace_id), snapshot=snapshot, includes_newest=includes_newest)

@@ -2,7 +2,7 @@
 
 A page is found in rounds, each step as narrow as it can be:
 
-1. *candidates*: the light columns of rows that match, in order, after the position (``scan.py``);
+1. *candidates*: the light columns of rows that match, in order, after the position (``page.py``);
 2. at the same time: which of them are the latest versions of their spans, what the traces used whose roots are among
    them, and the rows of as many as the page can still take (``page.py``);
 3. again after the last candidate, while the page is not full and the budget lasts.
@@ -18,44 +18,48 @@ candidate.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
-from common.errors import InvalidInput
-from common.ids import parse_span_id, parse_trace_id
-from query_api.explain.explain import explain_member
+from query_api.explain.explain import Explain, Explanation
 from query_api.filter.language import Node
 from query_api.filter.sql.compile import Compiled, compile_node
 from query_api.pages.feed import query_feed
 from query_api.pages.page import (
     CANDIDATE_COLUMNS,
+    Batch,
     Candidate,
     Page,
-    Rounds,
+    Scan,
     SpansInProgress,
     candidates_of,
-    parse_ids,
-    render_latest,
+    explanation_of,
     run_rounds,
     spans_json,
-    split_lists,
 )
-from query_api.pages.scan import Batch, Scan
-from query_api.pages.window import Window, cursor_scope, limit_of, pack_position, spans_window
-from query_api.request.cursor import write_cursor
 from query_api.request.json_body import PromotedTexts, Strict
 from query_api.request.references import ReferenceIn
 from query_api.request.route import Request, Response
-from query_api.spans.latest_versions import latest_of_ids, sums_of_traces
 from query_api.spans.project_spans import ProjectSpans, StatementBudget, project_spans
-from query_api.spans.rows import Layout, Rendered, fetch_matching_rows, fetch_rows
-from query_api.spans.usage import TraceSums
-from query_api.spans.versions import Position, Version
-from query_api.spans.windowing import Filtering, WindowBy, Windowing, WindowingResponse, refuse_unfit
+from query_api.spans.rows import Rendered, fetch_matching_rows
+from query_api.spans.versions import Position
+from query_api.spans.windowing import (
+    Filtering,
+    IsComplete,
+    Window,
+    WindowBy,
+    Windowing,
+    WindowingResponse,
+    cursor_scope,
+    limit_of,
+    pack_position,
+    refuse_unfit,
+    spans_window,
+    write_cursor,
+)
 
 SPARE_CANDIDATES: Final = 16
 """Candidates beyond what a page needs, so that a few stale versions do not cost a second round."""
@@ -78,18 +82,7 @@ class SpansQuery(Strict):
     query_revision_ref: ReferenceIn | None = Field(
         None, description="A revision of a saved query, by id or slug; or by version, with one of the other references."
     )
-    explain: bool | None = Field(
-        None, description="Whether the response explains which statements ran and what they read."
-    )
-
-
-class SpanIds(Strict):
-    """The spans of the given traces that have one of the given span ids."""
-
-    trace_id: list[str] = Field(default_factory=list, description="A trace id; may be repeated.")
-    trace_ids: list[str] = Field(default_factory=list, description="Comma-separated trace ids.")
-    span_id: list[str] = Field(default_factory=list, description="A span id; may be repeated.")
-    span_ids: list[str] = Field(default_factory=list, description="Comma-separated span ids.")
+    explain: Explain = None
 
 
 class SpanModel(PromotedTexts):
@@ -129,19 +122,8 @@ class SpansResponse(BaseModel):
     count: int
     spans: list[SpanModel]
     windowing: WindowingResponse | None = None
-    complete: bool | None = Field(
-        None, description="False if the query's budget ended before the page was full; absent otherwise."
-    )
-    explain: dict[str, Any] | None = Field(
-        None, description="The statements that ran and what they read, if the request set `explain`."
-    )
-
-
-class SpanResponse(BaseModel):
-    """One span, or none."""
-
-    count: int
-    span: SpanModel | None = None
+    complete: IsComplete = None
+    explain: Explanation = None
 
 
 async def query_spans(request: Request, filtering: Node, windowing: Windowing) -> Response:
@@ -161,47 +143,13 @@ async def span_page(request: Request, filtering: Node, windowing: Windowing) -> 
         spans,
         await compile_node(filtering),
         spans_window(windowing, scope=scope, secret=secret),
-        limit=limit_of(windowing.limit, default=settings.page_limit_default, max_count=settings.page_limit_max),
+        limit=limit_of(windowing.limit, settings),
         bytes_max=settings.page_bytes_max,
     )
-    explanation = await explain_member(spans, filtering)
+    explanation = await explanation_of(spans, filtering)
     ends_at = found.ends_at
     cursor = None if ends_at is None else write_cursor(pack_position(ends_at), scope=scope, secret=secret)
     return Page(found.spans, cursor, found.is_complete, explanation)
-
-
-async def list_spans(request: Request) -> Response:
-    """Return the spans with these ids, by their start. Unknown ids are left out."""
-    ids: SpanIds = request.query
-    trace_ids = parse_ids([*ids.trace_id, *split_lists(ids.trace_ids)], parse_trace_id)
-    span_ids = parse_ids([*ids.span_id, *split_lists(ids.span_ids)], parse_span_id)
-    if not trace_ids and not span_ids:
-        raise InvalidInput("At least one trace_id or span_id query parameter is required.")
-    found = await spans_of_ids(project_spans(request), trace_ids=trace_ids, span_ids=span_ids)
-    return Response(b'{"count":%d,"spans":[%b]}' % (len(found), b",".join(span.json for span in found)))
-
-
-async def get_span(request: Request) -> Response:
-    """Return one span by its ids."""
-    trace_ids = parse_ids([request.path["trace_id"]], parse_trace_id)
-    span_ids = parse_ids([request.path["span_id"]], parse_span_id)
-    found = await spans_of_ids(project_spans(request), trace_ids=trace_ids, span_ids=span_ids)
-    return Response(b'{"count":1,"span":%b}' % found[0].json if found else b'{"count":0}')
-
-
-async def spans_of_ids(
-    spans: ProjectSpans, *, trace_ids: list[bytes], span_ids: list[bytes] | None = None
-) -> list[Rendered]:
-    """Return all spans of the traces, or those with one of the span ids; earliest first, then by id."""
-
-    async def look_up(absent: Collection[Version]) -> tuple[Sequence[Version], Sequence[Layout], TraceSums]:
-        latest = sorted(await latest_of_ids(spans, trace_ids=trace_ids, span_ids=span_ids or [], absent=absent))
-        rows, sums = await asyncio.gather(
-            fetch_rows(spans, latest), sums_of_traces(spans, {version.trace_id for version in latest})
-        )
-        return latest, [rows], sums
-
-    return await render_latest(look_up)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +172,7 @@ async def find_page(
     """
     page = SpansInProgress(spans, matching, limit=limit, bytes_max=bytes_max)
     search = _SpanSearch(SpanScan(spans, matching, window), page, size=limit + 1 + SPARE_CANDIDATES)
-    await run_rounds(search)
+    await run_rounds(search.run_round)
     if missing := page.missing():
         page.add_rows(await fetch_matching_rows(spans, missing, matching), of=missing, are_current=True)
     rendered = await page.rendered()
@@ -233,7 +181,7 @@ async def find_page(
     return FoundSpans(rendered, search.examined, is_complete=search.examined is None or page.capacity.is_at_limit)
 
 
-class _SpanSearch(Rounds):
+class _SpanSearch:
     """Puts the visible candidates of a scan on a page."""
 
     def __init__(self, scan: SpanScan, page: SpansInProgress, *, size: int) -> None:
@@ -243,15 +191,8 @@ class _SpanSearch(Rounds):
         self.examined: Position | None = None
         """Everything up to here was examined; ``None`` after the last span."""
 
-    @property
-    def is_done(self) -> bool:
-        return self._page.capacity.is_exceeded or self._scan.is_at_end
-
-    @property
-    def is_out_of_budget(self) -> bool:
-        return self._scan.is_out_of_budget
-
-    async def run_round(self) -> None:
+    async def run_round(self) -> bool:
+        """Examine the next candidates; return whether it was the last round."""
         candidates = await self._scan.batch(self._size)
         found = await self._page.look_up(candidates)
         for candidate in candidates:
@@ -261,6 +202,7 @@ class _SpanSearch(Rounds):
                 self._page.add(row.version, row.response_bytes)
         self.examined = None if self._scan.is_at_end else self._scan.position
         self._size = min(self._size * 2, CANDIDATES_MAX)
+        return self._page.capacity.is_exceeded or self._scan.is_at_end or self._scan.is_out_of_budget
 
 
 class SpanScan(Scan[Candidate, Position]):

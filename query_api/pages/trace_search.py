@@ -2,7 +2,7 @@
 
 A page is found in rounds, each of a few statements:
 
-1. *candidates*: rows of spans that match, in the order of pages, after the position (``scan.py``);
+1. *candidates*: rows of spans that match, in the order of pages, after the position (``page.py``);
 2. of the traces that are new among them: which version of each span is visible (``spans/latest_versions.py``);
 3. of visible spans that would put a trace elsewhere and were no candidates: which of them match. On a first page in
    descending order there are none; after it, only traces that reach over the beginning of the page have some.
@@ -24,9 +24,8 @@ import pyarrow as pa
 
 from common.span import NO_METRICS, Metrics
 from query_api.filter.sql.compile import EVERY_ROW, Compiled
-from query_api.pages.page import Rounds, run_rounds
-from query_api.pages.scan import Batch, Scan, candidates_statement
-from query_api.pages.window import TracePosition, TraceWindow
+from query_api.pages.page import Batch, Scan, candidates_statement, run_rounds
+from query_api.pages.snapshot import TraceWindow
 from query_api.spans.latest_versions import LatestAndSums, latest_and_sums
 from query_api.spans.project_spans import ProjectSpans, StatementBudget, Table, read_from
 from query_api.spans.rows_ahead import RowsAhead
@@ -39,6 +38,7 @@ from query_api.spans.versions import (
     packed_versions,
     versions_of,
 )
+from query_api.spans.windowing import TracePosition, edge
 
 ROWS_PER_TRACE: Final = 2
 """Rows to request at first for each trace that a page can take. More would be read for nothing where matches are
@@ -92,12 +92,12 @@ async def find_traces(
     Raises ``DeadlineExceeded`` if nothing could be examined.
     """
     search = _TraceSearch(spans, matching, window, rows, limit=limit)
-    is_complete = await run_rounds(search)
-    more_follow = len(search.found) > limit or not is_complete
-    return FoundTraces(search.found[:limit], None if is_complete else search.examined, more_follow)
+    await run_rounds(search.run_round)
+    more_follow = len(search.found) > limit or not search.is_done
+    return FoundTraces(search.found[:limit], None if search.is_done else search.examined, more_follow)
 
 
-class _TraceSearch(Rounds):
+class _TraceSearch:
     """Knows the latest matching span of each trace that comes up, and so which candidate puts it on the page."""
 
     def __init__(
@@ -121,19 +121,18 @@ class _TraceSearch(Rounds):
 
     @property
     def is_done(self) -> bool:
+        """Whether enough traces were found, or no rows are left."""
         return len(self.found) >= self._wanted or self._scan.is_at_end
 
-    @property
-    def is_out_of_budget(self) -> bool:
-        return self._scan.is_out_of_budget
-
-    async def run_round(self) -> None:
+    async def run_round(self) -> bool:
+        """Examine the next candidates; return whether it was the last round."""
         wanted = self._wanted - len(self.found)
         batch = await self._scan.batch(min(int(wanted * self._rows_per_trace) + SPARE_ROWS, CANDIDATES_MAX))
         self.found += await self._placed_by(batch, max_count=wanted)
         self.examined = self._scan.position
         self._rows_count += len(batch)
         self._rows_per_trace = max(self._rows_per_trace * 2, self._rows_count / max(len(self.found), 1))
+        return self.is_done or self._scan.is_out_of_budget
 
     async def _placed_by(self, batch: Sequence[Version], *, max_count: int) -> list[FoundTrace]:
         """Return the traces that these candidates, the latest of the scan, put on the page, in their order."""
@@ -288,7 +287,7 @@ class TraceScan(Scan[Version, TracePosition]):
         last_us = found[-1].start_us
         whole = self._in_order([version for version in found if version.start_us != last_us])
         if whole:
-            return Batch(whole, self._edge(whole[-1].start_us))
+            return Batch(whole, edge(TracePosition, whole[-1].start_us, self._window.order))
         return await self._select_at(last_us, size)
 
     async def _select_at(self, start_us: int, size: int) -> Batch[Version, TracePosition]:
@@ -299,7 +298,7 @@ class TraceScan(Scan[Version, TracePosition]):
         while True:
             found = await self._rows(*statement, size, self._budget.share())
             if len(found) < size:
-                return Batch(found, self._edge(start_us))
+                return Batch(found, edge(TracePosition, start_us, self._window.order))
             last = place_of(found[-1])
             whole = [version for version in found if place_of(version) != last]
             if whole:

@@ -7,23 +7,22 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import attrgetter, itemgetter
-from typing import Any, Final
+from typing import Final
 
 from pydantic import BaseModel, Field
 
 from common.errors import InvalidInput
 from common.ids import parse_trace_id, trace_id_hex
-from query_api.explain.explain import explain_member
+from query_api.explain.explain import Explanation
 from query_api.filter.language import Node
 from query_api.filter.sql.compile import compile_node
 from query_api.freshness.follow import stored_offsets
-from query_api.pages.page import Capacity, Page, parse_ids, render_latest, split_lists
-from query_api.pages.snapshot import Snapshot
+from query_api.pages.by_ids import parse_ids, render_latest, split_lists
+from query_api.pages.page import Capacity, Page, explanation_of
+from query_api.pages.snapshot import Snapshot, traces_window
 from query_api.pages.spans import SpanModel, SpansQuery
 from query_api.pages.trace_search import FoundTrace, find_traces
 from query_api.pages.tree import tree_json, tree_pieces
-from query_api.pages.window import TracePosition, cursor_scope, limit_of, traces_window
-from query_api.request.cursor import write_cursor
 from query_api.request.json_body import Strict
 from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import delete_trace as delete_spans_of_trace
@@ -33,7 +32,16 @@ from query_api.spans.rows import Layout, Rendered
 from query_api.spans.rows_ahead import RowsAhead
 from query_api.spans.usage import TraceSums
 from query_api.spans.versions import Version
-from query_api.spans.windowing import Windowing, WindowingResponse, refuse_feed
+from query_api.spans.windowing import (
+    IsComplete,
+    TracePosition,
+    Windowing,
+    WindowingResponse,
+    cursor_scope,
+    limit_of,
+    refuse_feed,
+    write_cursor,
+)
 
 ACCEPTED: Final = 202
 
@@ -80,12 +88,8 @@ class TracesResponse(BaseModel):
     count: int
     traces: list[TraceModel]
     windowing: WindowingResponse | None = None
-    complete: bool | None = Field(
-        None, description="False if the query's budget ended before the page was full; absent otherwise."
-    )
-    explain: dict[str, Any] | None = Field(
-        None, description="The statements that ran and what they read, if the request set `explain`."
-    )
+    complete: IsComplete = None
+    explain: Explanation = None
 
 
 class TraceDeleted(BaseModel):
@@ -184,12 +188,12 @@ async def trace_page(request: Request, filtering: Node, windowing: Windowing) ->
     is_continued = windowing.next is not None
     offsets = await stored_offsets(request.context, request.project_id, is_continued=is_continued)
     window = traces_window(windowing, snapshot=Snapshot.of_partitions(offsets), scope=scope, secret=secret)
-    limit = limit_of(windowing.limit, default=settings.page_limit_default, max_count=settings.page_limit_max)
+    limit = limit_of(windowing.limit, settings)
     spans = project_spans(request)
     async with RowsAhead(spans, bytes_max=settings.trace_bytes_max) as rows:
         found = await find_traces(spans, await compile_node(filtering), window, limit=limit, rows=rows)
         page = await read_page(spans, found.traces, bytes_max=settings.page_bytes_max, rows=rows)
-    explanation = await explain_member(spans, filtering)
+    explanation = await explanation_of(spans, filtering)
     ends_at = page.ends_at if page.is_cut else found.searched_to or page.ends_at
     if ends_at is None or not (found.more_follow or page.is_cut):
         return Page(page.traces, None, is_complete=True, explanation=explanation)
@@ -212,34 +216,23 @@ async def traces_of_ids(spans: ProjectSpans, trace_ids: Sequence[bytes], *, byte
     return [by_id[trace_id] for trace_id in trace_ids if trace_id in by_id]
 
 
-@dataclass(frozen=True, slots=True)
-class ReadTraces:
-    """Traces in the order of a page. ``is_cut`` if some that were found did not fit."""
-
-    traces: Sequence[Trace]
-    ends_at: TracePosition | None
-    """The place of the last of them."""
-
-    is_cut: bool
-
-
-async def read_page(spans: ProjectSpans, found: Sequence[FoundTrace], *, bytes_max: int, rows: RowsAhead) -> ReadTraces:
+async def read_page(
+    spans: ProjectSpans, found: Sequence[FoundTrace], *, bytes_max: int, rows: RowsAhead
+) -> TracesInProgress:
     """Return the first traces, as many as ``bytes_max`` holds, at least one. One that was deleted meanwhile is left
     out.
 
     ``rows`` has prefetched some of them.
     """
-    page = _TracesInProgress(spans, rows, bytes_max=bytes_max)
-    is_cut = False
+    page = TracesInProgress(spans, rows, bytes_max=bytes_max)
     for part in _parts(found):
         if not await page.take(part):
-            is_cut = True
             break
-    return ReadTraces(page.traces, page.ends_at, is_cut)
+    return page
 
 
-class _TracesInProgress:
-    """The traces of a page so far."""
+class TracesInProgress:
+    """The traces of a page so far, in order."""
 
     def __init__(self, spans: ProjectSpans, rows: RowsAhead, *, bytes_max: int) -> None:
         self._spans = spans
@@ -247,6 +240,12 @@ class _TracesInProgress:
         self._capacity = Capacity(limit=None, bytes_max=bytes_max)
         self.traces: list[Trace] = []
         self.ends_at: TracePosition | None = None
+        """The place of the last of them."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a trace that was found did not fit."""
+        return self._capacity.is_exceeded
 
     async def take(self, part: Sequence[FoundTrace]) -> bool:
         """Add the traces that still exist; return false at the first that does not fit."""

@@ -184,9 +184,8 @@ def parse_json(body: bytes) -> Any:
     64 bits does where it is used.
     """
     try:
-        return _exact(body)
+        return _exact(body, of="the body")
     except orjson.JSONDecodeError as exc:
-        _check_huge_integer(body, exc, of="the body")
         raise _json_invalid(exc.msg, offset=exc.pos) from exc
     except (RecursionError, ValueError) as exc:
         raise _json_invalid(str(exc), offset=0) from exc
@@ -200,10 +199,7 @@ def parse_json_text(text: str) -> Any:
     if not text.strip():
         return None
     try:
-        return _exact(text.encode())
-    except orjson.JSONDecodeError as exc:
-        _check_huge_integer(text.encode(), exc, of="the text")
-        raise ValueError(f"the text is not JSON: {exc}") from exc
+        return _exact(text.encode(), of="the text")
     except (RecursionError, ValueError) as exc:
         raise ValueError(f"the text is not JSON: {exc}") from exc
 
@@ -311,16 +307,16 @@ def _text(value: Any) -> str:
         return "a value that is nested too deeply to be shown"
 
 
-def _exact(text: bytes) -> Any:
-    value = orjson.loads(text)
+def _exact(text: bytes, *, of: str) -> Any:
+    """Parse JSON with exact integers. Raises ``ValueError``, and ``InvalidInput`` for a huge integer."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as exc:
+        if _HUGE_INTEGER.match(text.decode("utf-8", "replace"), exc.pos):
+            raise InvalidInput(f"The integer at character {exc.pos} of {of} has more than 308 digits.") from exc
+        raise
     # The fast parser turns integers of more than 64 bits into floats; the slow one keeps them for rejection.
     return json.loads(text) if _LONG_INTEGER.search(text) else value
-
-
-def _check_huge_integer(text: bytes, error: orjson.JSONDecodeError, *, of: str) -> None:
-    """Raise ``InvalidInput`` if a huge integer is what the fast parser could not read."""
-    if _HUGE_INTEGER.match(text.decode("utf-8", "replace"), error.pos):
-        raise InvalidInput(f"The integer at character {error.pos} of {of} has more than 308 digits.") from error
 
 
 def _without_body(model: type[Model], *, required: bool) -> Model:

@@ -87,11 +87,8 @@ class StoredThrough:
 
     def offsets(self, project_id: UUID, *, max_count: int) -> Mapping[str, int]:
         """Return the last stored offset by partition id, of at most ``max_count`` partitions: those stored last."""
-        through = self.through(project_id)
-        if len(through) > max_count:
-            last = nlargest(max_count, through.items(), key=lambda item: item[1].stored_us)
-            through = dict(last)
-        return {partition_id: position.offset for partition_id, position in through.items()}
+        last = nlargest(max_count, self.through(project_id).items(), key=lambda item: item[1].stored_us)
+        return {partition_id: through.offset for partition_id, through in last}
 
     def news_count(self, project_id: UUID) -> int:
         """Return how often the project advanced; ``wait_for_news`` compares with it."""
@@ -148,10 +145,11 @@ class EndOffsetsRead:
     asked_us: int
     offsets: Mapping[str, int]
 
-    def partition_id_of(self, partition: Partition) -> str | None:
-        """Return the current id of the partition, or ``None`` if Kafka has no such partition."""
-        ending = f"/{partition.topic}/{partition.partition}"
-        return next((partition_id for partition_id in self.offsets if partition_id.endswith(ending)), None)
+    @property
+    def partition_ids(self) -> dict[Partition, str]:
+        """The id of each partition."""
+        split = {partition_id: partition_id.rsplit("/", 2) for partition_id in self.offsets}
+        return {Partition(topic, int(number)): partition_id for partition_id, (_, topic, number) in split.items()}
 
 
 class KnownEndOffsets:
@@ -207,34 +205,16 @@ class KnownEndOffsets:
             self._reading = None
 
 
-class PartitionState(NamedTuple):
-    """One partition: its end offset, how far it is stored, and the time up to which it is complete."""
-
-    partition: Partition
-    partition_id: str
-    end: int
-    stored: Through | None
-    through_us: int | None
-
-    @property
-    def behind_records(self) -> int:
-        """Records that are in Kafka and not queryable yet."""
-        return max(0, self.end - (self.stored.offset + 1 if self.stored is not None else 0))
-
-
 def through_us(ends: EndOffsetsRead, stored: Mapping[str, Through]) -> int | None:
     """Return the time up to which every partition is complete, in microseconds since 1970; ``None`` if one is unknown.
 
     ``stored`` is what ``StoredThrough`` knows of ``ALL_PROJECTS``. Every response calls this: 0.5 µs a partition.
     """
-    earliest_us: int | None = None
-    for partition_id, end in ends.offsets.items():
-        time_us = _complete_us(end, stored.get(partition_id), asked_us=ends.asked_us)
-        if time_us is None:
-            return None
-        if earliest_us is None or time_us < earliest_us:
-            earliest_us = time_us
-    return earliest_us
+    times_us = [
+        complete_us(end, stored.get(partition_id), asked_us=ends.asked_us) for partition_id, end in ends.offsets.items()
+    ]
+    known_us = [time_us for time_us in times_us if time_us is not None]
+    return min(known_us, default=None) if len(known_us) == len(times_us) else None
 
 
 def asked_through_us(reads: Iterable[EndOffsetsRead], stored: Mapping[str, Through]) -> int | None:
@@ -246,21 +226,8 @@ def asked_through_us(reads: Iterable[EndOffsetsRead], stored: Mapping[str, Throu
     return next((ends.asked_us for ends in reads if _is_all_stored(ends, stored)), None)
 
 
-def partition_states(ends: EndOffsetsRead, stored: Mapping[str, Through]) -> list[PartitionState]:
-    """Return the state of every partition, ordered by topic and number."""
-    return sorted(
-        _state(partition_id, end, stored.get(partition_id), asked_us=ends.asked_us)
-        for partition_id, end in ends.offsets.items()
-    )
-
-
-def _state(partition_id: str, end: int, stored: Through | None, *, asked_us: int) -> PartitionState:
-    _cluster, topic, number = partition_id.rsplit("/", 2)
-    complete_us = _complete_us(end, stored, asked_us=asked_us)
-    return PartitionState(Partition(topic, int(number)), partition_id, end, stored, complete_us)
-
-
-def _complete_us(end: int, stored: Through | None, *, asked_us: int) -> int | None:
+def complete_us(end: int, stored: Through | None, *, asked_us: int) -> int | None:
+    """Return the time up to which a partition is complete; ``None`` if it is unknown. ``end`` is its end offset."""
     if stored is None:
         return asked_us if end == 0 else None
     # A producer whose clock is ahead promises nothing.

@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
+from common.times import parse_time_ns
 from query_api.request.json_body import Strict
 
 _SLUG: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
@@ -30,6 +31,23 @@ def refuse_nul(text: str) -> str:
 
 Time: TypeAlias = Annotated[datetime, WithJsonSchema(_ACCEPTED_AS_TIME, mode="validation")]
 """Text, or a number since 1970: seconds up to 2e10, milliseconds above (reference ``spans-api`` §6.1)."""
+
+
+def _parse_microseconds(value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError(  # noqa: TRY004 - pydantic reports only ValueError
+            "a time is an ISO 8601 string, or an integer of 10, 13, 16 or 19 digits (s, ms, µs or ns since 1970)"
+        )
+    try:
+        return parse_time_ns(value) // 1000
+    except OverflowError as exc:
+        raise ValueError(str(exc)) from exc
+
+
+Moment: TypeAlias = Annotated[int | None, BeforeValidator(_parse_microseconds, json_schema_input_type=str | int | None)]
+"""A time in a request, as microseconds since 1970."""
 
 Text = Annotated[str, AfterValidator(refuse_nul)]
 NamedSlug = Annotated[str, AfterValidator(_url_safe)]

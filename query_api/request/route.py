@@ -59,11 +59,9 @@ class Request:
     user_id: UUID = DEFAULT_USER_ID
     """The user of the key, recorded as the author of changes."""
 
-    @property
-    def sees_all_projects(self) -> bool:
-        """Whether the caller may know how much all projects have stored: the administrator, and everybody without
-        authentication."""
-        return self.context.keys is None or self.project_id == NO_PROJECT
+    sees_all_projects: bool = False
+    """Whether the caller may know how much all projects have stored: the administrator, and everybody without
+    authentication."""
 
 
 @dataclass(frozen=True, slots=True)

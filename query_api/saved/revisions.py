@@ -29,11 +29,11 @@ from query_api.registry.responses import RevisionResponse
 from query_api.registry.routes import kind_routes, resolving_route
 from query_api.registry.values import Revision
 from query_api.request.json_body import Strict
+from query_api.request.references import Moment as StartTime
 from query_api.request.references import Reference
 from query_api.request.route import Request, Response
 from query_api.spans.project_spans import ProjectSpans, project_spans, trace_sums_sql
 from query_api.spans.visible_spans import visible_spans
-from query_api.spans.windowing import Moment as StartTime
 
 PERCENTILES: Final[Mapping[str, float]] = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 _USAGE: Final = tuple(f"{unit}_{amount}" for unit in ("tokens", "costs") for amount in AMOUNTS)

@@ -1,24 +1,63 @@
-"""The ``windowing`` and ``filtering`` of a request: which spans, and in which order (reference §6, contract §3.3)."""
+"""Which spans a request asks for, in which order, and where a page continues (reference §6, contract §3.3).
+
+``Windowing`` and ``Filtering`` are members of requests. A ``Window`` is what they mean for a statement: bounds, order,
+sample, and the position at which the previous page ended. A cursor holds that position, and the next page continues
+exactly there::
+
+    base64url( version 1 B │ AES-SIV( fingerprint 16 B │ position, n B ) )
+
+Each ordering of pages defines the format of its position. The fingerprint binds it to the query: kind of pages,
+project, filter, order and bounds; the limit may change from page to page. Any other text is ``InvalidCursor``.
+
+Positions contain Kafka offsets, which count the records of every project, so they are encrypted (ADR 0011). AES-SIV
+(RFC 5297) authenticates and encrypts without a nonce that could repeat.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, Final, TypeAlias
+from functools import lru_cache
+from typing import Annotated, Any, Final, NamedTuple, Self, TypeAlias, TypeVar
+from uuid import UUID
 
+import orjson
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESSIV
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from pydantic import BaseModel, BeforeValidator, Field, field_validator
 
-from common.errors import InvalidInput
-from common.times import parse_time_ns
+from common.errors import InvalidCursor, InvalidInput
+from common.settings import QuerySettings
+from query_api.filter.language import Node
 from query_api.filter.parse import FilteringModel, check_groups
-from query_api.request.json_body import Strict, refuse_boolean
+from query_api.request.json_body import Strict, number_up_to, refuse_boolean
 from query_api.request.references import Time
+from query_api.spans.versions import Position
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 SAMPLED: Final = "reinterpretAsUInt32(reverse(substring(trace_id, 1, 4))) % 100 < {rate_percent:UInt8}"
 """The condition of ``windowing.rate`` on ``trace_id``: the same traces each time (reference §6.4). Omit it at 100 %."""
+
+VERSION: Final = 5
+FINGERPRINT_BYTES: Final = 16
+_TAG_BYTES: Final = 16
+_KEY_BYTES: Final = 64  # of AES-256-SIV
+_VERSION_BYTE: Final = bytes([VERSION])
+
+LIMIT_AT: Final = ("body", "windowing", "limit")
+_SPAN_CURSOR: Final = struct.Struct(">q16s16s")
+_LOWEST_ID: Final = bytes(16)
+_HIGHEST_ID: Final = b"\xff" * 16
 
 
 def _with_groups_checked(filtering: Any) -> Any:
@@ -28,23 +67,6 @@ def _with_groups_checked(filtering: Any) -> Any:
 
 Filtering: TypeAlias = Annotated[FilteringModel | None, BeforeValidator(_with_groups_checked)]
 """A filter in a body. Its groups are counted before pydantic descends into them."""
-
-
-def _parse_microseconds(value: Any) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise ValueError(  # noqa: TRY004 - pydantic reports only ValueError
-            "a time is an ISO 8601 string, or an integer of 10, 13, 16 or 19 digits (s, ms, µs or ns since 1970)"
-        )
-    try:
-        return parse_time_ns(value) // 1000
-    except OverflowError as exc:
-        raise ValueError(str(exc)) from exc
-
-
-Moment: TypeAlias = Annotated[int | None, BeforeValidator(_parse_microseconds, json_schema_input_type=str | int | None)]
-"""A time in a request, as microseconds since 1970."""
 
 
 class Order(StrEnum):
@@ -101,6 +123,13 @@ class WindowingResponse(BaseModel):
     next: str = Field(description="Put it into windowing.next and leave the rest of the query unchanged.")
 
 
+IsComplete: TypeAlias = Annotated[
+    bool | None,
+    Field(description="False if the query's budget ended before the page was full; absent otherwise."),
+]
+"""The member of a response."""
+
+
 def microseconds(moment: datetime | None) -> int | None:
     """Return microseconds since 1970; a time without a zone is UTC."""
     if moment is None:
@@ -133,3 +162,218 @@ def refuse_feed(windowing: Windowing, *, at: str = "windowing") -> None:
         )
     if windowing.wait_s:
         raise InvalidInput(f"{at}.wait_s: only the feed by created_at of /spans/query can wait.")
+
+
+class TracePosition(NamedTuple):
+    """The place of a trace in the order of pages, which is the order of these columns."""
+
+    start_us: int
+    """The start of its latest match."""
+
+    trace_id: bytes
+
+
+Place: TypeAlias = Position | TracePosition
+At = TypeVar("At", Position, TracePosition)
+
+
+def edge(kind: type[At], start_us: int, order: Order) -> At:
+    """Return the place after everything that starts then or comes before that in the order."""
+    last_id = _LOWEST_ID if order is Order.DESCENDING else _HIGHEST_ID
+    return kind(start_us, *[last_id] * (len(kind._fields) - 1))
+
+
+def is_edge(place: Place) -> bool:
+    """Return whether the place is between two starts and not the place of a span or trace."""
+    return set(place[1:]) in ({_LOWEST_ID}, {_HIGHEST_ID})
+
+
+class Conditions(NamedTuple):
+    """Conditions on rows of ``spans``, and the values in them."""
+
+    texts: list[str]
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The spans that may be on a page, and their order. Bounds are microseconds; ``after`` is where the last page
+    ended.
+
+    The bound at which pages begin is excluded, the other one is included (reference §6.2). ``rate_percent`` is how
+    many of a hundred traces are kept.
+    """
+
+    order: Order = Order.DESCENDING
+    newest_us: int | None = None
+    oldest_us: int | None = None
+    rate_percent: int = 100
+    after: Place | None = None
+
+    @classmethod
+    def of(cls, windowing: Windowing) -> Self:
+        """Return the window of a first page."""
+        order = windowing.order or Order.DESCENDING
+        bounds = (microseconds(windowing.newest), microseconds(windowing.oldest))
+        return cls(order, *bounds, percent_of(windowing.rate))
+
+    @property
+    def is_descending(self) -> bool:
+        """Whether pages go from the newest to the oldest."""
+        return self.order is Order.DESCENDING
+
+    @property
+    def signs(self) -> tuple[str, str]:
+        """How ``start_us`` compares with ``newest_us``, and with ``oldest_us``."""
+        return ("<", ">=") if self.is_descending else ("<=", ">")
+
+    @property
+    def leading_us(self) -> int | None:
+        """The bound at which pages begin."""
+        return self.newest_us if self.is_descending else self.oldest_us
+
+    def after_place(self) -> Conditions:
+        """Return the conditions that leave the rows after ``after``."""
+        if self.after is None:
+            return Conditions([], {})
+        sign = "<" if self.is_descending else ">"
+        [start, *ids] = self.after._fields
+        places = [f"toFixedString(unhex({{after_{column}:String}}), 16)" for column in ids]
+        texts = [
+            f"{start} {sign}= {{after_{start}:Int64}}",  # on its own, so that it prunes by the primary key
+            f"({', '.join(self.after._fields)}) {sign} ({', '.join([f'{{after_{start}:Int64}}', *places])})",
+        ]
+        packed = {f"after_{column}": place.hex() for column, place in zip(ids, self.after[1:], strict=True)}
+        return Conditions(texts, {f"after_{start}": self.after.start_us, **packed})
+
+    def bounds(self) -> Conditions:
+        """Return the conditions on ``start_us``. A place is within the leading bound, which is omitted after it."""
+        texts: list[str] = []
+        parameters: dict[str, Any] = {}
+        newest_sign, oldest_sign = self.signs
+        if self.newest_us is not None and (self.after is None or not self.is_descending):
+            texts.append(f"start_us {newest_sign} {{newest_us:Int64}}")
+            parameters["newest_us"] = self.newest_us
+        if self.oldest_us is not None and (self.after is None or self.is_descending):
+            texts.append(f"start_us {oldest_sign} {{oldest_us:Int64}}")
+            parameters["oldest_us"] = self.oldest_us
+        return Conditions(texts, parameters)
+
+    def sampling(self) -> Conditions:
+        """Return the condition that keeps ``rate_percent`` of the traces."""
+        if self.rate_percent >= 100:
+            return Conditions([], {})
+        return Conditions([SAMPLED], {"rate_percent": self.rate_percent})
+
+    def conditions(self) -> Conditions:
+        """Return all conditions of the window."""
+        parts = (self.after_place(), self.bounds(), self.sampling())
+        texts = [text for part in parts for text in part.texts]
+        return Conditions(texts, {name: value for part in parts for name, value in part.parameters.items()})
+
+
+def spans_window(windowing: Windowing, *, scope: bytes, secret: bytes) -> Window:
+    """Return the part of the spans that a page is taken from. Raises ``InvalidCursor``."""
+    window = Window.of(windowing)
+    if windowing.next is None:
+        return window
+    bound = place_of_reference(windowing.next, window, "a span id", "the start_time of that span")
+    if bound is None:
+        return replace(window, after=unpack_position(read_cursor(windowing.next, scope=scope, secret=secret)))
+    # After all spans of that time and id: the order of the reference is not total (reference §6.2).
+    start_us, span_id = bound
+    return replace(window, after=edge(Position, start_us, window.order)._replace(span_id=span_id))
+
+
+def place_of_reference(cursor: str, window: Window, what: str, bound: str) -> tuple[int, bytes] | None:
+    """Read a cursor of a client of the reference: an id, and a bound that is its place. ``None`` if it is ours."""
+    try:
+        id_ = UUID(cursor).bytes
+    except ValueError:
+        return None
+    if window.leading_us is None:
+        name = "newest" if window.is_descending else "oldest"
+        raise InvalidCursor(f"windowing.next as {what} needs windowing.{name}: {bound}.")
+    return window.leading_us, id_
+
+
+def pack_position(position: Position) -> bytes:
+    """Return the 40 bytes that the cursor of a page of spans holds."""
+    return _SPAN_CURSOR.pack(*position)
+
+
+def unpack_position(packed: bytes) -> Position:
+    """Return the position that ``pack_position`` wrote. Raises ``InvalidCursor``."""
+    try:
+        return Position(*_SPAN_CURSOR.unpack(packed))
+    except struct.error as exc:
+        raise InvalidCursor("The cursor in windowing.next cannot be read.") from exc
+
+
+def cursor_scope(kind: str, project_id: UUID, filtering: Node, windowing: Windowing) -> bytes:
+    """Return the fingerprint of all that decides what pages there are and in which order; the limit is not part of it.
+
+    ``kind`` names the pages, so that a cursor of one route is invalid on another.
+    """
+    order = windowing.order or Order.DESCENDING
+    bounds = [microseconds(windowing.newest), microseconds(windowing.oldest), windowing.rate]
+    conditions = orjson.dumps(filtering, option=orjson.OPT_SORT_KEYS)  # one text for one filter
+    rest = repr([str(part) for part in [order, *bounds]]).encode()
+    return fingerprint([kind.encode(), project_id.bytes, conditions, rest])
+
+
+def limit_of(limit: int | None, settings: QuerySettings, *, at: tuple[str, ...] = LIMIT_AT) -> int:
+    """Return how many items a page may hold: ``limit``, or the default if there is none.
+
+    Raises ``InvalidRequest`` (422) above the maximum; ``at`` is the path of the limit in the request.
+    """
+    return number_up_to(settings.page_limit_max, limit, default=settings.page_limit_default, at=at)
+
+
+def fingerprint(parts: Sequence[bytes]) -> bytes:
+    """Return 16 bytes that differ if any of the parts differs."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.digest()[:FINGERPRINT_BYTES]
+
+
+def write_cursor(position: bytes, *, scope: bytes, secret: bytes) -> str:
+    """Return a cursor with ``position``. ``scope`` is a fingerprint."""
+    raw = _VERSION_BYTE + _cipher(secret).encrypt(scope + position, [_VERSION_BYTE])
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def read_cursor(text: str, *, scope: bytes, secret: bytes) -> bytes:
+    """Return the position of a cursor that was written for ``scope`` with ``secret``. Raises ``InvalidCursor``."""
+    version, ciphertext = _parts(text)
+    if version != VERSION:
+        raise InvalidCursor(
+            "The cursor in windowing.next has the format of another version, or was changed: start again without it."
+        )
+    try:
+        content = _cipher(secret).decrypt(ciphertext, [_VERSION_BYTE])
+    except InvalidTag as exc:
+        raise InvalidCursor("The cursor in windowing.next is not one of this service, or was changed.") from exc
+    if content[:FINGERPRINT_BYTES] != scope:
+        raise InvalidCursor(
+            "The cursor in windowing.next belongs to another query: route, project, filter, order and bounds must be"
+            " those of the page that returned it."
+        )
+    return content[FINGERPRINT_BYTES:]
+
+
+def _parts(text: str) -> tuple[int, bytes]:
+    try:
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError) as exc:
+        raise InvalidCursor("The cursor in windowing.next cannot be read.") from exc
+    is_canonical = base64.urlsafe_b64encode(raw).rstrip(b"=").decode() == text
+    if len(raw) < 1 + FINGERPRINT_BYTES + _TAG_BYTES or not is_canonical:
+        raise InvalidCursor("The cursor in windowing.next cannot be read.")
+    return raw[0], raw[1:]
+
+
+@lru_cache(maxsize=4)
+def _cipher(secret: bytes) -> AESSIV:
+    return AESSIV(HKDF(SHA256(), _KEY_BYTES, salt=None, info=b"cursor").derive(secret))

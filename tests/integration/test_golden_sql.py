@@ -20,12 +20,10 @@ from common.settings import ClickHouseSettings
 from common.times import SystemClock
 from query_api.filter.parse import FilteringModel, parse
 from query_api.filter.sql.compile import compile_filter
-from query_api.pages.page import CANDIDATE_COLUMNS
-from query_api.pages.scan import candidates_statement
-from query_api.pages.window import Window
+from query_api.pages.page import CANDIDATE_COLUMNS, candidates_statement
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.versions import Position
-from query_api.spans.windowing import Order
+from query_api.spans.windowing import Order, Window
 
 FOLDER = Path(__file__).parents[1] / "golden/sql"
 TRACE = "0123456789abcdef0123456789abcdef"

@@ -16,7 +16,7 @@ from common.kafka.record import CONTENT_TYPES, Coordinates
 from common.limits import SpanLimits
 from common.settings import Encoding
 from common.span import Span
-from query_api.request.cursor import read_signed_coordinates
+from query_api.freshness.headers import read_signed_coordinates
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving

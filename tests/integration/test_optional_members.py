@@ -18,9 +18,9 @@ from common.settings import ClickHouseSettings
 from common.span import PROMOTED_TEXTS, Event, Link, Resource, Scope, Span
 from common.times import SystemClock
 from query_api.filter.sql.compile import EVERY_ROW
+from query_api.pages.snapshot import TraceWindow
 from query_api.pages.trace_search import find_traces
 from query_api.pages.traces import Trace, read_page, traces_of_ids
-from query_api.pages.window import TraceWindow
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows_ahead import RowsAhead
 from tests.support.api import context_of

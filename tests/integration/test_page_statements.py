@@ -18,12 +18,13 @@ from common.settings import ClickHouseSettings
 from common.span import Span
 from common.times import SystemClock
 from query_api.filter.sql.compile import EVERY_ROW
+from query_api.pages.snapshot import TraceWindow
 from query_api.pages.spans import find_page
 from query_api.pages.trace_search import find_traces
 from query_api.pages.traces import read_page, traces_of_ids
-from query_api.pages.window import TraceWindow, Window
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows_ahead import RowsAhead
+from query_api.spans.windowing import Window
 from tests.support.span_corpus import START_NS, store_record
 
 SPANS_COUNT = 40_000

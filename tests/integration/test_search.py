@@ -24,9 +24,10 @@ from common.ids import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings, QuerySettings
 from common.span import Event, Link, Resource, Scope, Span
 from common.times import SystemClock, format_us
-from query_api.pages import spans as spans_routes
+from query_api.pages import by_ids
 from query_api.pages import traces as traces_routes
-from query_api.pages.spans import SpanIds, SpansQuery
+from query_api.pages.by_ids import SpanIds
+from query_api.pages.spans import SpansQuery
 from query_api.pages.traces import TraceIds
 from query_api.request.context import ApiContext
 from query_api.request.errors import InvalidRequest, response_of
@@ -67,11 +68,11 @@ class Api:
 
     async def list_spans(self, *query: tuple[str, str]) -> dict[str, Any]:
         model = read_query(SpanIds, MultiDict(query))
-        return _object(await spans_routes.list_spans(self._call(query=model)))
+        return _object(await by_ids.list_spans(self._call(query=model)))
 
     async def span(self, trace_id: str, span_id: str) -> dict[str, Any]:
         request = self._call(path={"trace_id": trace_id, "span_id": span_id})
-        return _object(await spans_routes.get_span(request))
+        return _object(await by_ids.get_span(request))
 
     async def trace(self, trace_id: str) -> dict[str, Any]:
         return _object(await traces_routes.get_trace(self._call(path={"trace_id": trace_id})))

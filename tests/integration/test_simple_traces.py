@@ -21,7 +21,7 @@ from common.kafka.record import Coordinates
 from common.limits import SpanLimits
 from common.settings import ClickHouseSettings
 from common.times import SystemClock
-from query_api.request.cursor import read_signed_coordinates
+from query_api.freshness.headers import read_signed_coordinates
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import KnownKeys, context_of, serving
 from tests.support.span_corpus import store_record

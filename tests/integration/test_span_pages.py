@@ -25,14 +25,14 @@ from common.settings import ClickHouseSettings
 from common.span import Span
 from common.times import SystemClock, format_us
 from query_api.filter.sql.compile import EVERY_ROW
-from query_api.pages.spans import find_page, spans_of_ids
-from query_api.pages.window import Window, edge
+from query_api.pages.by_ids import spans_of_ids
+from query_api.pages.spans import find_page
 from query_api.spans.latest_versions import latest_of_traces
 from query_api.spans.project_spans import SQL, ProjectSpans, trace_sums_sql
 from query_api.spans.rows import Rendered
 from query_api.spans.usage import TraceSums
 from query_api.spans.versions import Position, Version, versions_of
-from query_api.spans.windowing import Order
+from query_api.spans.windowing import Order, Window, edge
 from tests.fakes.faulty_store import Fault, FaultyStore
 from tests.support.span_corpus import START_NS, store_record, store_year
 from tests.support.span_pages import SpanId, SpanPages, ids_of

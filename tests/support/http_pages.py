@@ -14,7 +14,7 @@ import aiohttp
 from common.clickhouse.connect import open_store
 from common.settings import ClickHouseSettings, Settings
 from common.times import SystemClock
-from query_api.request.cursor import COORDINATES_HEADER
+from query_api.freshness.headers import COORDINATES_HEADER
 from query_api.request.progress import KnownEndOffsets
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving

@@ -12,9 +12,8 @@ from common.kafka.record import Coordinates, EndOffsets
 from common.settings import QuerySettings, Settings
 from common.stored_position import ALL_PROJECTS, StoredPosition
 from query_api.freshness import headers
-from query_api.freshness.headers import Wanted, read_wanted, wait_until_stored
+from query_api.freshness.headers import COORDINATES_MAX, Wanted, read_wanted, sign_coordinates, wait_until_stored
 from query_api.request.context import ApiContext
-from query_api.request.cursor import COORDINATES_MAX, sign_coordinates
 from query_api.request.progress import REFRESH_INTERVAL_S, KnownEndOffsets
 from query_api.request.route import Request
 from tests.fakes.clock import ManualClock
@@ -91,7 +90,8 @@ def _context(
 
 
 def _call(context: ApiContext) -> Request:
-    return Request(context, PROJECT_A, path={}, query=None, body=None, headers=CIMultiDict())
+    sees_all = context.keys is None
+    return Request(context, PROJECT_A, {}, query=None, body=None, headers=CIMultiDict(), sees_all_projects=sees_all)
 
 
 async def _wait(context: ApiContext, *places: tuple[int, int]) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from common.errors import InvalidCursor, Unavailable
 from query_api.pages.arrivals import (
+    BEGINNING,
     CURSOR_PARTITIONS_MAX,
     WHOLE_RECORD,
     ArrivalPlace,
@@ -21,9 +22,7 @@ from query_api.pages.arrivals import (
     arrivals_statement,
     merged_arrivals,
 )
-from query_api.pages.window import Window
-from query_api.request.cursor import write_cursor
-from query_api.spans.windowing import Order, Windowing
+from query_api.spans.windowing import Order, Window, Windowing, write_cursor
 
 Row = tuple[int, int, int]
 """Offset, index, stored_us."""
@@ -31,7 +30,7 @@ Row = tuple[int, int, int]
 
 def merged(partition_ids: Mapping[str, Sequence[Row]], *, size: int) -> Arrivals:
     """Merge what the engine would return of each partition; the start is the number of the row in its partition."""
-    pending = [Pending(partition_id, None, 1_000) for partition_id in partition_ids]
+    pending = [Pending(partition_id, BEGINNING, 1_000) for partition_id in partition_ids]
     rows = [
         (number, offset, index, nth, stored_us)
         for number, of_partition in enumerate(partition_ids.values())
@@ -108,7 +107,7 @@ def test_arrivals_are_the_beginning_of_each_partition_once(of_partitions: dict[s
 
 def test_values_and_partitions_are_parameters() -> None:
     sql, parameters = arrivals_statement(
-        [Pending("a'b", None, 5), Pending("{x:String}", ArrivalPlace(3, 4), 9)],
+        [Pending("a'b", BEGINNING, 5), Pending("{x:String}", ArrivalPlace(3, 4), 9)],
         Window(order=Order.ASCENDING, oldest_us=7),
     )
 
@@ -136,7 +135,7 @@ def test_positions_round_trip(stood: dict[str, ArrivalPlace]) -> None:
     read = Positions.unpack(Positions().moved(stood).pack())
 
     assert {partition_id: read.after(partition_id) for partition_id in stood} == stood
-    assert read.after("another log") is None or "another log" in stood
+    assert read.after("another log") == BEGINNING or "another log" in stood
 
 
 def test_moving_in_one_partition_keeps_the_others() -> None:

@@ -21,7 +21,6 @@ from query_api.request.progress import (
     StoredThrough,
     Through,
     asked_through_us,
-    partition_states,
     through_us,
 )
 from tests.fakes.clock import ManualClock
@@ -196,22 +195,6 @@ def test_partition_of_a_replaced_broker_does_not_count() -> None:
     assert _through_us({LOG: 3}, {LOG: Through(2, 1, 2), "older/spans/0": Through(0, 1, 2)}) == ASKED_US
 
 
-def test_states_are_ordered_and_have_a_backlog() -> None:
-    states = partition_states(EndOffsetsRead(1, {"c/b/10": 2, "c/b/9": 7, "c/a/0": 0}), {"c/b/9": Through(4, 1, 1)})
-
-    assert [(state.partition, state.behind_records) for state in states] == [
-        (Partition("a", 0), 0),
-        (Partition("b", 9), 2),
-        (Partition("b", 10), 2),
-    ]
-
-
-def test_partition_stored_beyond_the_read_end_has_no_backlog() -> None:
-    [state] = partition_states(EndOffsetsRead(1, {LOG: 3}), {LOG: Through(9, 1, 1)})
-
-    assert state.behind_records == 0
-
-
 @given(
     appended=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=20),
     stored_count=st.integers(0, 20),
@@ -353,11 +336,14 @@ async def test_unexpected_failure_does_not_stop_later_reads(clock: ManualClock) 
     assert source.asked_count == 2
 
 
-def test_partition_id_is_that_of_the_current_cluster() -> None:
+def test_partition_ids_are_by_topic_and_number() -> None:
     ends = EndOffsetsRead(0, {"c/more_spans/1": 0, "c/spans/11": 0, "c/spans/1": 0})
 
-    assert ends.partition_id_of(Partition("spans", 1)) == "c/spans/1"
-    assert ends.partition_id_of(Partition("spans", 2)) is None
+    assert ends.partition_ids == {
+        Partition("more_spans", 1): "c/more_spans/1",
+        Partition("spans", 11): "c/spans/11",
+        Partition("spans", 1): "c/spans/1",
+    }
 
 
 class _Silent(MemoryEndOffsets):

@@ -8,10 +8,8 @@ from uuid import UUID
 import pytest
 
 from common.errors import InvalidCursor
-from query_api.pages.snapshot import Snapshot
-from query_api.pages.window import TracePosition, TraceWindow, traces_window
-from query_api.request.cursor import FINGERPRINT_BYTES, write_cursor
-from query_api.spans.windowing import Order, Windowing
+from query_api.pages.snapshot import Snapshot, TraceWindow, traces_window
+from query_api.spans.windowing import FINGERPRINT_BYTES, Order, TracePosition, Windowing, write_cursor
 
 BELONGS_TO = bytes(FINGERPRINT_BYTES)
 SECRET = b"secret"

@@ -7,23 +7,25 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from common.settings import QuerySettings
 from query_api.analytics.models import CountsQuery, MetricSpec
 from query_api.compat.flat import FlatQuery
 from query_api.pages.sessions import ActivityWindowing
-from query_api.pages.window import limit_of
 from query_api.request.errors import InvalidRequest
 from query_api.saved.queries import SavedWindowing
-from query_api.spans.windowing import Windowing
+from query_api.spans.windowing import Windowing, limit_of
+
+LIMITS = QuerySettings(page_limit_default=100, page_limit_max=50)
 
 
 def test_default_limit_is_capped_by_the_maximum() -> None:
-    assert limit_of(None, default=100, max_count=50) == 50
+    assert limit_of(None, LIMITS) == 50
 
 
 def test_limit_above_the_maximum_is_rejected() -> None:
-    assert limit_of(50, default=100, max_count=50) == 50
+    assert limit_of(50, LIMITS) == 50
     with pytest.raises(InvalidRequest):
-        limit_of(51, default=100, max_count=50)
+        limit_of(51, LIMITS)
 
 
 @pytest.mark.parametrize(

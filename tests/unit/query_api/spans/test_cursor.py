@@ -11,18 +11,19 @@ from hypothesis import strategies as st
 
 from common.errors import InvalidCursor
 from common.kafka.record import Coordinates
-from query_api.pages.window import edge, is_edge, pack_position, unpack_position
-from query_api.request.cursor import (
-    COORDINATES_MAX,
+from query_api.freshness.headers import COORDINATES_MAX, read_signed_coordinates, sign_coordinates
+from query_api.spans.versions import Position
+from query_api.spans.windowing import (
     VERSION,
+    Order,
+    edge,
     fingerprint,
+    is_edge,
+    pack_position,
     read_cursor,
-    read_signed_coordinates,
-    sign_coordinates,
+    unpack_position,
     write_cursor,
 )
-from query_api.spans.versions import Position
-from query_api.spans.windowing import Order
 from tests.support.api import PROJECT_A
 
 SECRET = b"secret"
@@ -91,7 +92,7 @@ def test_cursor_with_another_secret_is_rejected() -> None:
 
 
 def test_cursor_of_another_version_has_its_own_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("query_api.request.cursor.VERSION", VERSION + 1)
+    monkeypatch.setattr("query_api.spans.windowing.VERSION", VERSION + 1)
 
     with pytest.raises(InvalidCursor, match="another version"):
         read_cursor(CURSOR, scope=OWNER, secret=SECRET)

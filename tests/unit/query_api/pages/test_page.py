@@ -6,7 +6,7 @@ import pytest
 
 from common.errors import DeadlineExceeded
 from common.ids import DEFAULT_PROJECT_ID
-from query_api.pages.scan import FIRST_SLICE_US, ScanBudget
+from query_api.pages.page import FIRST_SLICE_US, ScanBudget
 from query_api.spans.project_spans import ProjectSpans
 from tests.fakes.clock import ManualClock
 from tests.support.api import UntouchedStore
@@ -38,10 +38,8 @@ def test_slice_is_halved_until_its_rows_are_admitted() -> None:
     assert not budget.admits(201), "one row too many, so it is halved at least"
     assert budget.slice_us == FIRST_SLICE_US // 32
     assert budget.admits(200)
-    budget.slice_scanned()
-    assert budget.slice_us == FIRST_SLICE_US // 16
     budget.slice_failed()
-    assert budget.slice_us == FIRST_SLICE_US // 32
+    assert budget.slice_us == FIRST_SLICE_US // 64
 
 
 @pytest.mark.parametrize("rows_of_neighbors", [0, 1, 512])
@@ -59,7 +57,7 @@ def test_rows_end_only_a_scan_that_has_moved() -> None:
     for _ in range(4):
         assert budget.admits(200)
     assert budget.admits(1), "nothing was found so far, and a page gets on whatever it costs"
-    budget.moved()
+    budget.has_moved = True
     assert not budget.admits(1)
     assert budget.is_spent
 

@@ -1,0 +1,109 @@
+"""Spans by their ids (reference §1.1), and what traces by their ids need, too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from itertools import chain
+from typing import Final, TypeAlias
+
+from pydantic import BaseModel, Field
+
+from common.errors import InvalidInput, Unavailable
+from common.fair_share import in_thread
+from common.ids import parse_span_id, parse_trace_id
+from query_api.pages.spans import SpanModel
+from query_api.request.json_body import Strict
+from query_api.request.route import Request, Response
+from query_api.spans.latest_versions import latest_of_ids, sums_of_traces
+from query_api.spans.project_spans import ProjectSpans, project_spans
+from query_api.spans.rows import LARGE_SPANS, Layout, Rendered, fetch_rows, render_current
+from query_api.spans.usage import TraceSums
+from query_api.spans.versions import Version, standing_in
+
+TRIES_MAX: Final = 5
+"""How often versions are looked up again because the row of one is still being stored."""
+
+
+class SpanIds(Strict):
+    """The spans of the given traces that have one of the given span ids."""
+
+    trace_id: list[str] = Field(default_factory=list, description="A trace id; may be repeated.")
+    trace_ids: list[str] = Field(default_factory=list, description="Comma-separated trace ids.")
+    span_id: list[str] = Field(default_factory=list, description="A span id; may be repeated.")
+    span_ids: list[str] = Field(default_factory=list, description="Comma-separated span ids.")
+
+
+class SpanResponse(BaseModel):
+    """One span, or none."""
+
+    count: int
+    span: SpanModel | None = None
+
+
+async def list_spans(request: Request) -> Response:
+    """Return the spans with these ids, by their start. Unknown ids are left out."""
+    ids: SpanIds = request.query
+    trace_ids = parse_ids([*ids.trace_id, *split_lists(ids.trace_ids)], parse_trace_id)
+    span_ids = parse_ids([*ids.span_id, *split_lists(ids.span_ids)], parse_span_id)
+    if not trace_ids and not span_ids:
+        raise InvalidInput("At least one trace_id or span_id query parameter is required.")
+    found = await spans_of_ids(project_spans(request), trace_ids=trace_ids, span_ids=span_ids)
+    return Response(b'{"count":%d,"spans":[%b]}' % (len(found), b",".join(span.json for span in found)))
+
+
+async def get_span(request: Request) -> Response:
+    """Return one span by its ids."""
+    found = await spans_of_ids(
+        project_spans(request),
+        trace_ids=parse_ids([request.path["trace_id"]], parse_trace_id),
+        span_ids=parse_ids([request.path["span_id"]], parse_span_id),
+    )
+    return Response(b'{"count":1,"span":%b}' % found[0].json if found else b'{"count":0}')
+
+
+async def spans_of_ids(spans: ProjectSpans, *, trace_ids: list[bytes], span_ids: list[bytes]) -> list[Rendered]:
+    """Return all spans of the traces, or those with one of the span ids; earliest first, then by id."""
+
+    async def look_up(absent: Collection[Version]) -> tuple[Sequence[Version], Sequence[Layout], TraceSums]:
+        latest = sorted(await latest_of_ids(spans, trace_ids=trace_ids, span_ids=span_ids, absent=absent))
+        rows, sums = await asyncio.gather(
+            fetch_rows(spans, latest), sums_of_traces(spans, {version.trace_id for version in latest})
+        )
+        return latest, [rows], sums
+
+    return await render_latest(look_up)
+
+
+LookUp: TypeAlias = Callable[[Collection[Version]], Awaitable[tuple[Sequence[Version], Sequence[Layout], TraceSums]]]
+"""Returns the latest versions of some spans in order, their rows, and what their traces used. Its argument is the
+versions that were looked up before and have no row: another version takes the place of each."""
+
+
+async def render_latest(look_up: LookUp) -> list[Rendered]:
+    """Return the latest versions of some spans, all from one state of the table.
+
+    Raises ``Unavailable`` if they are replaced faster than they can be read.
+    """
+    absent: set[Version] = set()
+    for _ in range(TRIES_MAX):
+        latest, rows, sums = await look_up(absent)
+        is_large = len(latest) > LARGE_SPANS
+        found = await in_thread(render_current, rows, latest, sums) if is_large else render_current(rows, latest, sums)
+        if len(found) == len(latest):
+            return found
+        absent |= set(latest).difference(standing_in(latest, set(chain.from_iterable(part.versions for part in rows))))
+    raise Unavailable("The spans of this page are replaced faster than they can be read.")
+
+
+def parse_ids(texts: Iterable[str], parse: Callable[[str], bytes], *, message: str | None = None) -> list[bytes]:
+    """Return the distinct ids. Raises ``InvalidInput`` for a text that is not an id, with ``message`` or the reason."""
+    try:
+        return list(dict.fromkeys(map(parse, texts)))
+    except ValueError as exc:
+        raise InvalidInput(message or str(exc)) from exc
+
+
+def split_lists(lists: Iterable[str]) -> list[str]:
+    """Return the elements of comma-separated lists."""
+    return [text.strip() for joined in lists for text in joined.split(",") if text.strip()]
