@@ -7,17 +7,19 @@ import json
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, Final, ParamSpec
 
 from clearspan.console import at_running_stack, confirm, print_result, printable, report_failures
+from common.kafka import dead_letters as topic
+from common.kafka.dead_letters import DeadLetter
 from common.kafka.log import KafkaLog
 from common.kafka.producer import KafkaPublisher
 from common.kafka.record import Publisher
 from common.settings import KafkaSettings, Settings
-from ingest import replay as topic
-from ingest.replay import DeadLetter
 
 Options = ParamSpec("Options")
+
+_OF_SHARED: Final = ("span_count", "codes")
 
 
 def on_kafka(
@@ -107,8 +109,9 @@ async def _publisher(kafka: KafkaSettings) -> AsyncIterator[Publisher]:
 
 def _members(dead_letter: DeadLetter) -> dict[str, Any]:
     """Return the members of contract §7; ``span_count`` and ``codes`` only if several spans share the dead letter."""
-    shared = ("span_count", "codes")
-    return {name: member for name, member in dead_letter._asdict().items() if name not in shared or member is not None}
+    members = dead_letter._asdict()
+    del members["project"]
+    return {name: member for name, member in members.items() if name not in _OF_SHARED or member is not None}
 
 
 def _print_table(dead_letters: list[DeadLetter]) -> None:

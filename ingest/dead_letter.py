@@ -4,7 +4,7 @@ The value of a dead letter is the original: the record, or a record of its rejec
 wire. A record makes at most ``IN_FULL_MAX`` + 1 dead letters (contract §4). The first rejected spans have one each,
 until these together exceed twice the size of the record, because each carries the resource of its span. All further
 spans share one, which holds each resource and scope once. The original key and headers stay; ours begin with
-``clearspan-``. They are read back in ``ingest/replay.py``.
+``clearspan-``. They are read back in ``common/kafka/dead_letters.py``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,19 @@ from typing import Final, NamedTuple
 from common.codec.decoded import REASONS_MAX, Rejection, Rejections
 from common.codec.layout import Layout
 from common.errors import Rejected, RejectionCode, TooLarge
+from common.kafka.dead_letters import (
+    CODE_HEADER,
+    CODES_HEADER,
+    OFFSET_HEADER,
+    PARTITION_HEADER,
+    PREFIX,
+    REASON_HEADER,
+    SPAN_COUNT_HEADER,
+    SPAN_INDEX_HEADER,
+    TIME_HEADER,
+    TIMESTAMP_HEADER,
+    TOPIC_HEADER,
+)
 from common.kafka.record import CONTENT_TYPE_HEADER, CONTENT_TYPES, Header, Publisher, Record
 from common.limits import MIB
 from common.settings import Encoding
@@ -43,18 +56,6 @@ REASON_CHARACTERS_MAX: Final = 2_000
 WAITING_MAX: Final = 1_000
 WAITING_BYTES_MAX: Final = 8 * MIB
 COMPONENT: Final = "dead letters"
-
-PREFIX: Final = "clearspan-"
-TOPIC_HEADER: Final = "clearspan-topic"
-PARTITION_HEADER: Final = "clearspan-partition"
-OFFSET_HEADER: Final = "clearspan-offset"
-TIMESTAMP_HEADER: Final = "clearspan-timestamp"
-SPAN_INDEX_HEADER: Final = "clearspan-span-index"
-CODE_HEADER: Final = "clearspan-code"
-REASON_HEADER: Final = "clearspan-reason"
-SPAN_COUNT_HEADER: Final = "clearspan-span-count"
-CODES_HEADER: Final = "clearspan-codes"
-TIME_HEADER: Final = "clearspan-time"
 
 _log = get_logger(__name__)
 

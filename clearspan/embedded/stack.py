@@ -35,6 +35,7 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
 from common.errors import ServiceError
 from common.kafka.cluster import ensure_topics
+from common.kafka.dead_letters import open_dead_letters
 from common.kafka.log import KafkaLog
 from common.kafka.offsets import uncommitted, uncommitted_count
 from common.kafka.producer import KafkaPublisher
@@ -47,7 +48,6 @@ from common.times import SystemClock
 from ingest.app import open_worker
 from ingest.dead_letter import BulkPublisher, DeadLetterMessage
 from ingest.readiness import Readiness, Retry
-from ingest.replay import open_dead_letters
 from ingest.semconv.prices import prices_in
 from ingest.worker import Worker
 from query_api.http.app import open_api, request_s_max

@@ -18,9 +18,9 @@ from common.clickhouse.migrate import migrate
 from common.clickhouse.store import Statement
 from common.kafka.cluster import ensure_topics
 from common.kafka.consumer import KafkaSource
+from common.kafka.dead_letters import list_dead_letters
 from common.kafka.log import KafkaLog
 from common.settings import ClickHouseSettings, Encoding, KafkaSettings, TopicSettings
-from ingest.replay import list_dead_letters
 from tests.fixtures_clickhouse import FreshSettings
 from tests.support.clickhouse import ClickHouseServer, clickhouse_server
 from tests.support.kafka import Broker

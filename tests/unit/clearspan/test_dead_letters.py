@@ -9,9 +9,9 @@ import pytest
 
 from clearspan import dead_letters
 from clearspan.cli import main
+from common.kafka import dead_letters as topic
+from common.kafka.dead_letters import DeadLetter
 from common.settings import KafkaSettings, Settings
-from ingest import replay
-from ingest.replay import DeadLetter
 from tests.fakes.kafka import MemoryBroker
 
 LETTER = DeadLetter(
@@ -58,9 +58,9 @@ Command = Callable[..., int]
 def broker() -> MemoryBroker:
     """Three dead letters: two of a topic that is read, one of a topic that is no longer read."""
     broker = MemoryBroker(partitions=1)
-    for offset, topic in enumerate(["spans", "spans", "old"]):
+    for offset, source in enumerate(["spans", "spans", "old"]):
         headers = {
-            "clearspan-topic": topic,
+            "clearspan-topic": source,
             "clearspan-partition": "1",
             "clearspan-offset": str(offset + 10),
             "clearspan-timestamp": "7",
@@ -109,7 +109,7 @@ def test_list_is_a_table_for_people(command: Command, capsys: pytest.CaptureFixt
 def test_json_list_has_one_object_per_line(
     command: Command, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replay, "DEAD_LETTERS_MAX", 2)
+    monkeypatch.setattr(topic, "DEAD_LETTERS_MAX", 2)
 
     assert command("list", "--json") == 0
 

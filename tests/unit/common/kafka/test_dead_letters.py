@@ -6,10 +6,10 @@ import pytest
 from common.codec.decoded import Rejection
 from common.errors import Conflict, InvalidInput, NotFound
 from common.errors import RejectionCode as Code
+from common.kafka import dead_letters as topic
 from common.kafka.record import Record
 from common.limits import SpanLimits
 from common.settings import Encoding
-from ingest import replay
 from ingest.dead_letter import BulkPublisher, CutDeadLetter, DeadLetters, cut_dead_letters
 from ingest.decode import decode
 from ingest.readiness import Readiness, Retry
@@ -41,7 +41,7 @@ async def test_list_shows_each_rejection_with_its_members() -> None:
     broker = MemoryBroker(partitions=1)
     await add_dead_letter(broker, record(value=b"12345"), Rejection(7, Code.ABSURD_TIME, "It is 1970."))
 
-    found = await replay.list_dead_letters(broker, DEAD)
+    found = await topic.list_dead_letters(broker, DEAD)
 
     (dead_letter,) = found.dead_letters
     assert dead_letter._asdict() == {
@@ -56,6 +56,7 @@ async def test_list_shows_each_rejection_with_its_members() -> None:
         "bytes_count": 5,
         "span_count": None,
         "codes": None,
+        "project": "p",
     }
     assert found.is_complete
 
@@ -73,20 +74,20 @@ async def test_shared_dead_letter_has_its_span_count_and_is_one_record() -> None
     await dead_letters.flush()
 
     found = {
-        dead_letter.code: dead_letter for dead_letter in (await replay.list_dead_letters(broker, DEAD)).dead_letters
+        dead_letter.code: dead_letter for dead_letter in (await topic.list_dead_letters(broker, DEAD)).dead_letters
     }
     shared = found["many_spans"]
     assert (shared.span_index, shared.span_count, shared.codes) == (None, 50, {"invalid_trace_id": 50})
     assert found["invalid_trace_id"].span_count is None
-    await replay.replay(broker, broker.publisher(), DEAD, shared.id)
+    await topic.replay(broker, broker.publisher(), DEAD, shared.id)
 
     (again,) = broker.records("otlp_spans_json")
     assert [span["span_name"] for span in orjson.loads(again.value or b"")["spans"]] == [
         f"s{n}" for n in range(100, 150)
     ]
     assert again.headers == sent.headers
-    await replay.drop(broker, broker.publisher(), DEAD, found["invalid_trace_id"].id)
-    assert len((await replay.list_dead_letters(broker, DEAD)).dead_letters) == 99
+    await topic.drop(broker, broker.publisher(), DEAD, found["invalid_trace_id"].id)
+    assert len((await topic.list_dead_letters(broker, DEAD)).dead_letters) == 99
 
 
 async def test_dead_letters_of_two_brokers_at_one_offset_are_distinct() -> None:
@@ -97,7 +98,7 @@ async def test_dead_letters_of_two_brokers_at_one_offset_are_distinct() -> None:
         broker, record()._replace(timestamp_ms=1), Rejection(None, Code.UNDECODABLE, "of the new one")
     )
 
-    found = await replay.list_dead_letters(broker, DEAD)
+    found = await topic.list_dead_letters(broker, DEAD)
 
     assert sorted(dead_letter.reason for dead_letter in found.dead_letters) == ["of the new one", "of the old broker"]
 
@@ -108,7 +109,7 @@ async def test_record_dead_lettered_twice_is_listed_once() -> None:
         await add_dead_letter(broker, record(), Rejection(0, Code.ABSURD_TIME, "r"))
         await add_dead_letter(broker, record(), Rejection(1, Code.ABSURD_TIME, "r"))
 
-    found = await replay.list_dead_letters(broker, DEAD)
+    found = await topic.list_dead_letters(broker, DEAD)
 
     assert [(dead_letter.id, dead_letter.span_index) for dead_letter in found.dead_letters] == [("0-0", 0), ("0-1", 1)]
 
@@ -118,20 +119,20 @@ async def test_oldest_dead_letter_is_first() -> None:
     await add_dead_letter(broker, record(1, key=b"a"), Rejection(None, Code.UNDECODABLE, "r"), now_s=9.0)
     await add_dead_letter(broker, record(2, key=b"b"), Rejection(None, Code.UNDECODABLE, "r"), now_s=1.0)
 
-    assert [dead_letter.offset for dead_letter in (await replay.list_dead_letters(broker, DEAD)).dead_letters] == [2, 1]
+    assert [dead_letter.offset for dead_letter in (await topic.list_dead_letters(broker, DEAD)).dead_letters] == [2, 1]
 
 
 async def test_replay_publishes_the_original_to_its_topic_and_marks_it() -> None:
     broker = MemoryBroker(partitions=1)
     await add_dead_letter(broker, record(value=b"{1}"), Rejection(None, Code.UNDECODABLE, "r"))
 
-    went_to = await replay.replay(broker, broker.publisher(), DEAD, "0-0")
+    went_to = await topic.replay(broker, broker.publisher(), DEAD, "0-0")
 
     again = await broker.fetch(went_to)
     assert again is not None
     assert (again.topic, again.key, again.value) == ("otlp_spans_json", b"k", b"{1}")
     assert again.headers == (("project-id", b"p"), ("content-type", b"application/json"))
-    assert (await replay.list_dead_letters(broker, DEAD)).dead_letters == []
+    assert (await topic.list_dead_letters(broker, DEAD)).dead_letters == []
 
 
 async def test_duplicate_of_a_replayed_dead_letter_is_not_listed() -> None:
@@ -139,28 +140,28 @@ async def test_duplicate_of_a_replayed_dead_letter_is_not_listed() -> None:
     for _ in range(2):
         await add_dead_letter(broker, record(), Rejection(None, Code.UNDECODABLE, "r"))
 
-    await replay.replay(broker, broker.publisher(), DEAD, "0-1")
+    await topic.replay(broker, broker.publisher(), DEAD, "0-1")
 
-    assert (await replay.list_dead_letters(broker, DEAD)).dead_letters == []
+    assert (await topic.list_dead_letters(broker, DEAD)).dead_letters == []
 
 
 async def test_dropped_dead_letter_is_not_listed_but_can_be_read() -> None:
     broker = MemoryBroker(partitions=1)
     await add_dead_letter(broker, record(value=b"xyz"), Rejection(None, Code.UNDECODABLE, "r"))
 
-    await replay.drop(broker, broker.publisher(), DEAD, "0-0")
+    await topic.drop(broker, broker.publisher(), DEAD, "0-0")
 
-    assert (await replay.list_dead_letters(broker, DEAD)).dead_letters == []
-    assert (await replay.show(broker, DEAD, "0-0"))[1] == b"xyz"
+    assert (await topic.list_dead_letters(broker, DEAD)).dead_letters == []
+    assert (await topic.show(broker, DEAD, "0-0"))[1] == b"xyz"
 
 
 async def test_open_dead_letters_are_the_unresolved_ones_with_their_bytes() -> None:
     broker = MemoryBroker(partitions=1)
     for offset in range(3):
         await add_dead_letter(broker, record(offset, value=b"%d" % offset), Rejection(None, Code.UNDECODABLE, "r"))
-    await replay.drop(broker, broker.publisher(), DEAD, "0-1")
+    await topic.drop(broker, broker.publisher(), DEAD, "0-1")
 
-    dead_letters = [dead_letter async for dead_letter in replay.open_dead_letters(broker, DEAD)]
+    dead_letters = [dead_letter async for dead_letter in topic.open_dead_letters(broker, DEAD)]
 
     assert [dead_letter.value for dead_letter in dead_letters] == [b"0", b"2"]
     assert all(dead_letter.header("clearspan-code") == b"undecodable" for dead_letter in dead_letters)
@@ -171,8 +172,8 @@ async def test_resolution_names_the_dead_letter_and_what_was_done() -> None:
     for offset in range(2):
         await add_dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
 
-    await replay.replay(broker, broker.publisher(), DEAD, "0-0")
-    await replay.drop(broker, broker.publisher(), DEAD, "0-1")
+    await topic.replay(broker, broker.publisher(), DEAD, "0-0")
+    await topic.drop(broker, broker.publisher(), DEAD, "0-1")
 
     marks = broker.records(DEAD)[2:]
     assert [(mark.key, mark.value, dict(mark.headers)) for mark in marks] == [
@@ -185,24 +186,24 @@ async def test_other_record_in_the_topic_is_not_a_dead_letter() -> None:
     broker = MemoryBroker(partitions=1)
     await broker.append(DEAD, b"by hand")
 
-    assert (await replay.list_dead_letters(broker, DEAD)).dead_letters == []
+    assert (await topic.list_dead_letters(broker, DEAD)).dead_letters == []
     with pytest.raises(NotFound):
-        await replay.show(broker, DEAD, "0-0")
+        await topic.show(broker, DEAD, "0-0")
 
 
 async def test_resolved_dead_letter_conflicts_and_a_missing_one_is_not_found() -> None:
     broker = MemoryBroker(partitions=1)
     for offset in range(2):
         await add_dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
-    await replay.drop(broker, broker.publisher(), DEAD, "0-1")
+    await topic.drop(broker, broker.publisher(), DEAD, "0-1")
 
-    await replay.require_open(broker, DEAD, ["0-0"])
+    await topic.require_open(broker, DEAD, ["0-0"])
     with pytest.raises(Conflict, match=r"Already replayed or dropped: 0-1\.$"):
-        await replay.require_open(broker, DEAD, ["0-0", "0-1"])
+        await topic.require_open(broker, DEAD, ["0-0", "0-1"])
     with pytest.raises(NotFound, match="0-7"):
-        await replay.require_open(broker, DEAD, ["0-7"])
+        await topic.require_open(broker, DEAD, ["0-7"])
     with pytest.raises(NotFound, match="0-7"):
-        await replay.drop(broker, broker.publisher(), DEAD, "0-7")
+        await topic.drop(broker, broker.publisher(), DEAD, "0-7")
 
 
 async def test_each_duplicate_of_an_open_dead_letter_is_open() -> None:
@@ -211,27 +212,27 @@ async def test_each_duplicate_of_an_open_dead_letter_is_open() -> None:
     for _ in range(2):
         await add_dead_letter(broker, record()._replace(key=None), Rejection(None, Code.UNDECODABLE, "r"))
 
-    await replay.require_open(broker, DEAD, ["0-0", "1-0"])
-    await replay.drop(broker, broker.publisher(), DEAD, "1-0")
+    await topic.require_open(broker, DEAD, ["0-0", "1-0"])
+    await topic.drop(broker, broker.publisher(), DEAD, "1-0")
 
     with pytest.raises(Conflict, match=r": 0-0, 1-0\.$"):
-        await replay.require_open(broker, DEAD, ["0-0", "1-0"])
+        await topic.require_open(broker, DEAD, ["0-0", "1-0"])
 
 
 @pytest.mark.parametrize("dead_letter_id", ["", "0", "0-", "-1", "0-0-0", "a-b", "٣-٤", "0-9999999999999999999"])
 async def test_malformed_id_is_rejected(dead_letter_id: str) -> None:
     with pytest.raises(InvalidInput):
-        await replay.show(MemoryBroker(), DEAD, dead_letter_id)
+        await topic.show(MemoryBroker(), DEAD, dead_letter_id)
 
 
 async def test_missing_dead_letter_or_resolution_is_not_found() -> None:
     broker = MemoryBroker(partitions=1)
     await add_dead_letter(broker, record(), Rejection(None, Code.UNDECODABLE, "r"))
-    await replay.drop(broker, broker.publisher(), DEAD, "0-0")
+    await topic.drop(broker, broker.publisher(), DEAD, "0-0")
 
     for dead_letter_id in ("0-1", "0-2", "9-0"):
         with pytest.raises(NotFound):
-            await replay.replay(broker, broker.publisher(), DEAD, dead_letter_id)
+            await topic.replay(broker, broker.publisher(), DEAD, dead_letter_id)
 
 
 async def test_progress_gets_the_number_of_records_read() -> None:
@@ -240,61 +241,61 @@ async def test_progress_gets_the_number_of_records_read() -> None:
         await add_dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
     kept: list[int] = []
 
-    await replay.list_dead_letters(broker, DEAD, progress=kept.append)
+    await topic.list_dead_letters(broker, DEAD, progress=kept.append)
 
     assert kept == [3]
 
 
 async def test_list_past_its_limit_is_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "DEAD_LETTERS_MAX", 2)
+    monkeypatch.setattr(topic, "DEAD_LETTERS_MAX", 2)
     broker = MemoryBroker(partitions=1)
     for offset in range(2):
         await add_dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
-    assert (await replay.list_dead_letters(broker, DEAD)).is_complete
+    assert (await topic.list_dead_letters(broker, DEAD)).is_complete
 
     await add_dead_letter(broker, record(2), Rejection(None, Code.UNDECODABLE, "r"))
 
-    found = await replay.list_dead_letters(broker, DEAD)
+    found = await topic.list_dead_letters(broker, DEAD)
     assert (len(found.dead_letters), found.is_complete) == (2, False)
     with pytest.raises(Conflict, match=r"Not among the first 2 open dead letters: 0-2\."):
-        await replay.require_open(broker, DEAD, ["0-0", "0-2"])
+        await topic.require_open(broker, DEAD, ["0-0", "0-2"])
 
 
 async def test_all_open_dead_letters_are_carried_over_past_the_list_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(replay, "DEAD_LETTERS_MAX", 2)
+    monkeypatch.setattr(topic, "DEAD_LETTERS_MAX", 2)
     broker = MemoryBroker(partitions=1)
     for offset in range(4):
         await add_dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
-    await replay.drop(broker, broker.publisher(), DEAD, "0-0")
+    await topic.drop(broker, broker.publisher(), DEAD, "0-0")
 
-    assert [dead_letter.offset async for dead_letter in replay.open_dead_letters(broker, DEAD)] == [1, 2, 3]
+    assert [dead_letter.offset async for dead_letter in topic.open_dead_letters(broker, DEAD)] == [1, 2, 3]
 
 
 async def test_resolved_dead_letters_do_not_count_against_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "DEAD_LETTERS_MAX", 2)
+    monkeypatch.setattr(topic, "DEAD_LETTERS_MAX", 2)
     broker = MemoryBroker(partitions=1)
     for offset in range(3):
         await add_dead_letter(broker, record(offset), Rejection(None, Code.UNDECODABLE, "r"))
     for offset in range(3):
-        await replay.drop(broker, broker.publisher(), DEAD, f"0-{offset}")
+        await topic.drop(broker, broker.publisher(), DEAD, f"0-{offset}")
     await add_dead_letter(broker, record(2), Rejection(None, Code.UNDECODABLE, "a duplicate of one that was dropped"))
     await add_dead_letter(broker, record(9), Rejection(None, Code.UNDECODABLE, "new"))
 
-    found = await replay.list_dead_letters(broker, DEAD)
+    found = await topic.list_dead_letters(broker, DEAD)
 
     assert [dead_letter.reason for dead_letter in found.dead_letters] == ["new"]
     assert found.is_complete
-    await replay.require_open(broker, DEAD, [found.dead_letters[0].id])
+    await topic.require_open(broker, DEAD, [found.dead_letters[0].id])
 
 
 async def test_dead_letter_of_an_unread_topic_is_not_replayed() -> None:
     broker = MemoryBroker(partitions=1)
     await add_dead_letter(broker, record(), Rejection(None, Code.UNDECODABLE, "r"))
 
-    await replay.require_read(broker, DEAD, ["0-0"], topics=["otlp_spans_json"])
+    await topic.require_read(broker, DEAD, ["0-0"], topics=["otlp_spans_json"])
     with pytest.raises(
         Conflict, match="0-0 came from the topic otlp_spans_json, which CLEARSPAN_KAFKA__TOPICS does not"
     ):
-        await replay.require_read(broker, DEAD, ["0-0"], topics=["spans"])
+        await topic.require_read(broker, DEAD, ["0-0"], topics=["spans"])
