@@ -1,0 +1,89 @@
+/**
+ * The address of the page holds the whole state of a view, so that a view can be shared, reloaded and left by "back".
+ * This is the one place that reads and writes it.
+ *
+ * `/ui/traces/0a0b?span=0c` is the path `['traces', '0a0b']` with the parameter `span`.
+ */
+import { computed, signal } from '@preact/signals';
+
+/** The address of `/ui/`, which ends with a slash. The server writes it into `<base>`. */
+export const ROOT = new URL('./', document.baseURI);
+
+/** @typedef {Readonly<{path: readonly string[], params: URLSearchParams}>} Address */
+/** @typedef {Record<string, string | null | undefined>} Changes  `null`, `undefined` and `''` remove a parameter. */
+
+/** @returns {Address} */
+function read() {
+  const below = location.pathname.startsWith(ROOT.pathname) ? location.pathname.slice(ROOT.pathname.length) : '';
+  const path = below.split('/').filter(Boolean).map(decodeURIComponent);
+  return { path: path.length ? path : ['traces'], params: new URLSearchParams(location.search) };
+}
+
+/** The current address. */
+export const address = signal(read());
+
+/** The name of the view: the first segment of the path. */
+export const viewName = computed(() => address.value.path[0] ?? 'traces');
+
+/**
+ * Return the address of a view, for links.
+ * @param {readonly string[]} path
+ * @param {Changes | URLSearchParams} [params]
+ */
+export function href(path, params = {}) {
+  const url = new URL(path.map(encodeURIComponent).join('/'), ROOT);
+  url.search = (params instanceof URLSearchParams ? params : changed(new URLSearchParams(), params)).toString();
+  return url.pathname + url.search;
+}
+
+/**
+ * Go to an address of the page.
+ * @param {string} target  What `href` returned.
+ * @param {{replace?: boolean}} [options]  `replace` does not add an entry for "back".
+ */
+export function navigate(target, { replace = false } = {}) {
+  if (target === location.pathname + location.search) return;
+  history[replace ? 'replaceState' : 'pushState'](null, '', target);
+  address.value = read();
+}
+
+/**
+ * Change parameters of the current view and keep the others.
+ * @param {Changes} changes
+ * @param {{replace?: boolean}} [options]
+ */
+export function setParams(changes, options) {
+  const { path, params } = address.value;
+  navigate(href(path, changed(params, changes)), options);
+}
+
+/** @param {string} name */
+export function param(name) {
+  return address.value.params.get(name);
+}
+
+/**
+ * @param {URLSearchParams} params
+ * @param {Changes} changes
+ */
+function changed(params, changes) {
+  const copy = new URLSearchParams(params);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null || value === undefined || value === '') copy.delete(name);
+    else copy.set(name, value);
+  }
+  return copy;
+}
+
+/** Follow links inside the page without loading it again, and "back" and "forward". */
+export function listenToAddress() {
+  addEventListener('popstate', () => { address.value = read(); });
+  document.addEventListener('click', (event) => {
+    const link = event.target instanceof Element ? event.target.closest('a') : null;
+    if (!link || event.defaultPrevented || event.button !== 0 || link.target) return;
+    if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    if (link.origin !== location.origin || !link.pathname.startsWith(ROOT.pathname)) return;
+    event.preventDefault();
+    navigate(link.pathname + link.search);
+  });
+}

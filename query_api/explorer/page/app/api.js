@@ -1,0 +1,148 @@
+/**
+ * The one client of the HTTP API. The page uses public routes only: what it shows, every client can ask.
+ *
+ * The key is kept for the browser session only. A 401 sets `needsKey`, and the page asks for a key.
+ */
+import { signal } from '@preact/signals';
+import { ROOT } from './address.js';
+
+export const API = new URL('../', ROOT);
+const KEY_ITEM = 'clearspan-key';
+
+/** `'project'` or `'admin'` while a request was refused because it had no valid key; else `null`. */
+export const needsKey = signal(/** @type {'project' | 'admin' | null} */ (null));
+
+/** The keys of this browser session; views read it so that they load again after a key was entered. */
+export const keys = signal({ project: stored('project'), admin: stored('admin') });
+
+/** Everything that Kafka had accepted by this time is in the last answer; `null` if the API does not know. */
+export const dataThrough = signal(/** @type {string | null} */ (null));
+
+/** A failed request, in words. */
+export class ApiError extends Error {
+  /**
+   * @param {string} message
+   * @param {{status?: number, requestId?: string | null, path?: string | null}} [context]
+   *   `path` is the place in the request that is wrong, such as `filtering.conditions[0].key`.
+   */
+  constructor(message, { status = 0, requestId = null, path = null } = {}) {
+    super(message);
+    this.status = status;
+    this.requestId = requestId;
+    this.path = path;
+  }
+}
+
+/**
+ * @param {string} path  Without a leading slash.
+ * @param {Record<string, string | number | null | undefined>} [params]
+ * @param {AbortSignal} [abort]
+ */
+export function get(path, params = {}, abort) {
+  return call('GET', withParams(path, params), undefined, abort);
+}
+
+/**
+ * @param {string} path
+ * @param {unknown} body
+ * @param {AbortSignal} [abort]
+ */
+export function post(path, body, abort) {
+  return call('POST', path, body, abort);
+}
+
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {unknown} [body]
+ * @param {AbortSignal} [abort]
+ * @returns {Promise<any>}
+ */
+export async function call(method, path, body, abort) {
+  const scope = path.startsWith('admin/') ? 'admin' : 'project';
+  /** @type {Record<string, string>} */
+  const headers = { Accept: 'application/json' };
+  const key = keys.peek()[scope];
+  if (key) headers.Authorization = `${scope === 'admin' ? 'Access' : 'ApiKey'} ${key}`;
+  if (body !== undefined) headers['Content-Type'] = 'application/json';
+  let response;
+  try {
+    const init = { method, headers, body: body === undefined ? null : JSON.stringify(body), signal: abort ?? null };
+    response = await fetch(new URL(path, API), init);
+  } catch (error) {
+    if (error instanceof DOMException && error.name === 'AbortError') throw error;
+    throw new ApiError('The API cannot be reached. Is it running?');
+  }
+  const through = response.headers.get('X-Data-Through');
+  if (through) dataThrough.value = through;
+  if (response.ok) return response.status === 204 ? null : response.json();
+  throw await failure(response, scope);
+}
+
+/**
+ * @param {Response} response
+ * @param {'project' | 'admin'} scope
+ */
+async function failure(response, scope) {
+  const requestId = response.headers.get('X-Request-Id');
+  if (response.status === 401) needsKey.value = scope;
+  const detail = await response.json().then((body) => body.detail, () => null);
+  const { message, path } = inWords(detail, response);
+  return new ApiError(message, { status: response.status, requestId, path });
+}
+
+/**
+ * Return the text of an error body. Its forms: a text that begins with the path, `{message}`, and a list of problems.
+ * @param {any} detail
+ * @param {Response} response
+ * @returns {{message: string, path: string | null}}
+ */
+function inWords(detail, response) {
+  if (typeof detail === 'string') return { message: detail, path: /^([\w.[\]]+): /.exec(detail)?.[1] ?? null };
+  if (Array.isArray(detail)) {
+    const problems = detail.map((problem) => ({ at: pathOf(problem.loc ?? []), text: String(problem.msg) }));
+    const message = problems.map(({ at, text }) => (at ? `${at}: ${text}` : text)).join('\n');
+    return { message, path: problems[0]?.at || null };
+  }
+  if (detail && typeof detail.message === 'string') return { message: detail.message, path: null };
+  return { message: `The API answered ${response.status} ${response.statusText}.`, path: null };
+}
+
+/** @param {(string | number)[]} loc */
+function pathOf(loc) {
+  return loc.slice(1).reduce((path, part) => {
+    if (typeof part === 'number') return `${path}[${part}]`;
+    return path ? `${path}.${part}` : part;
+  }, '').toString();
+}
+
+/**
+ * @param {string} path
+ * @param {Record<string, string | number | null | undefined>} params
+ */
+function withParams(path, params) {
+  const entries = Object.entries(params).flatMap(([name, value]) => (value == null ? [] : [[name, String(value)]]));
+  return entries.length ? `${path}?${new URLSearchParams(entries)}` : path;
+}
+
+/** @param {'project' | 'admin'} scope */
+function stored(scope) {
+  try {
+    return sessionStorage.getItem(`${KEY_ITEM}-${scope}`) ?? '';
+  } catch {
+    return ''; // storage is switched off in this browser
+  }
+}
+
+/**
+ * Use a key from now on, in this browser session.
+ * @param {'project' | 'admin'} scope
+ * @param {string} key
+ */
+export function useKey(scope, key) {
+  try {
+    sessionStorage.setItem(`${KEY_ITEM}-${scope}`, key);
+  } catch { /* the key lives until the page is closed */ }
+  keys.value = { ...keys.value, [scope]: key };
+  needsKey.value = null;
+}

@@ -1,0 +1,166 @@
+/**
+ * The filter of a view: one chip per condition, a text field that completes what is typed, and the JSON of the filter.
+ * It shows the API's complaint at the condition that it is about.
+ */
+import { html } from 'htm/preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { param, setParams } from '../../app/address.js';
+import { conditionText, parseCondition, readFilter, withCondition, writeFilter } from '../../app/filter.js';
+import { complete } from './completion.js';
+
+/** The filter of the current address. */
+export function currentFilter() {
+  return readFilter(param('filter'));
+}
+
+/** @param {import('../../app/filter.js').Filter} filter */
+export function setFilter(filter) {
+  setParams({ filter: writeFilter(filter) });
+}
+
+/** @param {import('../../app/filter.js').Condition} condition */
+export function addCondition(condition) {
+  setFilter(withCondition(currentFilter(), condition));
+}
+
+/** @param {{error?: Error | null}} props  `error` is the failure of the query with this filter, if any. */
+export function FilterBar({ error }) {
+  const filter = currentFilter();
+  const [isJson, setJson] = useState(false);
+  const wrong = wrongCondition(error);
+  /** @param {number} index  @param {import('../../app/filter.js').Condition[]} replacement */
+  const replace = (index, replacement) => {
+    setFilter({ ...filter, conditions: filter.conditions.toSpliced(index, 1, ...replacement) });
+  };
+  if (isJson) return html`<${JsonEditor} filter=${filter} close=${() => setJson(false)} />`;
+  return html`<div class="filter-bar" role="search">
+    ${filter.operator && filter.operator !== 'and' && html`<span class="chip operator">${filter.operator}</span>`}
+    ${filter.conditions.map((condition, index) => html`<${Chip} key=${JSON.stringify(condition)} condition=${condition}
+      problem=${wrong === index && error ? error.message : null} remove=${() => replace(index, [])}
+      change=${(/** @type {any} */ changed) => replace(index, [changed])} />`)}
+    <${Input} add=${addCondition} placeholder=${filter.conditions.length ? 'and …' : 'Filter: cost > 0.01, service is shop, or any words'} />
+    <button class="quiet" title="Show and edit the filter as JSON" onClick=${() => setJson(true)}>JSON</button>
+  </div>`;
+}
+
+/**
+ * Return the index of the condition that an error is about, or `null`.
+ * @param {Error | null | undefined} error
+ */
+function wrongCondition(error) {
+  const path = error && 'path' in error ? String(error.path) : '';
+  const match = /^filter(?:ing)?\.conditions\[(\d+)\]/.exec(path);
+  return match ? Number(match[1]) : null;
+}
+
+/**
+ * @param {{condition: any, problem: string | null, remove: () => void, change: (condition: any) => void}} props
+ */
+function Chip({ condition, problem, remove, change }) {
+  const [isEdited, setEdited] = useState(false);
+  const text = conditionText(condition);
+  if (isEdited) {
+    return html`<${Input} initial=${text} add=${(/** @type {any} */ changed) => { setEdited(false); change(changed); }}
+      leave=${() => setEdited(false)} />`;
+  }
+  return html`<span class="chip ${problem ? 'wrong' : ''}" title=${problem ?? text}>
+    <button class="chip-text" onClick=${() => setEdited('field' in condition)}>${text}</button>
+    <button class="chip-remove" aria-label="Remove ${text}" onClick=${remove}>×</button>
+    ${problem && html`<span class="chip-problem" role="alert">${problem}</span>`}
+  </span>`;
+}
+
+/**
+ * A text field with completion. Enter adds the condition, Tab takes the marked suggestion.
+ * @param {{add: (condition: any) => void, initial?: string, placeholder?: string, leave?: () => void}} props
+ */
+function Input({ add, initial = '', placeholder, leave }) {
+  const [text, setText] = useState(initial);
+  const [problem, setProblem] = useState('');
+  const [suggestions, setSuggestions] = useState(/** @type {import('./completion.js').Suggestion[]} */ ([]));
+  const [marked, setMarked] = useState(-1);
+  const [isFocused, setFocused] = useState(false);
+  const input = useRef(/** @type {HTMLInputElement | null} */ (null));
+  useEffect(() => { if (initial) input.current?.focus(); }, []);
+  useEffect(() => {
+    if (!isFocused) return undefined;
+    const controller = new AbortController();
+    complete(text, controller.signal).then((found) => {
+      if (controller.signal.aborted) return;
+      setSuggestions(found);
+      setMarked(-1);
+    }, () => { /* completion is a help; a failure of it is none of the view's */ });
+    return () => controller.abort();
+  }, [text, isFocused]);
+
+  const submit = () => {
+    if (text.trim() === '') return;
+    try {
+      add(parseCondition(text));
+      setText('');
+      setProblem('');
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : String(error));
+    }
+  };
+  /** @param {import('./completion.js').Suggestion} suggestion */
+  const take = (suggestion) => {
+    setText(suggestion.text);
+    input.current?.focus();
+  };
+  /** @param {KeyboardEvent} event */
+  const onKeyDown = (event) => {
+    const chosen = suggestions[marked];
+    if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
+      event.preventDefault();
+      const step = event.key === 'ArrowDown' ? 1 : -1;
+      setMarked(Math.min(suggestions.length - 1, Math.max(-1, marked + step)));
+    } else if (event.key === 'Tab' && isFocused && suggestions.length && text) {
+      event.preventDefault();
+      take(suggestions[Math.max(0, marked)] ?? suggestions[0]);
+    } else if (event.key === 'Enter') {
+      event.preventDefault();
+      if (chosen) take(chosen);
+      else submit();
+    } else if (event.key === 'Escape') {
+      input.current?.blur();
+      leave?.();
+    }
+  };
+  const isOpen = isFocused && suggestions.length > 0;
+  return html`<div class="filter-input">
+    <input ref=${input} value=${text} placeholder=${placeholder} aria-label="Add a condition" role="combobox" spellcheck="false"
+      autocomplete="off" aria-expanded=${isOpen} aria-autocomplete="list" aria-controls="suggestions" data-focus="filter"
+      onInput=${(/** @type {any} */ event) => { setText(event.target.value); setProblem(''); }}
+      onFocus=${() => setFocused(true)} onBlur=${() => { setFocused(false); leave?.(); }} onKeyDown=${onKeyDown} />
+    ${problem && html`<span class="chip-problem" role="alert">${problem}</span>`}
+    ${isOpen && html`<div class="panel suggestions" id="suggestions" role="listbox">
+      ${suggestions.map((suggestion, index) => html`<button key=${suggestion.text} role="option" aria-selected=${index === marked}
+        class="item ${index === marked ? 'marked' : ''}"
+        onPointerDown=${(/** @type {Event} */ event) => { event.preventDefault(); take(suggestion); }}>
+        <span>${suggestion.label}</span><span class="soft">${suggestion.note}</span></button>`)}
+    </div>`}
+  </div>`;
+}
+
+/** @param {{filter: import('../../app/filter.js').Filter, close: () => void}} props */
+function JsonEditor({ filter, close }) {
+  const [text, setText] = useState(JSON.stringify(filter, null, 2));
+  const [problem, setProblem] = useState('');
+  const apply = () => {
+    try {
+      const read = JSON.parse(text || '{"conditions": []}');
+      if (!Array.isArray(read.conditions)) throw new Error('A filter is an object with "conditions": a list.');
+      setFilter(read);
+      close();
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : String(error));
+    }
+  };
+  return html`<div class="filter-bar json">
+    <textarea aria-label="The filter as JSON" rows="8" spellcheck="false" value=${text}
+      onInput=${(/** @type {any} */ event) => setText(event.target.value)}></textarea>
+    ${problem && html`<p class="chip-problem" role="alert">${problem}</p>`}
+    <div class="actions"><button class="primary" onClick=${apply}>Apply</button><button onClick=${close}>Cancel</button></div>
+  </div>`;
+}

@@ -1,0 +1,73 @@
+/** Counts and errors over time, as bars. Dragging over them zooms into a time range. */
+import { html } from 'htm/preact';
+import { useEffect, useRef } from 'preact/hooks';
+import uPlot from 'uplot';
+import { setParams } from '../app/address.js';
+import { theme } from '../app/theme.js';
+
+const HEIGHT = 92;
+
+/** @typedef {{at: number, count: number, errors: number}} Bucket  `at` in seconds since 1970. */
+
+/** @param {{buckets: Bucket[], seconds: number, from: number | null, to: number | null}} props  Bounds in seconds. */
+export function Histogram({ buckets, seconds, from, to }) {
+  const root = useRef(/** @type {HTMLDivElement | null} */ (null));
+  const appearance = theme.value;
+  useEffect(() => {
+    const element = root.current;
+    if (!element || buckets.length === 0) return undefined;
+    const plot = new uPlot(options(element, seconds, from, to), /** @type {any} */ (columns(buckets)), element);
+    const observer = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: HEIGHT }));
+    observer.observe(element);
+    return () => {
+      observer.disconnect();
+      plot.destroy();
+    };
+  }, [buckets, seconds, appearance]);
+  const total = buckets.reduce((sum, { count }) => sum + count, 0);
+  const errors = buckets.reduce((sum, bucket) => sum + bucket.errors, 0);
+  return html`<div class="histogram" ref=${root} role="img"
+    aria-label="${total} spans over time, ${errors} with an error. Drag to zoom."></div>`;
+}
+
+/** @param {Bucket[]} buckets */
+function columns(buckets) {
+  return [buckets.map(({ at }) => at), buckets.map(({ count }) => count), buckets.map(({ errors }) => errors)];
+}
+
+/**
+ * @param {HTMLElement} element
+ * @param {number} seconds
+ * @param {number | null} from
+ * @param {number | null} to
+ */
+function options(element, seconds, from, to) {
+  const style = getComputedStyle(element);
+  const color = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
+  const bars = uPlot.paths.bars?.({ size: [0.9, 40], align: 1 });
+  const axis = { stroke: color('--soft'), grid: { stroke: color('--line'), width: 1 }, ticks: { show: false }, font: '11px system-ui' };
+  return /** @type {any} */ ({
+    width: element.clientWidth,
+    height: HEIGHT,
+    legend: { show: false },
+    cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false } },
+    scales: {
+      x: { range: (/** @type {any} */ _plot, /** @type {number} */ min, /** @type {number} */ max) => [from ?? min, to ?? max + seconds] },
+      y: { range: (/** @type {any} */ _plot, /** @type {number} */ _min, /** @type {number} */ max) => [0, Math.max(1, max * 1.1)] },
+    },
+    axes: [{ ...axis, grid: { show: false }, size: 22 }, { ...axis, size: 44, space: 28 }],
+    series: [
+      {},
+      { fill: color('--bar'), stroke: 'transparent', paths: bars },
+      { fill: color('--error'), stroke: 'transparent', paths: bars },
+    ],
+    hooks: { setSelect: [zoom] },
+  });
+}
+
+/** @param {uPlot} plot */
+function zoom(plot) {
+  if (plot.select.width < 4) return;
+  const time = (/** @type {number} */ position) => new Date(plot.posToVal(position, 'x') * 1000).toISOString();
+  setParams({ oldest: time(plot.select.left), newest: time(plot.select.left + plot.select.width) });
+}

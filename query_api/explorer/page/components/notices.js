@@ -1,0 +1,42 @@
+/** What a view says when there is nothing to show, when something failed, and when an answer is not complete. */
+import { html } from 'htm/preact';
+import { ApiError, API } from '../app/api.js';
+
+/** @param {{error: Error, retry?: () => void}} props */
+export function ErrorNotice({ error, retry }) {
+  const requestId = error instanceof ApiError ? error.requestId : null;
+  return html`<div class="notice error" role="alert">
+    <p class="text">${error.message}</p>
+    ${requestId && html`<p class="soft">Request <code>${requestId}</code></p>`}
+    ${retry && html`<button onClick=${retry}>Try again</button>`}
+  </div>`;
+}
+
+/** @param {{children?: any}} props */
+export function IncompleteNotice({ children }) {
+  return html`<div class="notice incomplete" role="status">
+    ${children ?? 'The query ran out of its budget before it had examined everything. Scroll on to continue.'}
+  </div>`;
+}
+
+/** Shown where nothing was ever stored: how to send a first span. */
+export function NothingYet() {
+  const endpoint = new URL('otlp', API).href;
+  return html`<div class="notice empty">
+    <h2>No spans yet</h2>
+    <p>Point any OpenTelemetry SDK at this address, or publish to the Kafka topic <code>otlp_spans</code>:</p>
+    <pre>OTEL_EXPORTER_OTLP_ENDPOINT=${endpoint}</pre>
+    <p>Or send one span by hand:</p>
+    <pre>${`curl ${new URL('tracing/spans/ingest', API).href} -H 'content-type: application/json' \\
+  -d '{"spans": [{"trace_id": "${'0a'.repeat(16)}", "span_id": "${'0b'.repeat(8)}", "span_name": "hello"}]}'`}</pre>
+  </div>`;
+}
+
+/** @param {{clear?: () => void}} props */
+export function NothingFound({ clear }) {
+  return html`<div class="notice empty">
+    <h2>Nothing matches</h2>
+    <p>No stored span fulfils the filter in this time range.</p>
+    ${clear && html`<button onClick=${clear}>Remove the filter</button>`}
+  </div>`;
+}

@@ -1,0 +1,109 @@
+/** What surrounds every view: navigation, freshness, theme, the prompt for a key, and the list of keyboard shortcuts. */
+import { html } from 'htm/preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { href, viewName } from '../app/address.js';
+import { API, dataThrough, needsKey, useKey } from '../app/api.js';
+import { localTime } from '../app/format.js';
+import { isDark, theme, toggleTheme } from '../app/theme.js';
+
+const VIEWS = [
+  ['traces', 'Traces'], ['spans', 'Spans'], ['sessions', 'Sessions'], ['applications', 'Applications'],
+  ['queries', 'Queries'], ['dead-letters', 'Dead letters'], ['status', 'Status'],
+];
+
+/** @param {{children: any}} props */
+export function Shell({ children }) {
+  const [isHelp, setHelp] = useState(false);
+  useShortcuts(() => setHelp(true));
+  const current = viewName.value;
+  return html`
+    <a class="skip" href="#view">Skip to the content</a>
+    <header class="top">
+      <a class="brand" href=${href(['traces'])}><img src="files/icon.svg" alt="" width="18" height="18" /> Clearspan</a>
+      <nav aria-label="Views">
+        ${VIEWS.map(([name = '', title]) => html`<a href=${href([name])} aria-current=${name === current ? 'page' : null}>${title}</a>`)}
+      </nav>
+      <div class="top-right">
+        <${Freshness} />
+        <a class="quiet" href=${new URL('docs', API).href} target="_blank" rel="noreferrer">API</a>
+        <button class="quiet" title="Keyboard shortcuts (?)" aria-label="Keyboard shortcuts" onClick=${() => setHelp(true)}>?</button>
+        <button class="quiet" title="Light or dark" aria-label="Light or dark" onClick=${toggleTheme}>${theme.value && isDark() ? '☀' : '☾'}</button>
+      </div>
+    </header>
+    <main id="view" tabindex="-1">${children}</main>
+    ${needsKey.value && html`<${KeyPrompt} scope=${needsKey.value} />`}
+    ${isHelp && html`<${Help} close=${() => setHelp(false)} />`}`;
+}
+
+function Freshness() {
+  const [, setTick] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => setTick((tick) => tick + 1), 5_000);
+    return () => clearInterval(timer);
+  }, []);
+  if (!dataThrough.value) return null;
+  return html`<span class="freshness" title="Everything that Kafka had accepted by ${dataThrough.value} is in the last answer.">
+    Data through ${localTime(dataThrough.value)}</span>`;
+}
+
+/** @param {{scope: 'project' | 'admin'}} props */
+function KeyPrompt({ scope }) {
+  const [key, setKey] = useState('');
+  const title = scope === 'admin' ? 'This page needs the administrator’s key' : 'This installation needs an API key';
+  const hint = scope === 'admin' ? 'It is the value of CLEARSPAN_ADMIN_KEY.' : 'Create one with: clearspan keys create';
+  return html`<${Dialog} title=${title} close=${() => { needsKey.value = null; }}>
+    <form onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); if (key.trim()) useKey(scope, key.trim()); }}>
+      <label>Key <input type="password" name="key" autocomplete="off" value=${key}
+        onInput=${(/** @type {any} */ event) => setKey(event.target.value)} /></label>
+      <p class="soft">${hint} It is kept until this browser tab is closed.</p>
+      <button class="primary">Use this key</button>
+    </form>
+  </${Dialog}>`;
+}
+
+const SHORTCUTS = [
+  ['/', 'Go to the filter'], ['j  k  ↓  ↑', 'Next or previous row'], ['Enter', 'Open the row'], ['←  →', 'Close or open a branch of a trace'],
+  ['Esc', 'Close a panel'], ['?', 'Show this list'],
+];
+
+/** @param {{close: () => void}} props */
+function Help({ close }) {
+  return html`<${Dialog} title="Keyboard" close=${close}>
+    <dl class="shortcuts">${SHORTCUTS.map(([key, meaning]) => html`<dt><kbd>${key}</kbd></dt><dd>${meaning}</dd>`)}</dl>
+  </${Dialog}>`;
+}
+
+/** @param {{title: string, close: () => void, children: any}} props */
+export function Dialog({ title, close, children }) {
+  const element = useRef(/** @type {HTMLDialogElement | null} */ (null));
+  useEffect(() => { element.current?.showModal(); }, []);
+  return html`<dialog ref=${element} onClose=${close} aria-label=${title}>
+    <div class="dialog-head"><h2>${title}</h2><button class="quiet" aria-label="Close" onClick=${close}>×</button></div>
+    ${children}
+  </dialog>`;
+}
+
+/** @param {() => void} showHelp */
+function useShortcuts(showHelp) {
+  useEffect(() => {
+    /** @param {KeyboardEvent} event */
+    const onKey = (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+      if (event.key === '?') showHelp();
+      if (event.key === '/') {
+        const field = document.querySelector('[data-focus="filter"]');
+        if (field instanceof HTMLElement) {
+          event.preventDefault();
+          field.focus();
+        }
+      }
+    };
+    addEventListener('keydown', onKey);
+    return () => removeEventListener('keydown', onKey);
+  }, []);
+}
+
+/** @param {EventTarget | null} target */
+export function isTyping(target) {
+  return target instanceof HTMLElement && (target.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(target.tagName));
+}

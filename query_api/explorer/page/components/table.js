@@ -1,0 +1,92 @@
+/**
+ * A long list with columns. Only the visible rows are in the document, so that a hundred thousand scroll smoothly.
+ * Arrow keys, `j` and `k` select a row, Enter opens it.
+ */
+import { html } from 'htm/preact';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+
+export const ROW_HEIGHT = 34;
+const ROWS_AROUND = 12;
+
+/**
+ * @template T
+ * @typedef {{name: string, title: string, width: string, cell: (row: T) => any, numeric?: boolean, always?: boolean}} Column
+ */
+
+/**
+ * @template T
+ * @param {{rows: readonly T[], columns: Column<T>[], keyOf: (row: T) => string, hrefOf?: (row: T) => string,
+ *   open?: (row: T) => void, isSelected?: (row: T) => boolean, classOf?: (row: T) => string, more?: () => void,
+ *   footer?: any, label: string}} props
+ */
+export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf, more, footer, label }) {
+  const scroller = useRef(/** @type {HTMLDivElement | null} */ (null));
+  const [top, setTop] = useState(0);
+  const [height, setHeight] = useState(600);
+  const [cursor, setCursor] = useState(-1);
+  useLayoutEffect(() => {
+    const element = scroller.current;
+    if (!element) return undefined;
+    const observer = new ResizeObserver(() => setHeight(element.clientHeight));
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+  const first = Math.max(0, Math.floor(top / ROW_HEIGHT) - ROWS_AROUND);
+  const last = Math.min(rows.length, Math.ceil((top + height) / ROW_HEIGHT) + ROWS_AROUND);
+  useEffect(() => { if (last >= rows.length) more?.(); }, [last, rows.length, more]);
+
+  /** @param {KeyboardEvent} event */
+  const onKeyDown = (event) => {
+    const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: 15, PageUp: -15 }[event.key];
+    if (step !== undefined && !event.ctrlKey && !event.metaKey) {
+      event.preventDefault();
+      move(Math.min(rows.length - 1, Math.max(0, cursor + step)));
+    }
+    const row = rows[cursor];
+    if (event.key === 'Enter' && row && event.target === scroller.current) open?.(row);
+  };
+  /** @param {number} index */
+  const move = (index) => {
+    setCursor(index);
+    const element = scroller.current;
+    if (!element) return;
+    const head = element.querySelector('.row.head')?.clientHeight ?? 0;
+    const at = index * ROW_HEIGHT;
+    if (at < element.scrollTop) element.scrollTop = at;
+    if (at + ROW_HEIGHT + head > element.scrollTop + element.clientHeight) {
+      element.scrollTop = at + ROW_HEIGHT + head - element.clientHeight;
+    }
+  };
+  const template = columns.map((column) => column.width).join(' ');
+  return html`<div class="table" role="table" aria-label=${label} aria-rowcount=${rows.length} ref=${scroller} tabindex="0"
+      onScroll=${() => setTop(scroller.current?.scrollTop ?? 0)} onKeyDown=${onKeyDown}>
+    <div class="row head" role="row" style=${{ gridTemplateColumns: template }}>
+      ${columns.map((column) => html`<span role="columnheader" class=${cellClass(column)}>${column.title}</span>`)}
+    </div>
+    <div class="rows" role="rowgroup" style=${{ height: `${rows.length * ROW_HEIGHT}px` }}>
+      ${rows.slice(first, last).map((row, index) => {
+        const number = first + index;
+        const selected = isSelected?.(row) || number === cursor;
+        return html`<div key=${keyOf(row)} role="row" aria-rowindex=${number + 1} aria-selected=${Boolean(selected)}
+            class="row ${selected ? 'selected' : ''} ${classOf?.(row) ?? ''}"
+            style=${{ transform: `translateY(${number * ROW_HEIGHT}px)`, gridTemplateColumns: template }}
+            onClick=${(/** @type {MouseEvent} */ event) => { if (!event.defaultPrevented && !isLink(event)) { setCursor(number); open?.(row); } }}>
+          ${columns.map((column, place) => html`<span role="cell" class=${cellClass(column)}>
+            ${place === 0 && hrefOf ? html`<a href=${hrefOf(row)} tabindex="-1">${column.cell(row)}</a>` : column.cell(row)}
+          </span>`)}
+        </div>`;
+      })}
+    </div>
+    ${footer}
+  </div>`;
+}
+
+/** @param {Column<any>} column */
+function cellClass(column) {
+  return `c-${column.name}${column.numeric ? ' numeric' : ''}${column.always ? ' always' : ''}`;
+}
+
+/** @param {MouseEvent} event */
+function isLink(event) {
+  return event.target instanceof Element && event.target.closest('a, button') !== null;
+}

@@ -1,0 +1,33 @@
+/** The explorer: chooses the view that the address names. */
+import { render } from 'preact';
+import { html } from 'htm/preact';
+import { effect } from '@preact/signals';
+import { address, href, listenToAddress, viewName } from './app/address.js';
+import { Shell } from './components/shell.js';
+import { ApplicationsView } from './views/applications/applications.js';
+import { DeadLettersView } from './views/dead_letters/dead_letters.js';
+import { SpansView, TracesView } from './views/list/list.js';
+import { QueriesView } from './views/queries/queries.js';
+import { SessionsView } from './views/sessions/sessions.js';
+import { StatusView } from './views/status/status.js';
+import { TraceView } from './views/trace/trace.js';
+
+function View() {
+  const { path } = address.value;
+  switch (viewName.value) {
+    case 'traces': return path[1] ? html`<${TraceView} key=${path[1]} traceId=${path[1]} />` : html`<${TracesView} />`;
+    case 'spans': return html`<${SpansView} />`;
+    case 'sessions': return html`<${SessionsView} key=${path[1] ?? ''} sessionId=${path[1]} />`;
+    case 'applications': return html`<${ApplicationsView} path=${path.slice(1)} />`;
+    case 'queries': return html`<${QueriesView} path=${path.slice(1)} />`;
+    case 'dead-letters': return html`<${DeadLettersView} id=${path[1]} />`;
+    case 'status': return html`<${StatusView} />`;
+    default: return html`<div class="notice empty"><h2>There is no such page</h2><p><a href=${href(['traces'])}>Show the traces</a></p></div>`;
+  }
+}
+
+listenToAddress();
+effect(() => { document.title = `${viewName.value.replace('-', ' ')} · Clearspan`; });
+const root = /** @type {HTMLElement} */ (document.getElementById('app'));
+root.replaceChildren();
+render(html`<${Shell}><${View} /></${Shell}>`, root);

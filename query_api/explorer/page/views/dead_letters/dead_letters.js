@@ -1,0 +1,5 @@
+import { html } from 'htm/preact';
+
+export function DeadLettersView() {
+  return html`<p>DeadLetters</p>`;
+}

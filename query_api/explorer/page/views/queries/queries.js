@@ -1,0 +1,5 @@
+import { html } from 'htm/preact';
+
+export function QueriesView() {
+  return html`<p>Queries</p>`;
+}

@@ -1,0 +1,5 @@
+import { html } from 'htm/preact';
+
+export function StatusView() {
+  return html`<p>Status</p>`;
+}

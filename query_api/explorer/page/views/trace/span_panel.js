@@ -1,0 +1,87 @@
+/** Everything about one span, in tabs. The tab is in the address. */
+import { html } from 'htm/preact';
+import { param, setParams } from '../../app/address.js';
+import { API, get } from '../../app/api.js';
+import { cost, duration, number } from '../../app/format.js';
+import { useLoaded } from '../../app/loading.js';
+import { attribute, costOf, durationOf, isError, modelOf, serviceOf } from '../../app/spans.js';
+import { CopyButton } from '../../components/copy.js';
+import { JsonTree } from '../../components/json_tree.js';
+import { ErrorNotice } from '../../components/notices.js';
+import { Time } from '../../components/time.js';
+import { Attributes } from './attributes.js';
+import { Conversation, messagesOf } from './conversation.js';
+import { Data } from './data.js';
+import { Events, Links } from './events.js';
+
+/** @param {{traceId: string, spanId: string, close: () => void}} props */
+export function SpanPanel({ traceId, spanId, close }) {
+  const loaded = useLoaded(async (abort) => (await get(`spans/${traceId}/${spanId}`, {}, abort)).span ?? null, [traceId, spanId]);
+  return html`<aside class="span-panel" aria-label="The selected span">
+    <button class="quiet panel-close" aria-label="Close the panel" onClick=${close}>×</button>
+    ${loaded.error && html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`}
+    ${loaded.data ? html`<${Details} span=${loaded.data} />` : html`<p class="soft" role="status">${loaded.isLoading ? 'Loading the span…' : ''}</p>`}
+  </aside>`;
+}
+
+/** @param {{span: import('../../app/spans.js').Span}} props */
+function Details({ span }) {
+  const tabs = tabsOf(span);
+  const current = tabs.find(({ name }) => name === param('tab')) ?? tabs[0];
+  return html`
+    <h2><bdi>${span.span_name || '(no name)'}</bdi></h2>
+    <${Facts} span=${span} />
+    <${Exception} span=${span} />
+    <div class="tabs" role="tablist">
+      ${tabs.map(({ name, title }) => html`<button role="tab" aria-selected=${name === current?.name}
+        onClick=${() => setParams({ tab: name === tabs[0]?.name ? null : name }, { replace: true })}>${title}</button>`)}
+    </div>
+    <div class="tab-content" role="tabpanel">${current?.content()}</div>`;
+}
+
+/** @param {import('../../app/spans.js').Span} span */
+function tabsOf(span) {
+  const tabs = [];
+  if (messagesOf(span).length) tabs.push({ name: 'conversation', title: 'Conversation', content: () => html`<${Conversation} span=${span} />` });
+  if (attribute(span, 'ag.data')) tabs.push({ name: 'data', title: 'Data', content: () => html`<${Data} data=${attribute(span, 'ag.data')} />` });
+  tabs.push({ name: 'attributes', title: 'Attributes', content: () => html`<${Attributes} span=${span} />` });
+  if (span.events?.length) tabs.push({ name: 'events', title: `Events ${span.events.length}`, content: () => html`<${Events} events=${span.events} start=${span.start_time} />` });
+  if (span.links?.length || span.references?.length) tabs.push({ name: 'links', title: 'Links', content: () => html`<${Links} span=${span} />` });
+  tabs.push({ name: 'resource', title: 'Resource', content: () => html`<h3>Resource</h3><${JsonTree} value=${span.resource ?? {}} open=${5} /><h3>Scope</h3><${JsonTree} value=${span.scope ?? {}} open=${5} />` });
+  tabs.push({ name: 'raw', title: 'JSON', content: () => html`<${Raw} span=${span} />` });
+  return tabs;
+}
+
+/** @param {{span: import('../../app/spans.js').Span}} props */
+function Facts({ span }) {
+  const tokens = attribute(span, 'ag.metrics.tokens.incremental');
+  return html`<dl class="facts">
+    <div><dt>Started</dt><dd><${Time} value=${span.start_time} milliseconds /></dd></div>
+    <div><dt>Duration</dt><dd>${duration(durationOf(span))}</dd></div>
+    ${serviceOf(span) && html`<div><dt>Service</dt><dd>${serviceOf(span)}</dd></div>`}
+    ${modelOf(span) && html`<div><dt>Model</dt><dd>${modelOf(span)}</dd></div>`}
+    ${tokens?.total != null && html`<div><dt>Tokens</dt><dd>${number(tokens.total)} <span class="soft">${[
+      tokens.prompt != null && `${number(tokens.prompt)} in`, tokens.completion != null && `${number(tokens.completion)} out`,
+      tokens.cached ? `${number(tokens.cached)} cached` : '', tokens.reasoning ? `${number(tokens.reasoning)} reasoning` : '',
+    ].filter(Boolean).join(', ')}</span></dd></div>`}
+    ${costOf(span) != null && html`<div><dt>Cost</dt><dd>${cost(costOf(span))}</dd></div>`}
+    <div><dt>Kind</dt><dd>${String(span.span_kind ?? '').replace('SPAN_KIND_', '').toLowerCase()}</dd></div>
+  </dl>`;
+}
+
+/** @param {{span: import('../../app/spans.js').Span}} props */
+function Exception({ span }) {
+  if (!isError(span)) return null;
+  const exception = attribute(span, 'ag.exception') ?? {};
+  const message = span.status_message || exception.message || 'The span has the status ERROR and no message.';
+  return html`<div class="notice error compact" role="note">
+    ${exception.type && html`<strong>${exception.type}</strong>`}<p class="text">${message}</p></div>`;
+}
+
+/** @param {{span: import('../../app/spans.js').Span}} props */
+function Raw({ span }) {
+  const text = JSON.stringify(span, null, 2);
+  const curl = `curl ${new URL(`spans/${span.trace_id}/${span.span_id}`, API).href}`;
+  return html`<p class="actions"><${CopyButton} text=${text} label="Copy JSON" /><${CopyButton} text=${curl} label="Copy curl" /></p>
+    <pre class="curl">${curl}</pre><${JsonTree} value=${span} open=${1} />`;
+}

@@ -1,0 +1,93 @@
+/** One trace: what it took, its waterfall, and the selected span beside it. */
+import { html } from 'htm/preact';
+import { useCallback, useMemo, useState } from 'preact/hooks';
+import { href, param, setParams } from '../../app/address.js';
+import { get } from '../../app/api.js';
+import { cost, duration, number, short } from '../../app/format.js';
+import { useLoaded } from '../../app/loading.js';
+import { CopyButton } from '../../components/copy.js';
+import { ErrorNotice } from '../../components/notices.js';
+import { Time } from '../../components/time.js';
+import { Minimap } from './minimap.js';
+import { readOutline } from './outline.js';
+import { SpanPanel } from './span_panel.js';
+import { Waterfall } from './waterfall.js';
+
+/** @param {{traceId: string}} props */
+export function TraceView({ traceId }) {
+  const loaded = useLoaded(async (abort) => {
+    const answer = await get(`traces/${encodeURIComponent(traceId)}/outline`, {}, abort);
+    return answer.outline ? readOutline(answer.outline) : null;
+  }, [traceId]);
+  if (loaded.error) return html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`;
+  if (loaded.isLoading && !loaded.data) return html`<p class="loading" role="status">Loading the trace…</p>`;
+  if (!loaded.data) {
+    return html`<div class="notice empty"><h2>There is no such trace</h2>
+      <p>No span with the trace id <code>${traceId}</code> is stored. It may not have arrived yet, or was deleted.</p>
+      <button onClick=${loaded.reload}>Look again</button></div>`;
+  }
+  return html`<${Trace} outline=${loaded.data} />`;
+}
+
+/** @param {{outline: import('./outline.js').Outline}} props */
+function Trace({ outline }) {
+  const spanId = param('span');
+  const selected = spanId === null ? -1 : outline.indexOf.get(spanId) ?? -1;
+  const [zoom, setZoom] = useState(/** @type {{from: number, to: number}} */ ({ from: 0, to: Math.max(outline.end, 0.001) }));
+  const select = useCallback((/** @type {number} */ index) => {
+    setParams({ span: index === -1 ? null : outline.spanId[index] }, { replace: true });
+  }, [outline]);
+  return html`<div class="trace-view">
+    <${Head} outline=${outline} />
+    <div class="trace-body ${selected === -1 ? '' : 'with-panel'}">
+      <div class="trace-left">
+        <${Minimap} outline=${outline} zoom=${zoom} setZoom=${setZoom} />
+        <${Waterfall} outline=${outline} zoom=${zoom} setZoom=${setZoom} selected=${selected} select=${select} />
+      </div>
+      ${selected !== -1 && html`<${SpanPanel} traceId=${outline.traceId} spanId=${outline.spanId[selected]} close=${() => select(-1)} />`}
+    </div>
+  </div>`;
+}
+
+/** @param {{outline: import('./outline.js').Outline}} props */
+function Head({ outline }) {
+  const facts = useMemo(() => totals(outline), [outline]);
+  const first = outline.roots[0] ?? 0;
+  return html`<div class="trace-head">
+    <a class="quiet" href=${href(['traces'])} aria-label="Back to the traces">←</a>
+    <h1><bdi>${outline.text('span_name', first) || '(no name)'}</bdi></h1>
+    <dl class="facts">
+      <div><dt>Started</dt><dd><${Time} value=${outline.startTime} milliseconds /></dd></div>
+      <div><dt>Duration</dt><dd>${duration(outline.end)}</dd></div>
+      <div><dt>Spans</dt><dd>${number(outline.count)}</dd></div>
+      ${facts.errors > 0 && html`<div><dt>Errors</dt><dd class="error-text">${number(facts.errors)}</dd></div>`}
+      ${facts.calls > 0 && html`<div><dt>Model calls</dt><dd>${number(facts.calls)}</dd></div>`}
+      ${facts.tokens > 0 && html`<div><dt>Tokens</dt><dd>${short(facts.tokens)}</dd></div>`}
+      ${facts.cost > 0 && html`<div><dt>Cost</dt><dd>${cost(facts.cost)}</dd></div>`}
+    </dl>
+    <span class="trace-id"><code>${outline.traceId}</code><${CopyButton} text=${outline.traceId} /></span>
+    ${(outline.roots.length > 1) && html`<p class="soft roots-note">${topLevel(outline)}</p>`}
+  </div>`;
+}
+
+/** @param {import('./outline.js').Outline} outline */
+function totals(outline) {
+  const facts = { errors: 0, calls: 0, tokens: 0, cost: 0 };
+  for (let index = 0; index < outline.count; index += 1) {
+    if (outline.text('status_code', index) === 'STATUS_CODE_ERROR') facts.errors += 1;
+    if (outline.tokens[index] != null || outline.cost[index] != null) facts.calls += 1;
+    facts.tokens += outline.tokens[index] ?? 0;
+    facts.cost += outline.cost[index] ?? 0;
+  }
+  return facts;
+}
+
+/** @param {import('./outline.js').Outline} outline */
+function topLevel({ roots, isOrphan }) {
+  const orphans = roots.filter((index) => isOrphan[index]).length;
+  const others = roots.length - orphans;
+  const parts = [];
+  if (others > 1) parts.push(`${others} spans without a parent`);
+  if (orphans) parts.push(`${orphans} whose parent is not stored (it may still arrive)`);
+  return `At the top level: ${parts.join(', ')}.`;
+}
