@@ -68,7 +68,7 @@ async function valuesThatOccur(name, abort) {
   const [field = '', ...path] = name.split('.');
   const key = PATH_FIELDS.includes(field) ? { field, key: path.join('.') } : name;
   const found = await facets({ keys: [key], limit: 50 }, abort);
-  return found.flatMap(({ values: counted }) => (counted ?? []).map(({ value }) => String(value)));
+  return found.flatMap(({ values: counted }) => (counted ?? []).map((/** @type {{value: unknown}} */ { value }) => String(value)));
 }
 
 /**

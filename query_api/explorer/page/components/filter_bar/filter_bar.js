@@ -110,14 +110,14 @@ function Input({ add, initial = '', placeholder, leave }) {
   };
   /** @param {KeyboardEvent} event */
   const onKeyDown = (event) => {
-    const chosen = suggestions[marked];
+    const [first, chosen] = [suggestions[0], suggestions[marked]];
     if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
       event.preventDefault();
       const step = event.key === 'ArrowDown' ? 1 : -1;
       setMarked(Math.min(suggestions.length - 1, Math.max(-1, marked + step)));
-    } else if (event.key === 'Tab' && isFocused && suggestions.length && text) {
+    } else if (event.key === 'Tab' && first && text) {
       event.preventDefault();
-      take(suggestions[Math.max(0, marked)] ?? suggestions[0]);
+      take(chosen ?? first);
     } else if (event.key === 'Enter') {
       event.preventDefault();
       if (chosen) take(chosen);

@@ -1,5 +1,62 @@
+/** Saved queries and their history. Every revision can be run, also an older one. */
 import { html } from 'htm/preact';
+import { href } from '../../app/address.js';
+import { post } from '../../app/api.js';
+import { conditionText, writeFilter } from '../../app/filter.js';
+import { useLoaded } from '../../app/loading.js';
+import { ErrorNotice } from '../../components/notices.js';
+import { Time } from '../../components/time.js';
 
-export function QueriesView() {
-  return html`<p>Queries</p>`;
+const LIMIT = 100;
+
+/** @param {{path: readonly string[]}} props */
+export function QueriesView({ path }) {
+  return path[0] ? html`<${History} key=${path[0]} slug=${path[0]} />` : html`<${QueryList} />`;
+}
+
+function QueryList() {
+  const loaded = useLoaded((abort) => post('simple/queries/query', { windowing: { limit: LIMIT } }, abort), []);
+  const queries = loaded.data?.queries ?? [];
+  return html`<div class="page"><div class="page-head"><h1>Saved queries</h1></div>
+    ${loaded.error && html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`}
+    ${loaded.data && queries.length === 0 && html`<div class="notice empty"><h2>No saved queries</h2>
+      <p>Filter the <a href=${href(['traces'])}>traces</a> or <a href=${href(['spans'])}>spans</a>, then press Save. Programs can run a saved query by its slug.</p></div>`}
+    ${queries.length > 0 && html`<table class="plain"><thead><tr><th>Query</th><th>Filter</th><th></th></tr></thead><tbody>
+      ${queries.map((/** @type {any} */ query) => html`<tr key=${query.id}>
+        <td><a href=${runHref(query.data)}>${query.name || query.slug}</a><br /><code class="soft">${query.slug}</code></td>
+        <td><${FilterText} data=${query.data} /></td>
+        <td><a href=${href(['queries', query.slug])}>History</a></td></tr>`)}
+    </tbody></table>`}
+  </div>`;
+}
+
+/** @param {{slug: string}} props */
+function History({ slug }) {
+  const loaded = useLoaded((abort) => post('queries/revisions/query', { query_refs: [{ slug }], windowing: { limit: LIMIT } }, abort), [slug]);
+  const revisions = (loaded.data?.query_revisions ?? []).filter((/** @type {any} */ revision) => revision.data)
+    .toSorted((/** @type {any} */ a, /** @type {any} */ b) => Number(b.version) - Number(a.version));
+  return html`<div class="page">
+    <div class="page-head"><a class="quiet" href=${href(['queries'])} aria-label="Back to the queries">←</a><h1>${slug}</h1></div>
+    ${loaded.error && html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`}
+    ${loaded.data && html`<table class="plain"><thead><tr><th>Version</th><th>Filter</th><th>Message</th><th>Saved</th><th></th></tr></thead><tbody>
+      ${revisions.map((/** @type {any} */ revision) => html`<tr key=${revision.id}>
+        <td>v${revision.version}</td><td><${FilterText} data=${revision.data} /></td><td>${revision.message ?? ''}</td>
+        <td><${Time} value=${revision.created_at} /></td><td><a href=${runHref(revision.data)}>Run</a></td></tr>`)}
+    </tbody></table>`}
+    <p class="soft">Programs run the newest revision with <code>${`{"query_ref": {"slug": "${slug}"}}`}</code>.</p>
+  </div>`;
+}
+
+/** The list with the filter and the time range of a saved query. @param {any} data */
+function runHref(data) {
+  const { filtering, windowing = {}, formatting } = data ?? {};
+  const view = formatting?.focus === 'span' ? 'spans' : 'traces';
+  return href([view], { filter: filtering ? writeFilter(filtering) : null, oldest: windowing.oldest, newest: windowing.newest });
+}
+
+/** @param {{data: any}} props */
+function FilterText({ data }) {
+  const conditions = data?.filtering?.conditions ?? [];
+  if (conditions.length === 0) return html`<span class="soft">everything</span>`;
+  return html`<span class="chips">${conditions.map((/** @type {any} */ condition) => html`<span class="chip operator">${conditionText(condition)}</span>`)}</span>`;
 }

@@ -1,0 +1,85 @@
+/** Two revisions side by side: what changed in their data, and what their spans took. */
+import { html } from 'htm/preact';
+import { href, param, setParams } from '../../app/address.js';
+import { get, post } from '../../app/api.js';
+import { cost, duration, number, short } from '../../app/format.js';
+import { useLoaded } from '../../app/loading.js';
+import { JsonTree } from '../../components/json_tree.js';
+import { ErrorNotice } from '../../components/notices.js';
+import { Time } from '../../components/time.js';
+
+/** @param {{slug: string}} props */
+export function Compare({ slug }) {
+  const [from, to] = [param('from') ?? '', param('to') ?? ''];
+  const loaded = useLoaded(async (abort) => {
+    const counted = { include_counts: 'true' };
+    const [diff, before, after, all] = await Promise.all([
+      get('applications/revisions/diff', { from, to }, abort), get(`applications/revisions/${from}`, counted, abort),
+      get(`applications/revisions/${to}`, counted, abort),
+      post('applications/revisions/query', { application_refs: [{ slug }], windowing: { limit: 100 } }, abort),
+    ]);
+    return { changes: diff.changes, before, after, all: all.application_revisions };
+  }, [from, to]);
+  if (loaded.error) return html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`;
+  if (!loaded.data) return html`<p class="loading" role="status">Loading…</p>`;
+  const { changes, before, after, all } = loaded.data;
+  return html`<div class="page">
+    <div class="page-head"><a class="quiet" href=${href(['applications', slug])} aria-label="Back to ${slug}">←</a><h1>${slug}: what changed</h1></div>
+    <div class="two">
+      <${Side} title="Before" answer=${before} all=${all} choose=${(/** @type {string} */ id) => setParams({ from: id })} />
+      <${Side} title="After" answer=${after} all=${all} choose=${(/** @type {string} */ id) => setParams({ to: id })} />
+    </div>
+    <section class="card"><h2>Spans of the last 30 days</h2><${Counts} before=${before.counts} after=${after.counts} /></section>
+    <section class="card"><h2>${changes.length === 0 ? 'The data is the same' : `${changes.length} ${changes.length === 1 ? 'change' : 'changes'}`}</h2>
+      ${changes.map((/** @type {any} */ change) => html`<${Change} key=${change.path} change=${change} />`)}</section>
+  </div>`;
+}
+
+/** @param {{title: string, answer: any, all: any[], choose: (id: string) => void}} props */
+function Side({ title, answer, all, choose }) {
+  const revision = answer.application_revision;
+  return html`<section class="card"><h2>${title}</h2>
+    <select aria-label=${title} value=${revision?.id} onChange=${(/** @type {any} */ event) => choose(event.target.value)}>
+      ${all.map((each) => html`<option value=${each.id}>${each.application_variant_slug} v${each.version}${each.message ? ` · ${each.message}` : ''}</option>`)}
+    </select>
+    <p class="soft">${revision?.message ?? 'No message'} · <${Time} value=${revision?.created_at} /></p></section>`;
+}
+
+const ROWS = /** @type {[string, (counts: any) => number | null | undefined, (value: any) => string][]} */ ([
+  ['Traces', (counts) => counts.traces, number],
+  ['Spans', (counts) => counts.spans, number],
+  ['Model calls', (counts) => counts.calls, number],
+  ['Errors', (counts) => counts.errors, number],
+  ['Errors per trace', (counts) => (counts.traces ? counts.errors / counts.traces : null), (value) => (value == null ? '' : value.toFixed(3))],
+  ['Tokens', (counts) => counts.tokens?.total, short],
+  ['Cost', (counts) => counts.costs?.total, cost],
+  ['Cost per trace', (counts) => (counts.traces && counts.costs?.total != null ? counts.costs.total / counts.traces : null), cost],
+  ['Duration, median', (counts) => counts.duration_ms?.p50, duration],
+  ['Duration, p95', (counts) => counts.duration_ms?.p95, duration],
+]);
+
+/** @param {{before: any, after: any}} props */
+function Counts({ before, after }) {
+  return html`<table class="plain"><thead><tr><th></th><th class="numeric">Before</th><th class="numeric">After</th><th class="numeric">Change</th></tr></thead><tbody>
+    ${ROWS.map(([title, of, format]) => {
+      const [was, is] = [before ? of(before) : null, after ? of(after) : null];
+      const change = was && is != null ? `${is >= was ? '+' : '−'}${Math.abs(((is - was) / was) * 100).toFixed(0)} %` : '';
+      return html`<tr><th scope="row">${title}</th><td class="numeric">${format(was)}</td><td class="numeric">${format(is)}</td><td class="numeric soft">${change}</td></tr>`;
+    })}
+  </tbody></table>`;
+}
+
+/** @param {{change: any}} props */
+function Change({ change }) {
+  const hasText = typeof change.from === 'string' || typeof change.to === 'string';
+  return html`<div class="change ${change.op}"><h3><span class="op">${change.op}</span> <code>${change.path}</code></h3>
+    <div class="two ${hasText ? 'texts' : ''}">
+      <div class="from">${'from' in change ? html`<${Value} value=${change.from} />` : html`<span class="soft">absent</span>`}</div>
+      <div class="to">${'to' in change ? html`<${Value} value=${change.to} />` : html`<span class="soft">absent</span>`}</div>
+    </div></div>`;
+}
+
+/** @param {{value: unknown}} props */
+function Value({ value }) {
+  return typeof value === 'string' ? html`<pre>${value}</pre>` : html`<${JsonTree} value=${value} open=${4} />`;
+}
