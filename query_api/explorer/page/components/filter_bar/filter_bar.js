@@ -44,10 +44,10 @@ export function FilterBar({ error }) {
 }
 
 /**
- * Return the index of the condition that an error is about, or `null`.
+ * Return the index of the condition that an error is about, or `null`: then the filter bar does not show the error.
  * @param {Error | null | undefined} error
  */
-function wrongCondition(error) {
+export function wrongCondition(error) {
   const path = error && 'path' in error ? String(error.path) : '';
   const match = /^filter(?:ing)?\.conditions\[(\d+)\]/.exec(path);
   return match ? Number(match[1]) : null;

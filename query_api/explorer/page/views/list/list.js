@@ -7,7 +7,7 @@ import { useCallback, useMemo, useState } from 'preact/hooks';
 import { address, href, param, setParams } from '../../app/address.js';
 import { post } from '../../app/api.js';
 import { usePages } from '../../app/loading.js';
-import { currentFilter, FilterBar, setFilter } from '../../components/filter_bar/filter_bar.js';
+import { currentFilter, FilterBar, setFilter, wrongCondition } from '../../components/filter_bar/filter_bar.js';
 import { ErrorNotice, IncompleteNotice, NothingFound, NothingYet } from '../../components/notices.js';
 import { navigate } from '../../app/address.js';
 import { Table } from '../../components/table.js';
@@ -83,10 +83,10 @@ function List({ kind }) {
         <${SaveQuery} filter=${filter} windowing=${{ oldest, newest }} focus=${kind === TRACES ? 'trace' : 'span'} />
       </div>
     </div>
-    ${!sort && html`<${Overview} filter=${filter} oldest=${oldest} newest=${newest} />`}
+    ${!sort && !pages.error && html`<${Overview} filter=${filter} oldest=${oldest} newest=${newest} />`}
     ${sort && html`<p class="ranking" role="status">A ranking: the first ${RANKED_MAX} ${kind.name} by ${sort}.
       ${kind.name === 'traces' ? 'Traces' : 'Spans'} without that value are left out.</p>`}
-    ${pages.error && html`<${ErrorNotice} error=${pages.error} retry=${pages.reload} />`}
+    ${pages.error && wrongCondition(pages.error) === null && html`<${ErrorNotice} error=${pages.error} retry=${pages.reload} />`}
     ${!pages.complete && html`<${IncompleteNotice} />`}
     ${live.paused > 0 && html`<button class="new-rows" onClick=${live.resume}>Show ${live.paused} new</button>`}
     ${rows.length === 0 && !pages.isLoading && !pages.error
