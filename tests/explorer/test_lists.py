@@ -1,0 +1,107 @@
+"""The lists of traces and spans, in a browser over the samples: what they show is what the API returns."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from playwright.async_api import expect
+
+from tests.support.explorer import SPANS_COUNT, Explorer
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
+FAILED = {"conditions": [{"field": "status_code", "operator": "is", "value": "STATUS_CODE_ERROR"}]}
+
+
+async def test_spans_are_listed_as_the_api_returns_them(explorer: Explorer):
+    await explorer.open("spans")
+    await expect(explorer.page.locator(".rows .row").first).to_be_visible()
+    page = explorer.stack.ask("/spans/query", {"windowing": {"limit": 10}})
+    names = await explorer.texts(".rows .row .name")
+    assert names[:10] == [span["span_name"] for span in page["spans"]]
+
+
+async def test_scrolling_loads_every_span_once(explorer: Explorer):
+    await explorer.open("spans")
+    table = explorer.page.locator(".table")
+    seen: set[str] = set()
+    deadline_s = time.monotonic() + 60
+    while "All" not in (await explorer.texts(".table-foot") or [""])[0]:
+        assert time.monotonic() < deadline_s
+        seen.update(await explorer.page.eval_on_selector_all(".rows .row a", "links => links.map(a => a.href)"))
+        await table.evaluate("element => element.scrollBy(0, element.clientHeight - 60)")
+        await explorer.page.wait_for_timeout(15)
+    assert await explorer.text(".table-foot") == f"All {SPANS_COUNT} are shown."
+    rows = await table.get_attribute("aria-rowcount")
+    assert rows == str(SPANS_COUNT)
+
+
+async def test_typed_condition_filters_and_stays_in_the_address(explorer: Explorer):
+    await explorer.open("spans")
+    await explorer.page.keyboard.press("/")
+    await explorer.page.keyboard.type("status_code = STATUS_CODE_ERROR")
+    await explorer.page.keyboard.press("Enter")
+    await expect(explorer.page.locator(".chip-text")).to_have_text("status_code = STATUS_CODE_ERROR")
+    expected = explorer.stack.ask("/spans/query", {"filtering": FAILED, "windowing": {"limit": 1000}})["count"]
+    await expect(explorer.page.locator(".table")).to_have_attribute("aria-rowcount", str(expected))
+    await explorer.page.reload()
+    await expect(explorer.page.locator(".table")).to_have_attribute("aria-rowcount", str(expected))
+    await explorer.page.go_back()
+    await expect(explorer.page.locator(".chip-text")).to_have_count(0)
+    await explorer.page.go_forward()
+    await expect(explorer.page.locator(".chip-text")).to_have_count(1)
+
+
+async def test_wrong_condition_is_explained_at_its_place(explorer: Explorer):
+    conditions = [{"field": "span_type", "value": "chat"}, {"field": "nonsense", "value": 1}]
+    await explorer.open("spans", filter={"conditions": conditions})
+    wrong = explorer.page.locator(".chip.wrong")
+    await expect(wrong).to_contain_text("'nonsense' is not a field")
+    assert await explorer.page.locator(".notice.error").count() == 0
+
+
+async def test_filter_can_be_edited_as_json(explorer: Explorer):
+    await explorer.open("spans")
+    await explorer.page.get_by_role("button", name="JSON").click()
+    await explorer.page.get_by_label("The filter as JSON").fill(json.dumps(FAILED))
+    await explorer.page.get_by_role("button", name="Apply").click()
+    await expect(explorer.page.locator(".chip-text")).to_have_text("status_code = STATUS_CODE_ERROR")
+
+
+async def test_ranking_by_cost_is_labeled_and_in_order(explorer: Explorer):
+    await explorer.open("spans", sort="cost")
+    await expect(explorer.page.locator(".ranking")).to_contain_text("first 100 spans by cost")
+    page = explorer.stack.ask("/spans/query", {"windowing": {"limit": 5, "sort": {"by": "cost"}}})
+    names = await explorer.texts(".rows .row .name")
+    assert names[:5] == [span["span_name"] for span in page["spans"]]
+
+
+async def test_traces_show_the_totals_of_the_api(explorer: Explorer):
+    await explorer.open("traces")
+    await expect(explorer.page.locator(".rows .row").first).to_be_visible()
+    summaries = explorer.stack.ask("/traces/summaries/query", {"windowing": {"limit": 5}})["summaries"]
+    assert (await explorer.texts(".rows .row .name"))[:5] == [summary["span_name"] for summary in summaries]
+    assert (await explorer.texts(".rows .row .c-spans"))[:5] == [str(summary["spans_count"]) for summary in summaries]
+
+
+async def test_live_shows_a_new_span_within_two_seconds(explorer: Explorer):
+    await explorer.open("spans", live="1")
+    await expect(explorer.page.locator(".live.on")).to_be_visible()
+    await explorer.page.wait_for_timeout(500)
+    span = {"trace_id": "ab" * 16, "span_id": "cd" * 8, "span_name": "arrived just now"}
+    explorer.stack.ask("/tracing/spans/ingest", {"spans": [span]})
+    await expect(explorer.page.locator(".rows .row .name").first).to_have_text("arrived just now", timeout=2_000)
+
+
+async def test_histogram_zooms_by_dragging(explorer: Explorer):
+    await explorer.open("spans", oldest="2026-01-01T00:00:00Z", newest="2027-01-01T00:00:00Z")
+    over = explorer.page.locator(".histogram .u-over")
+    box = await over.bounding_box()
+    assert box is not None
+    await explorer.page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 20)
+    await explorer.page.mouse.down()
+    await explorer.page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 20, steps=5)
+    await explorer.page.mouse.up()
+    await expect(explorer.page).not_to_have_url("**oldest=2026-01-01T00%3A00%3A00Z**")
+    assert "oldest=2026" in explorer.page.url

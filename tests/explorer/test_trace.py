@@ -1,0 +1,67 @@
+"""One trace in a browser: its waterfall and the panel of a span."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import expect
+
+from tests.support.explorer import Explorer
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
+AGENT_CALL = {"conditions": [
+    {"field": "service", "value": "library-desk"}, {"field": "span_type", "value": "chat"},
+]}  # fmt: skip
+
+
+async def _open_agent_trace(explorer: Explorer) -> tuple[str, str]:
+    """Open the trace of a model call in its panel; return the ids."""
+    call = explorer.stack.ask("/spans/query", {"filtering": AGENT_CALL, "windowing": {"limit": 1}})["spans"][0]
+    await explorer.open(f"traces/{call['trace_id']}", span=call["span_id"])
+    await expect(explorer.page.locator(".wf-row.selected")).to_be_visible()
+    return call["trace_id"], call["span_id"]
+
+
+async def test_waterfall_shows_every_span_of_the_trace(explorer: Explorer):
+    trace_id, _span_id = await _open_agent_trace(explorer)
+    of_trace = {"conditions": [{"field": "trace_id", "value": trace_id}]}
+    spans = explorer.stack.ask("/spans/query", {"filtering": of_trace, "windowing": {"limit": 1000}})["spans"]
+    assert sorted(await explorer.texts(".wf-text")) == sorted(span["span_name"] for span in spans)
+
+
+async def test_conversation_shows_messages_and_tool_calls(explorer: Explorer):
+    await _open_agent_trace(explorer)
+    await expect(explorer.page.locator(".message.output")).to_be_visible()
+    assert {role.lower() for role in await explorer.texts(".message .role")} >= {"system", "user", "assistant"}
+
+
+async def test_arrow_keys_walk_the_tree_and_the_address_follows(explorer: Explorer):
+    await _open_agent_trace(explorer)
+    for _ in range(20):
+        await explorer.page.keyboard.press("k")
+    await expect(explorer.page.locator(".wf-row").first).to_have_attribute("aria-selected", "true")
+    rows = await explorer.page.locator(".wf-row").count()
+    await explorer.page.keyboard.press("ArrowLeft")
+    await expect(explorer.page.locator(".wf-row")).to_have_count(1)
+    await explorer.page.keyboard.press("ArrowRight")
+    await expect(explorer.page.locator(".wf-row")).to_have_count(rows)
+    await explorer.page.keyboard.press("Escape")
+    await expect(explorer.page.locator(".span-panel")).to_have_count(0)
+
+
+async def test_unknown_trace_says_so(explorer: Explorer):
+    await explorer.open(f"traces/{'9' * 32}")
+    await expect(explorer.page.locator(".notice.empty")).to_contain_text("There is no such trace")
+
+
+async def test_orphan_and_second_root_are_marked(explorer: Explorer):
+    trace_id = "f1" * 16
+    spans = [
+        {"trace_id": trace_id, "span_id": "f1" * 8, "span_name": "first root"},
+        {"trace_id": trace_id, "span_id": "f2" * 8, "span_name": "second root"},
+        {"trace_id": trace_id, "span_id": "f3" * 8, "parent_id": "99" * 8, "span_name": "lost child"},
+    ]
+    explorer.stack.ask("/tracing/spans/ingest", {"spans": spans})
+    explorer.stack.ask_until(f"/spans/{trace_id}/{'f3' * 8}", None, lambda answer: answer["count"] == 1)
+    await explorer.open(f"traces/{trace_id}")
+    await expect(explorer.page.locator(".roots-note")).to_contain_text("2 spans without a parent, 1 whose parent is not stored")
+    await expect(explorer.page.locator(".wf-mark")).to_have_text("orphan")

@@ -1,0 +1,83 @@
+"""The explorer in a browser: opening its views, and what they must not do."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from playwright.async_api import Browser, ConsoleMessage, Page, Request
+
+from tests.support.sample_records import NAMES, SAMPLES
+from tests.support.stack import RunningStack
+
+SPANS_COUNT = 848
+"""Of all samples."""
+
+_EXPECTED = "Failed to load resource"
+"""What Chromium logs for a response such as 400, which a view shows in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedPage:
+    page: Page
+    problems: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Explorer:
+    """A page of the explorer over a running stack."""
+
+    page: Page
+    stack: RunningStack
+    problems: list[str]
+    """Errors in the console, and requests to other hosts."""
+
+    async def open(self, view: str, **parameters: Any) -> None:
+        """Open a view by its address."""
+        texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in parameters.items()}
+        await self.page.goto(f"{self.stack.api}/ui/{view}" + (f"?{urlencode(texts)}" if texts else ""))
+
+    async def text(self, selector: str) -> str:
+        """The text of the first element."""
+        return (await self.page.locator(selector).first.inner_text()).strip()
+
+    async def texts(self, selector: str) -> list[str]:
+        """The texts of all elements."""
+        return [text.strip() for text in await self.page.locator(selector).all_inner_texts()]
+
+
+@asynccontextmanager
+async def open_page(browser: Browser, address: str, **options: Any) -> AsyncIterator[OpenedPage]:
+    """A page in a browser session of its own."""
+    context = await browser.new_context(viewport={"width": 1280, "height": 800}, **options)
+    opened = OpenedPage(await context.new_page())
+
+    def on_console(message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"} and _EXPECTED not in message.text:
+            opened.problems.append(f"console: {message.text}")
+
+    def on_request(request: Request) -> None:
+        if not request.url.startswith((address, "data:", "blob:")):
+            opened.problems.append(f"asked {urlsplit(request.url).netloc}")
+
+    opened.page.on("console", on_console)
+    opened.page.on("pageerror", lambda error: opened.problems.append(f"error: {error}"))
+    opened.page.on("request", on_request)
+    yield opened
+    await context.close()
+
+
+def send_samples(stack: RunningStack) -> None:
+    """Send every sample over OTLP, and wait until all spans can be queried."""
+    for name in NAMES:
+        body = (SAMPLES / f"{name}.otlp_proto.bin").read_bytes()
+        headers = {"content-type": "application/x-protobuf"}
+        urllib.request.urlopen(urllib.request.Request(f"{stack.api}/v1/traces", body, headers), timeout=20).close()
+    stack.ask_until(
+        "/spans/query", {"windowing": {"limit": SPANS_COUNT}}, lambda answer: answer["count"] >= SPANS_COUNT
+    )
