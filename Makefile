@@ -1,7 +1,7 @@
 # The commands that a person types. `make help` lists them.
 # A fresh machine needs python3 (3.11 or later), pip and make; the rest is installed into .venv from pinned, hashed wheels.
 .DEFAULT_GOAL := help
-.PHONY: help up down logs reset status test test-unit test-long lint golden snippets bench requirements clean
+.PHONY: help up down logs reset status test test-unit test-long lint golden snippets bench requirements vendor clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -19,6 +19,7 @@ PROCESSES = --numprocesses 3 --dist loadfile --no-loadscope-reorder
 PYTEST = $(BIN)/python -m pytest --end-with-parent
 # The seed of `make test-long`: a new one each time, printed first.
 SEED := $(or $(SEED),$(shell date +%s))
+EXPLORER := query_api/explorer/page
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 
@@ -55,6 +56,15 @@ lint: $(VENV)/dev ## check format, lint, types and layers
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory lint-explorer; \
+	  else echo "The types of the explorer are not checked: npm is missing."; fi
+
+# The modules of the explorer run as they are written; node only checks their types.
+lint-explorer: $(EXPLORER)/node_modules
+	@cd $(EXPLORER) && npm run --silent check
+
+$(EXPLORER)/node_modules: $(EXPLORER)/package-lock.json
+	@cd $(EXPLORER) && npm ci --silent --ignore-scripts --no-audit --no-fund && touch node_modules
 
 golden: $(VENV)/dev ## rewrite the golden files; read the diff
 	@$(PYTEST) --rewrite-golden tests/unit tests/contract tests/integration
@@ -70,8 +80,11 @@ requirements: $(VENV)/dev ## recompile the pinned requirements from pyproject.to
 	  uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet \
 	    --extra build $${set#*:} --output-file requirements/$${set%%:*}.txt; done
 
+vendor: $(VENV)/dev ## copy the libraries of the explorer from npm (needs npm)
+	@$(BIN)/python -m query_api.explorer.vendoring
+
 clean: ## delete the virtual environment and the caches, not the data
-	@rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache build *.egg-info
+	@rm -rf $(VENV) $(EXPLORER)/node_modules .cache .mypy_cache .ruff_cache .pytest_cache build *.egg-info
 
 # One stamp per set, written last: an interrupted installation is repeated.
 $(VENV)/embedded: requirements/embedded.txt pyproject.toml | $(VENV)/bin/python

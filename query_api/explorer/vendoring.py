@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,7 +40,8 @@ def copy_libraries() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         for name in ("package.json", "package-lock.json"):
             (Path(folder) / name).write_bytes((PAGE / name).read_bytes())
-        subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=folder, check=True)
+        npm = shutil.which("npm") or sys.exit("npm is needed to copy the libraries.")
+        subprocess.run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=folder, check=True)
         return [_copy(library, Path(folder) / "node_modules", lock) for library in LIBRARIES]
 
 

@@ -19,6 +19,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel, Field
 
 from common.errors import ServiceError
+from query_api.explorer.routes import show_page
 from query_api.http.openapi import openapi_document
 from query_api.request.context import Check
 from query_api.request.json_body import json_response
@@ -26,14 +27,13 @@ from query_api.request.route import Access, Request, Response, Route
 
 TAG: Final = "About"
 HTML: Final = "text/html; charset=utf-8"
-HOME_POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 CHECK_TIMEOUT_S: Final = 2.0
 
 
 class Links(BaseModel):
     """Addresses relative to the requested one, so that they also work below a prefix."""
 
-    page: str = Field("./", description="This list, as a page.")
+    explorer: str = Field("./ui/", description="The explorer, a web page.")
     docs: str = Field("./docs", description="Every route, as a page.")
     openapi: str = Field("./openapi.json", description="Every route, as an OpenAPI document.")
     livez: str = Field("./livez", description="Whether the process is alive.")
@@ -72,11 +72,10 @@ def with_about(routes: Sequence[Route]) -> tuple[Route, ...]:
 
 
 async def show_home(request: Request) -> Response:
-    """Return the addresses of all pages: as a page for clients that accept HTML, as JSON for others."""
-    if not _accepts_html(request.headers.get("Accept", "")):
-        return json_response(Home(), headers={"Vary": "Accept"})
-    headers = {"Content-Security-Policy": HOME_POLICY, "Vary": "Accept"}
-    return Response(_home().encode(), content_type=HTML, headers=headers)
+    """Return the explorer to clients that accept HTML, and the addresses of all pages as JSON to others."""
+    if _accepts_html(request.headers.get("Accept", "")):
+        return show_page(request, base="./ui/")
+    return json_response(Home(), headers={"Vary": "Accept"})
 
 
 async def show_docs(request: Request) -> Response:  # noqa: ARG001 - a handler
@@ -88,25 +87,6 @@ async def show_docs(request: Request) -> Response:  # noqa: ARG001 - a handler
 def _accepts_html(accept: str) -> bool:
     ranges = [part.replace(" ", "").lower().split(";") for part in accept.split(",")]
     return any(media_type == "text/html" and "q=0" not in parameters for media_type, *parameters in ranges)
-
-
-@cache
-def _home() -> str:
-    items = "\n".join(
-        f'<li><a href="{address}">{name}</a> {Links.model_fields[name].description}</li>'
-        for name, address in Links().model_dump(exclude={"page"}).items()
-    )
-    return f"""<!doctype html>
-<html lang="en">
-<head><meta charset="utf-8"><title>Clearspan</title></head>
-<body>
-<h1>Clearspan</h1>
-<ul>
-{items}
-</ul>
-</body>
-</html>
-"""
 
 
 @cache

@@ -244,7 +244,8 @@ def _internal_error(request_log: _RequestLog) -> Response:
 async def _http_response(http_request: web.BaseRequest, response: Response, request_log: _RequestLog) -> web.Response:
     http_response = uncompressed(response, request_id=request_log.request_id)
     if len(response.body) >= COMPRESS_BYTES_MIN:
-        http_response.headers["Vary"] = "Accept-Encoding"
+        vary = http_response.headers.get("Vary")
+        http_response.headers["Vary"] = f"{vary}, Accept-Encoding" if vary else "Accept-Encoding"
         if takes_gzip(http_request.headers.get("Accept-Encoding", "")):
             with suppress(Overloaded), working_for(request_log.tenant):  # without a free thread it is sent uncompressed
                 http_response.body = await compress(response.body)

@@ -21,7 +21,7 @@ from query_api.request.route import Access, Route
 Json: TypeAlias = dict[str, Any]
 
 REF_TEMPLATE: Final = "#/components/schemas/{model}"
-_PARAMETER: Final = re.compile(r"\{(\w+)\}")
+_PARAMETER: Final = re.compile(r"\{(\w+)(?:\.\.\.)?\}")
 _BODY_STATUSES: Final = (404, 409, 413, 415, 422)
 _FORMATTED_STATUSES: Final = (400, 413, 429, 503, 504)
 """Errors that a route may render in the format of its protocol (``Route.error_format``)."""
@@ -154,7 +154,7 @@ def openapi_document(routes: Sequence[Route]) -> Json:
     schemas = _Schemas(routes)
     paths: dict[str, Json] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
+        paths.setdefault(route.path.replace("...}", "}"), {})[route.method.lower()] = _operation(route, schemas)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Clearspan", "version": version("clearspan"), "description": _DESCRIPTION},

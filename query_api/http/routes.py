@@ -14,6 +14,7 @@ from query_api.compat import accounts, flat
 from query_api.compat import simple_traces as simple
 from query_api.compat import simple_traces_models as simple_models
 from query_api.compat.workflows import WORKFLOW_ROUTES
+from query_api.explorer.routes import EXPLORER_ROUTES
 from query_api.freshness import status as freshness
 from query_api.http import about
 from query_api.intake import models as intake
@@ -186,6 +187,7 @@ ROUTES: Final = about.with_about(
         *ACCOUNTS,
         *STATUS,
         *HEALTH,
+        *EXPLORER_ROUTES,
     )
 )
 

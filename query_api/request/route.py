@@ -159,6 +159,9 @@ class MethodNotAllowed(InvalidInput):
         super().__init__(detail)
 
 
+REST: Final = "/{rest...}"
+"""Ends the path of a route that takes everything below it."""
+
 ADMIN: Final = "admin"
 """The first segment of the administrator's paths."""
 
@@ -175,7 +178,8 @@ class Router:
 
     Any number of leading ``/api`` segments is skipped, then one ``/preview`` (an old alias of the public API), then one
     trailing slash. From left to right a literal segment wins over a ``{parameter}``, whatever the method: what the
-    literal path does not support is 405, not an id. There are no redirects.
+    literal path does not support is 405, not an id. There are no redirects. A path ``/name/{rest...}`` takes everything
+    below ``/name`` that has no route of its own; ``rest`` is the text of the request line after ``/name``.
 
     Raises ``ValueError`` if two routes have the same method and path, or if a path begins with a parameter.
     """
@@ -189,9 +193,13 @@ class Router:
                 raise ValueError(f"{route.method} {route.path} is routed twice")
             by_path[route.path][route.method] = route
         self._templates: dict[tuple[int, str], list[_Template]] = defaultdict(list)
+        self._subtrees: dict[str, _Template] = {}
         for path, methods in by_path.items():
             template = _Template(path.split("/")[1:], methods)
-            self._templates[_index(template.segments)].append(template)
+            if path.endswith(REST):
+                self._subtrees[template.segments[0]] = template
+            else:
+                self._templates[_index(template.segments)].append(template)
         for templates in self._templates.values():
             # From left to right, literals before parameters.
             templates.sort(key=lambda template: [*map(_is_parameter, template.segments)])
@@ -201,10 +209,10 @@ class Router:
         segments = _segments(raw_path)
         templates = self._templates.get(_index(segments), [])
         fitting = [template for template in templates if template.fits(segments)]
-        if not fitting:
-            raise NotFound
-        template = fitting[0]
         served = "GET" if method == "HEAD" else method  # the server omits the body
+        if not fitting:
+            return self._match_subtree(served, raw_path, segments[0])
+        template = fitting[0]
         # `/traces/QUERY` is not an id either: it means the literal path, which does not support the method.
         lowercase = [segment.lower() for segment in segments]
         meant = next(candidate for candidate in templates if candidate.fits(lowercase))
@@ -213,6 +221,14 @@ class Router:
             detail = f"{method} /{'/'.join(segments)} is not supported." if would_be_an_id else None
             raise MethodNotAllowed(meant.allowed(), detail)
         return Match(template.methods[served], template.parameters(segments))
+
+    def _match_subtree(self, method: str, raw_path: str, name: str) -> Match:
+        subtree = self._subtrees.get(name)
+        if subtree is None:
+            raise NotFound
+        if method not in subtree.methods:
+            raise MethodNotAllowed(subtree.allowed())
+        return Match(subtree.methods[method], {"rest": raw_path.partition(f"/{name}")[2]})
 
 
 def required_access(raw_path: str) -> Access:

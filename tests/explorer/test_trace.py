@@ -63,5 +63,7 @@ async def test_orphan_and_second_root_are_marked(explorer: Explorer):
     explorer.stack.ask("/tracing/spans/ingest", {"spans": spans})
     explorer.stack.ask_until(f"/spans/{trace_id}/{'f3' * 8}", None, lambda answer: answer["count"] == 1)
     await explorer.open(f"traces/{trace_id}")
-    await expect(explorer.page.locator(".roots-note")).to_contain_text("2 spans without a parent, 1 whose parent is not stored")
+    await expect(explorer.page.locator(".roots-note")).to_contain_text(
+        "2 spans without a parent, 1 whose parent is not stored"
+    )
     await expect(explorer.page.locator(".wf-mark")).to_have_text("orphan")
