@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from common.errors import NotFound
-from query_api.request.route import REST, Access, Request, Response, Route
+from query_api.request.route import Access, Request, Response, Route
 
 TAG: Final = "Explorer"
 FILES: Final = "/files/"
@@ -109,7 +109,8 @@ def _page(base: str) -> tuple[PageFile, str]:
 
 # fmt: off
 EXPLORER_ROUTES: Final = (
-    Route("GET", f"/ui{REST}", show, "Get the explorer, or one of its files.", TAG, None, access=Access.PUBLIC,
-          content_type="text/html"),
+    Route("GET", "/ui/{rest}", show, "Get the explorer, or one of its files.", TAG, None, access=Access.PUBLIC,
+          content_type="text/html", is_subtree=True,
+          description="Every address below `/ui/` that is not a file is a view of the page."),
 )
 # fmt: on

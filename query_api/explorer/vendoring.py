@@ -41,8 +41,13 @@ def copy_libraries() -> list[dict[str, Any]]:
         for name in ("package.json", "package-lock.json"):
             (Path(folder) / name).write_bytes((PAGE / name).read_bytes())
         npm = shutil.which("npm") or sys.exit("npm is needed to copy the libraries.")
-        subprocess.run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=folder, check=True)
-        return [_copy(library, Path(folder) / "node_modules", lock) for library in LIBRARIES]
+        subprocess.run(  # noqa: S603 - npm of this machine, with fixed arguments
+            [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=folder, check=True
+        )
+        modules = Path(folder) / "node_modules"
+        licenses = [f"{library.name}\n\n{(modules / library.name / 'LICENSE').read_text()}" for library in LIBRARIES]
+        (PAGE / "vendor" / "licenses.txt").write_text(("\n" + "-" * 80 + "\n\n").join(licenses))
+        return [_copy(library, modules, lock) for library in LIBRARIES]
 
 
 def _copy(library: Library, modules: Path, lock: dict[str, Any]) -> dict[str, Any]:

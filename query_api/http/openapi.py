@@ -21,7 +21,7 @@ from query_api.request.route import Access, Route
 Json: TypeAlias = dict[str, Any]
 
 REF_TEMPLATE: Final = "#/components/schemas/{model}"
-_PARAMETER: Final = re.compile(r"\{(\w+)(?:\.\.\.)?\}")
+_PARAMETER: Final = re.compile(r"\{(\w+)\}")
 _BODY_STATUSES: Final = (404, 409, 413, 415, 422)
 _FORMATTED_STATUSES: Final = (400, 413, 429, 503, 504)
 """Errors that a route may render in the format of its protocol (``Route.error_format``)."""
@@ -55,6 +55,7 @@ TAGS: Final[Mapping[str, str]] = {
     "Tracing": "Older forms of the span and trace routes, for existing clients.",
     "Simple traces": "Write and read traces of one span, such as annotations.",
     "Analytics": "Aggregate spans over time, and list their sessions and users.",
+    "Explorer": "The web page, for browsers.",
     "Intake": "Send spans as JSON or OTLP. A request is answered when Kafka has acknowledged its spans.",
     "Applications": "Manage applications.",
     "Application variants": "Manage the variants of applications.",
@@ -154,7 +155,7 @@ def openapi_document(routes: Sequence[Route]) -> Json:
     schemas = _Schemas(routes)
     paths: dict[str, Json] = {}
     for route in routes:
-        paths.setdefault(route.path.replace("...}", "}"), {})[route.method.lower()] = _operation(route, schemas)
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Clearspan", "version": version("clearspan"), "description": _DESCRIPTION},

@@ -146,6 +146,10 @@ class Route:
 
     description: str = ""
     deprecated: bool = False
+    is_subtree: bool = False
+    """Whether the last parameter, ``{rest}``, takes everything below: the text of the request line after the first
+    segment, from its slash on."""
+
     reads_spans: bool = False
     """Whether the response is made of spans: then it says how fresh it is, and the request may wait for its own writes
     (``freshness/headers.py``)."""
@@ -158,9 +162,6 @@ class MethodNotAllowed(InvalidInput):
         self.allowed = allowed
         super().__init__(detail)
 
-
-REST: Final = "/{rest...}"
-"""Ends the path of a route that takes everything below it."""
 
 ADMIN: Final = "admin"
 """The first segment of the administrator's paths."""
@@ -178,8 +179,8 @@ class Router:
 
     Any number of leading ``/api`` segments is skipped, then one ``/preview`` (an old alias of the public API), then one
     trailing slash. From left to right a literal segment wins over a ``{parameter}``, whatever the method: what the
-    literal path does not support is 405, not an id. There are no redirects. A path ``/name/{rest...}`` takes everything
-    below ``/name`` that has no route of its own; ``rest`` is the text of the request line after ``/name``.
+    literal path does not support is 405, not an id. There are no redirects. A subtree takes what has no route
+    of its own.
 
     Raises ``ValueError`` if two routes have the same method and path, or if a path begins with a parameter.
     """
@@ -196,7 +197,7 @@ class Router:
         self._subtrees: dict[str, _Template] = {}
         for path, methods in by_path.items():
             template = _Template(path.split("/")[1:], methods)
-            if path.endswith(REST):
+            if any(route.is_subtree for route in methods.values()):
                 self._subtrees[template.segments[0]] = template
             else:
                 self._templates[_index(template.segments)].append(template)
