@@ -17,6 +17,7 @@ from tests.support.process_guard import ProcessGuard
 from tests.support.scale import IS_LONG
 
 pytest_plugins = [
+    "tests.fixtures_browser",
     "tests.fixtures_clickhouse",
     "tests.fixtures_kafka",
     "tests.fixtures_postgres",
