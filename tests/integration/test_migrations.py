@@ -15,6 +15,8 @@ from common.errors import InvalidStatement, NotMigrated
 from common.migrations import InvalidMigration
 from common.settings import ClickHouseSettings
 
+NEXT = f"{len(list(DDL.glob('*.sql'))) + 1:04}_next"
+
 
 @pytest.fixture(params=["chdb", "http"])
 def settings(request: pytest.FixtureRequest) -> ClickHouseSettings:
@@ -37,7 +39,7 @@ def with_next_migration(folder: Path) -> Path:
     """Return a folder with the migrations of the program and one more."""
     for path in DDL.glob("*.sql"):
         (folder / path.name).write_bytes(path.read_bytes())
-    (folder / "0002_next.sql").write_text(
+    (folder / f"{NEXT}.sql").write_text(
         "ALTER TABLE spans{on_cluster} ADD COLUMN IF NOT EXISTS next UInt8 DEFAULT 7;\n"
     )
     return folder
@@ -62,8 +64,35 @@ async def test_next_migration_applies_to_a_database_with_spans(
     finally:
         await store.close()
 
-    assert applied == ["0002_next"]
+    assert applied == [NEXT]
     assert rows.to_pylist() == [{"name": b"before", "next": 7}]
+
+
+async def test_spans_stored_before_have_the_leaves_of_shorthands(
+    settings: ClickHouseSettings, chdb_dir: Path, tmp_path: Path
+):
+    """The columns of 0002 are those of all leaves, in rows that were stored before it and after."""
+    (tmp_path / "0001_spans.sql").write_bytes((DDL / "0001_spans.sql").read_bytes())
+    leaves = [
+        "map('ag.meta.response.model', 's1', 'ag.meta.request.model', 's2', 'ag.metrics.tokens.incremental.total', 'n7')",
+        "map('ag.meta.request.model', 's2', 'ag.metrics.costs.incremental.total', 'n0.1')",
+        "map('a', 's')",
+    ]
+    before = ", ".join(f"({number}, {each})" for number, each in enumerate(leaves))
+    after = ", ".join(f"({3 + number}, {each})" for number, each in enumerate(leaves))
+    sql = "SELECT model_leaf, tokens_leaf, cost_leaf FROM spans ORDER BY start_us"
+    await migrate(settings, data_dir=chdb_dir, folder=tmp_path)
+    store = open_store(settings, data_dir=chdb_dir)
+    try:
+        await store.execute(Statement(f"INSERT INTO spans (start_us, leaves) VALUES {before}"), deadline_s=10)
+        await migrate(settings, data_dir=chdb_dir)
+        await store.execute(Statement(f"INSERT INTO spans (start_us, leaves) VALUES {after}"), deadline_s=10)
+        found = await store.select(Statement(sql), deadline_s=10)
+    finally:
+        await store.close()
+
+    expected = [(b"s1", b"n7", b""), (b"s2", b"", b"n0.1"), (b"", b"", b"")]
+    assert [tuple(row.values()) for row in found.to_pylist()] == [*expected, *expected]
 
 
 async def test_missing_or_older_tables_are_reported_with_the_command_to_run(
