@@ -16,12 +16,14 @@ import orjson
 from common.span import PROMOTED_TEXTS
 from query_api.filter.language import (
     OPERATORS,
-    SERVICE_NAME_PATH,
+    SERVICE_NAME,
+    SHORTHANDS,
     Condition,
     GroupOperator,
     Node,
     OperandKind,
     Operator,
+    ValuePlace,
 )
 from query_api.filter.text_search import words_of
 
@@ -222,7 +224,7 @@ def _what_cannot_help(filtering: Node | None) -> Iterator[str]:
     conditions = list(_conditions(filtering))
     if any(is_negated for _, is_negated in conditions):
         yield "`not` (and `is_not`, `not_in`, `has_not`, `not_exists`) cannot use an index: it holds only what exists."
-    on_attributes = _not_by_equality(condition for condition, _ in conditions if condition.field == "attributes")
+    on_attributes = _not_by_equality(condition for condition, _ in conditions if _subject(condition) == "attributes")
     if on_attributes:
         yield (
             f"On attributes an index holds values for equality (`is`, `in`), and for {on_attributes} at most"
@@ -239,8 +241,8 @@ def _what_cannot_help(filtering: Node | None) -> Iterator[str]:
 
 def _subject(condition: Condition) -> str:
     """Return what an index must cover: the field, or the one path that has its own index."""
-    is_service = condition.field == "resource" and condition.path == SERVICE_NAME_PATH
-    return _SERVICE_NAME if is_service else condition.field
+    [place, *_] = SHORTHANDS.get(condition.field) or [ValuePlace(condition.field, condition.path)]
+    return _SERVICE_NAME if place == SERVICE_NAME else place.field
 
 
 def _not_by_equality(conditions: Iterable[Condition]) -> str:

@@ -38,6 +38,9 @@ class Kind(Enum):
     CONTENT = auto()
     """The words of all texts in the attributes and events of a span."""
 
+    SHORTHAND = auto()
+    """A scalar that is kept elsewhere or computed: ``SHORTHANDS``."""
+
 
 class Operator(StrEnum):
     """The comparison of a condition. Any other name is rejected with 422."""
@@ -98,8 +101,8 @@ class OperatorRule(NamedTuple):
     negates: Operator | None = None
 
 
-_SCALARS: Final = frozenset({Kind.TRACE_ID, Kind.SPAN_ID, Kind.ENUM, Kind.TEXT, Kind.TIME, Kind.UUID, Kind.JSON})
-_ORDERED: Final = frozenset({Kind.TEXT, Kind.TIME, Kind.JSON})
+_ORDERED: Final = frozenset({Kind.TEXT, Kind.TIME, Kind.JSON, Kind.SHORTHAND})
+_SCALARS: Final = _ORDERED | {Kind.TRACE_ID, Kind.SPAN_ID, Kind.ENUM, Kind.UUID}
 _STRUCTURED: Final = frozenset({Kind.JSON, Kind.ELEMENTS})
 
 OPERATORS: Final[Mapping[Operator, OperatorRule]] = {
@@ -132,8 +135,34 @@ ALLOWED_OPERATORS: Final[Mapping[Kind, tuple[Operator, ...]]] = {
 ATTRIBUTES: Final = "attributes"
 """The field, and the member of ``resource`` and ``scope``."""
 
-SERVICE_NAME_PATH: Final = (ATTRIBUTES, "service", "name")
-"""The path in ``resource`` of the service that sent the span."""
+DURATION: Final = "duration"
+"""The shorthand for the milliseconds from ``start_time`` to ``end_time``: a number on every span, 0 without an end."""
+
+
+class ValuePlace(NamedTuple):
+    """Where a value of a span is: a field, and the path in it if the field holds JSON."""
+
+    field: str
+    path: tuple[str, ...] = ()
+
+
+SERVICE_NAME: Final = ValuePlace("resource", (ATTRIBUTES, "service", "name"))
+"""The service that sent the span."""
+
+
+def _in_ag(*path: str) -> ValuePlace:
+    return ValuePlace(ATTRIBUTES, ("ag", *path))
+
+
+SHORTHANDS: Final[Mapping[str, tuple[ValuePlace, ...]]] = {
+    DURATION: (),
+    "service": (SERVICE_NAME,),
+    "model": (_in_ag("meta", "response", "model"), _in_ag("meta", "request", "model")),
+    "provider": (_in_ag("meta", "system"),),
+    "tokens": (_in_ag("metrics", "tokens", "incremental", "total"),),
+    "cost": (_in_ag("metrics", "costs", "incremental", "total"),),
+}
+"""Shorthand → where its value is: at the first of the places that has one. ``duration`` is computed (contract §3.5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +197,7 @@ FIELDS: Final[Mapping[str, Field]] = {
         Field("scope", Kind.JSON, members=(ATTRIBUTES, "name", "version", "schema_url", "dropped_attributes_count")),
         *(Field(name, Kind.ELEMENTS) for name in ("links", "references", "events", "hashes")),
         Field("content", Kind.CONTENT),
+        *(Field(name, Kind.SHORTHAND, is_required=name == DURATION) for name in SHORTHANDS),
     )
 }
 

@@ -22,8 +22,10 @@ from common.times import parse_time_ns
 from query_api.filter.elements import BELOW_ATTRIBUTES
 from query_api.filter.language import (
     ATTRIBUTES,
+    DURATION,
     FIELDS,
     OPERATORS,
+    SHORTHANDS,
     Condition,
     Group,
     GroupOperator,
@@ -65,6 +67,8 @@ def _condition_matches(condition: Condition, span: Mapping[str, Any]) -> bool:
     kind = FIELDS[condition.field].kind
     if kind is Kind.CONTENT:
         return content_matches(_content(str(condition.operand)), span)
+    if kind is Kind.SHORTHAND:
+        return _holds(condition, shorthand_value(condition.field, span))
     value = span.get(condition.field)
     if value is None:
         return False
@@ -81,7 +85,7 @@ def _compared(condition: Condition, kind: Kind, value: Any) -> Any:
         case Kind.SPAN_ID:
             return value + value
         case Kind.TIME if OPERATORS[condition.operator].operand not in (OperandKind.LITERAL, OperandKind.PATTERN):
-            return parse_time_ns(value) // 1000
+            return _time_us(value)
         case _:
             return value
 
@@ -123,6 +127,18 @@ def _holds(condition: Condition, value: Any) -> bool:  # noqa: C901, PLR0912 - o
             raise NotNormalError(condition)
         case _:
             assert_never(condition.operator)
+
+
+def shorthand_value(name: str, span: Mapping[str, Any]) -> Any:
+    """Return the value of a field of ``SHORTHANDS``; ``None`` if the span has none."""
+    if name == DURATION:
+        return (_time_us(span["end_time"]) - _time_us(span["start_time"])) / 1000
+    values = (value_at(span.get(place.field), place.path) for place in SHORTHANDS[name])
+    return next((value for value in values if value is not None), None)
+
+
+def _time_us(text: str) -> int:
+    return parse_time_ns(text) // 1000
 
 
 def value_at(value: Any, path: Sequence[str]) -> Any:

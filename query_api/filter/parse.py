@@ -4,7 +4,7 @@ The models check the shape: a group has ``conditions``, a condition has ``field`
 ``field`` is a group (reference §5.1). Unknown members are refused: in a filter, a typo would widen the result (contract
 §1). ``parse`` checks the meaning. It raises ``InvalidFilter`` with the JSON path of the error, as in
 ``filtering.conditions[1].operator``, what is wrong, and what is allowed. Source: contract §3.2, reference §5.2.
-Operands and limits of a whole filter: ``operands.py``.
+Operands: ``operands.py``. Limits of a whole filter: ``totals.py``.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ from query_api.filter.language import (
     Operand,
     OperandKind,
     Operator,
+    ValuePlace,
 )
-from query_api.filter.operands import LARGE, Totals, estimated_values
+from query_api.filter.totals import LARGE, Totals, estimated_values, is_sum
 from query_api.request.json_body import Strict
 
 
@@ -53,7 +54,12 @@ class Options(Strict):
 class ConditionModel(Strict):
     """A condition on one field of a span."""
 
-    field: str = ModelField(description="The field to test. `attributes`, `resource` and `scope` need a `key`.")
+    field: str = ModelField(
+        description=(
+            "The field to test. `attributes`, `resource` and `scope` need a `key`. The shorthands are `duration`"
+            " (milliseconds), `service`, `model`, `provider`, `tokens` and `cost`."
+        )
+    )
     key: str | None = ModelField(
         None,
         description=(
@@ -112,6 +118,24 @@ def parse(filtering: FilteringModel | None, *, path: str = "filtering") -> Node:
     return _Parser().group(filtering, path, depth=1)
 
 
+def parse_place(field: str, key: str | None = None, *, path: str) -> ValuePlace:
+    """Return where the values of a field are that a statement sorts, groups or measures by (``sql/values.py``).
+
+    ``field`` and ``key`` are as in a condition, ``path`` is their place in the request. Raises ``InvalidFilter`` for
+    a field that has no single value, and for sums over whole traces.
+    """
+    found = _known(field, f"{path}.field")
+    if found.kind in (Kind.ELEMENTS, Kind.CONTENT):
+        allowed = ", ".join(each.name for each in FIELDS.values() if each.kind not in (Kind.ELEMENTS, Kind.CONTENT))
+        raise InvalidFilter(f"{path}.field", f"'{field}' has no single value; allowed: {allowed}.")
+    place = ValuePlace(field, _segments(found, key, Operator.EXISTS, path))
+    if is_sum(place):
+        raise InvalidFilter(
+            f"{path}.key", f"'{key}' is a sum over a whole trace; allowed are other attributes, tokens and cost."
+        )
+    return place
+
+
 def check_groups(filtering: Any, *, path: str = "filtering") -> None:
     """Refuse plain JSON whose groups nest too deep or have too many members, before any code recurses into it or
     validates each member."""
@@ -157,7 +181,7 @@ class _Parser:
         if self._conditions_count > CONDITIONS_MAX:
             raise InvalidFilter(path, f"more than {CONDITIONS_MAX} conditions in one filter.")
         field = _field(model, path)
-        segments = _segments(model, field, path)
+        segments = _segments(field, model.key, model.operator, path)
         negated = OPERATORS[model.operator].negates
         operator = negated or model.operator
         is_null = operator is Operator.IS and model.value is None
@@ -224,11 +248,16 @@ def _operand(  # noqa: C901 - one case for each kind of operand
 
 
 def _field(model: ConditionModel, path: str) -> Field:
-    field = FIELDS.get(model.field)
-    if field is None:
-        raise InvalidFilter(f"{path}.field", f"'{model.field[:64]}' is not a field; allowed: {', '.join(FIELDS)}.")
+    field = _known(model.field, f"{path}.field")
     if field.kind not in OPERATORS[model.operator].kinds:
         raise InvalidFilter(f"{path}.operator", _unsupported(field, model.operator))
+    return field
+
+
+def _known(name: str, at: str) -> Field:
+    field = FIELDS.get(name)
+    if field is None:
+        raise InvalidFilter(at, f"'{name[:64]}' is not a field; allowed: {', '.join(FIELDS)}.")
     return field
 
 
@@ -241,23 +270,23 @@ def _unsupported(field: Field, operator: Operator) -> str:
     return f"'{field.name}' does not support '{operator}'; allowed: {allowed}."
 
 
-def _segments(model: ConditionModel, field: Field, path: str) -> tuple[str, ...]:
+def _segments(field: Field, key: str | None, operator: Operator, path: str) -> tuple[str, ...]:
     at = f"{path}.key"
     if field.kind is Kind.ELEMENTS:
-        if model.key is not None and OPERATORS[model.operator].operand is not OperandKind.MEMBER:
+        if key is not None and OPERATORS[operator].operand is not OperandKind.MEMBER:
             raise InvalidFilter(at, f"'{field.name}' key is only supported for dict operators.")
         return ()
     if field.kind is not Kind.JSON:
-        if model.key is not None:
+        if key is not None:
             keyed = ", ".join(other.name for other in FIELDS.values() if other.kind is Kind.JSON)
             raise InvalidFilter(at, f"'{field.name}' has no keys; fields with keys: {keyed}.")
         return ()
-    if model.key is None:
+    if key is None:
         raise InvalidFilter(
             at, f"'{field.name}' key is required and thus never null: give a dotted path such as ag.type.span."
         )
-    operands.check_size(model.key, at)
-    segments = tuple(model.key.split("."))
+    operands.check_size(key, at)
+    segments = tuple(key.split("."))
     if len(segments) > PATH_SEGMENTS_MAX:
         raise InvalidFilter(at, f"the path has {len(segments)} segments; at most {PATH_SEGMENTS_MAX} are allowed.")
     return segments if _is_whole_path(segments, field) else (ATTRIBUTES, *segments)

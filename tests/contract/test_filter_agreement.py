@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from math import isfinite
 from pathlib import Path
 from string import ascii_letters
 from typing import Any
@@ -16,13 +17,17 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from common.clickhouse.leaves import typed_text
 from common.json_numbers import number_text
 from common.settings import ClickHouseSettings
-from query_api.filter.language import SUMS_MAX, Node, Operator
-from query_api.filter.parse import FilteringModel, parse
+from common.times import parse_time_ns
+from query_api.filter.language import FIELDS, SHORTHANDS, SUMS_MAX, Kind, Node, Operator
+from query_api.filter.matches import number_of, shorthand_value, value_at
+from query_api.filter.parse import FilteringModel, parse, parse_place
 from query_api.filter.sql.compile import compile_filter
 from query_api.filter.sql.expressions import Parameters, text_condition, visible_number
-from query_api.filter.text_search import FOLDING, TextOperator, TextSearch, fold
+from query_api.filter.sql.values import read_typed, value_of
+from query_api.filter.text_search import FOLDING, TextOperator, TextSearch, fold, text_of
 from tests.support.filter_corpus import FilterCorpus, filter_corpus
 from tests.support.filters import FILTERS
 
@@ -123,6 +128,13 @@ COUNTEREXAMPLES: list[dict[str, Any]] = [
     {"field": "events", "operator": "in", "value": [{"attributes.a": {"a": 1}}, {"attributes.a.a": {"b": "x"}}]},
     {"field": "scope", "key": "attributes.a", "operator": "startswith", "value": "-9.3"},
     of_attributes("ag.metrics.tokens.cumulative", "has", "total"),
+    *({"field": "duration", "operator": name, "value": value} for name, value in (("eq", 1000), ("gt", 0), ("is", 0))),
+    *({"field": "duration", "operator": "in", "value": values} for values in ([0.001], [1000, "0"], [True], [])),
+    {"field": "duration", "operator": "endswith", "value": ".001"},
+    *({"field": name, "operator": "exists"} for name in SHORTHANDS),
+    *({"field": name, "operator": "neq", "value": 5} for name in SHORTHANDS),
+    {"field": "model", "operator": "is_not", "value": "gpt-4.1"},
+    {"field": "model", "operator": "not_in", "value": ["gpt-4.1", "a"], "options": {"all": True}},
     {"field": "events", "operator": "has", "key": "attributes.a.a", "value": 2**64 - 1},
     {"field": "events", "operator": "has", "key": "attributes.exception.message", "value": "a\nB"},
     {
@@ -144,6 +156,74 @@ def test_former_disagreements_agree(corpus: FilterCorpus, filtering: dict[str, A
 
 def test_corpus_is_complete_and_belongs_to_one_project(corpus: FilterCorpus) -> None:
     assert len(corpus.answers) == SPANS_COUNT
+
+
+LONG_FORMS = {
+    "service": ("resource", "service.name"),
+    "provider": ("attributes", "ag.meta.system"),
+    "tokens": ("attributes", "ag.metrics.tokens.incremental.total"),
+    "cost": ("attributes", "ag.metrics.costs.incremental.total"),
+}
+
+
+@pytest.mark.parametrize("operator", ["is", "eq", "gt", "contains", "matches", "exists", "is_not"])
+@pytest.mark.parametrize("name", LONG_FORMS)
+def test_shorthand_means_its_long_form(corpus: FilterCorpus, name: str, operator: str) -> None:
+    field, key = LONG_FORMS[name]
+    rest = {"operator": operator, "value": None if operator == "exists" else 5 if name in ("tokens", "cost") else "a"}
+
+    found = corpus.found(parsed({"field": name, **rest}))
+
+    assert found == corpus.found(parsed({"field": field, "key": key, **rest})) != set()
+
+
+def test_model_is_that_of_the_response_else_that_of_the_request(corpus: FilterCorpus) -> None:
+    def model_of(answer: dict[str, Any]) -> Any:
+        meta = answer["attributes"]["ag"].get("meta", {})
+        models = [meta.get(name, {}).get("model") for name in ("response", "request")]
+        return next((model for model in models if model is not None), None)
+
+    wanted = {
+        (answer["trace_id"], answer["span_id"]) for answer in corpus.answers if model_of(answer) == "gpt-4.1-mini"
+    }
+
+    assert corpus.found(parsed({"field": "model", "value": "gpt-4.1-mini"})) == wanted != set()
+
+
+PLACES = [
+    *((field.name, None) for field in FIELDS.values() if field.kind not in (Kind.JSON, Kind.ELEMENTS, Kind.CONTENT)),
+    *(("attributes", key) for key in ("a", "a.b", "0", "a\0b", "ag.type.span", "ag.data", "é")),
+    *((field, key) for field in ("resource", "scope") for key in ("service.name", "a", "name", "schema_url", "a.1")),
+]
+
+
+@pytest.mark.parametrize(("field", "key"), PLACES)
+def test_value_of_a_place_is_what_responses_show(corpus: FilterCorpus, field: str, key: str | None) -> None:
+    parameters = Parameters()
+    place = parse_place(field, key, path="by")
+    value = value_of(place, parameters)
+    columns = ", ".join(f"{expression} AS found_{name}" for name, expression in value._asdict().items())
+    rows = corpus.rows(f"SELECT trace_id, span_id, {columns} FROM spans WHERE {{of_project}}", parameters.values)
+
+    found = {(row["trace_id"].hex(), row["span_id"][8:].hex()): row for row in rows}
+    assert len(found) == SPANS_COUNT
+    for answer in corpus.answers:
+        row = found[answer["trace_id"], answer["span_id"]]
+        shown = shorthand_value(field, answer) if field in SHORTHANDS else value_at(answer.get(field), place.path)
+        scalar = None if isinstance(shown, list | dict) else shown
+        typed, text = ("", "") if scalar is None else (typed_text(scalar), text_of(scalar))
+        assert row["found_typed"].decode() == typed
+        assert row["found_text"].decode() == text
+        assert row["found_is_absent"] == (scalar is None)
+        assert row["found_number"] == number_shown(FIELDS[field].kind, scalar)
+        assert read_typed(typed) == scalar
+
+
+def number_shown(kind: Kind, scalar: Any) -> float | None:
+    if kind is Kind.TIME:
+        return None if scalar is None else parse_time_ns(scalar) // 1000
+    number = None if kind in (Kind.TRACE_ID, Kind.SPAN_ID, Kind.ENUM, Kind.UUID) else number_of(scalar)
+    return float(number) if number is not None and isfinite(float(number)) else None
 
 
 CASED = sorted({letter for code in FOLDING for letter in (chr(code), chr(FOLDING[code]))} | set(ascii_letters))
@@ -237,6 +317,10 @@ def test_attributes_under_or_use_the_index(corpus: FilterCorpus) -> None:
         (of_attributes("a", "in", ["Ab cde", "x"], all=True), ['["cde", "x"]']),
         (of_attributes("a", "is", ["Ab cde", {"b": "x"}]), ['["cde", "x"]']),
         (of_attributes("a", "has", {"b": "x"}), ['["x"]']),
+        (
+            {"field": "model", "value": "gpt-4.1"},
+            ['["ag.meta.request.model=sgpt-4.1", "ag.meta.response.model=sgpt-4.1"]'],
+        ),
     ],
 )
 def test_texts_of_attributes_use_indexes(corpus: FilterCorpus, condition: dict[str, Any], tokens: list[str]) -> None:

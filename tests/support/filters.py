@@ -8,7 +8,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from query_api.filter.language import ALLOWED_OPERATORS, FIELDS, Field, GroupOperator, Kind
+from query_api.filter.language import ALLOWED_OPERATORS, FIELDS, SHORTHANDS, Field, GroupOperator, Kind
 from tests.support.span_corpus import ANALYTICS, KEYS, SCALARS, SEGMENTS, START_NS, TEXTS
 
 PATHS = st.lists(st.sampled_from(SEGMENTS), min_size=1, max_size=4).map(".".join) | st.sampled_from(
@@ -47,6 +47,10 @@ PATHS = st.lists(st.sampled_from(SEGMENTS), min_size=1, max_size=4).map(".".join
         "nowhere",
     ]
 )
+SHORT_TEXTS = ["gpt-4.1", "gpt-4.1-mini", *TEXTS[:8]]
+SHORT_NUMBERS = [0, 1, 5, 61, 0.1, 0.001, 0.0015, 1000, 1000.0, "5", "61"]
+"""What the shorthands hold."""
+
 OWNED_PATHS = st.sampled_from(["service.name", "attributes.service.name", "name", "attributes.name", "version"])
 """Keys that are frequent on ``resource`` and ``scope``."""
 
@@ -152,6 +156,8 @@ def scalars(field: Field) -> st.SearchStrategy[Any]:
             return TIME
         case Kind.UUID:
             return UUIDS
+        case Kind.SHORTHAND:
+            return st.sampled_from([*SHORT_TEXTS, *SHORT_NUMBERS]) | SCALAR
         case _:
             return SCALAR
 
@@ -160,7 +166,10 @@ def scalars(field: Field) -> st.SearchStrategy[Any]:
 def conditions(draw: st.DrawFn) -> dict[str, Any]:
     """Any valid condition."""
     favoured = st.sampled_from(
-        ["attributes", "attributes", "attributes", "resource", "scope", "links", "references", "events", "hashes"]
+        [
+            *["attributes", "attributes", "attributes", "resource", "scope", "links", "references", "events", "hashes"],
+            *SHORTHANDS,
+        ]
     )
     field = draw(favoured.map(FIELDS.__getitem__) | st.sampled_from(list(FIELDS.values())))
     operator = str(draw(st.sampled_from(ALLOWED_OPERATORS[field.kind])))
@@ -172,6 +181,14 @@ def conditions(draw: st.DrawFn) -> dict[str, Any]:
     if field.kind is Kind.ELEMENTS:
         return {**condition, **draw(element_members(field, operator))}
     return {**condition, **draw(operands(field, operator))}
+
+
+def comparables(field: Field) -> list[st.SearchStrategy[Any]]:
+    """Numbers, and texts, that a field is ordered by."""
+    if field.kind is not Kind.SHORTHAND:
+        return [NUMBER, TEXT]
+    numbers = [number for number in SHORT_NUMBERS if not isinstance(number, str)]
+    return [st.sampled_from(numbers) | NUMBER, st.sampled_from(SHORT_TEXTS) | TEXT]
 
 
 @st.composite
@@ -187,9 +204,9 @@ def operands(draw: st.DrawFn, field: Field, operator: str) -> dict[str, Any]:
             )
         }
     if operator in ORDERED:
-        return {"value": draw(TIME if field.kind is Kind.TIME else NUMBER | TEXT)}
+        return {"value": draw(TIME if field.kind is Kind.TIME else st.one_of(comparables(field)))}
     if operator == "btwn":
-        ends = TIME if field.kind is Kind.TIME else draw(st.sampled_from([NUMBER, TEXT]))
+        ends = TIME if field.kind is Kind.TIME else draw(st.sampled_from(comparables(field)))
         return {"value": draw(st.lists(ends, min_size=2, max_size=2))}
     if operator in PATTERNED:
         text = {"like": LIKE, "matches": REGEX}.get(operator, MOMENT if field.kind is Kind.TIME else PART)

@@ -89,6 +89,24 @@ def random_attributes(source: random.Random) -> dict[str, Any]:
     return {source.choice(KEYS): random_value(source) for _ in range(source.randrange(6))}
 
 
+def random_shorthands(source: random.Random) -> dict[str, Any]:
+    """Values that the shorthands ``model``, ``provider``, ``tokens`` and ``cost`` read, most of them of their usual
+    type."""
+    texts, amounts = (*TEXTS[:8], "gpt-4.1", "gpt-4.1-mini"), (0, 1, 5, 61, 0.1, "5", "61", "é")
+    usual = {
+        "ag.meta.response.model": texts,
+        "ag.meta.request.model": texts,
+        "ag.meta.system": texts,
+        "ag.metrics.tokens.incremental.total": amounts,
+        "ag.metrics.costs.incremental.total": amounts,
+    }
+    return {
+        path: source.choice(values) if source.random() < 0.8 else random_value(source, depth=1)
+        for path, values in usual.items()
+        if source.random() < 0.5
+    }
+
+
 def random_owner_attributes(source: random.Random) -> dict[str, Any]:
     """Of a resource or scope: with a service, and under names that its members have too."""
     named = {key: random_value(source, depth=1) for key in ("name", "version") if source.random() < 0.3}
@@ -157,7 +175,7 @@ def random_span(source: random.Random, number: int) -> Span:
         end_ns=start_ns + source.choice((0, 1_500, 10**9)),
         status_code=source.randrange(3),
         status_message=source.choice((None, *TEXTS)),
-        attributes={**random_attributes(source), **usage},
+        attributes={**random_attributes(source), **usage, **random_shorthands(source)},
         events=tuple(_few(source, lambda source: random_event(source, start_ns))),
         links=source.choice((None, tuple(_few(source, random_link)))),
         references=source.choice((None, _few(source, random_reference))),

@@ -1,9 +1,9 @@
 """A filter as SQL over the table ``spans``: the same meaning as ``query_api/filter/matches.py``.
 
 Fields that are columns are here; fields that hold JSON are in ``json.py`` and ``sums.py``, arrays of objects in
-``elements.py``, ``content`` in ``expressions.py``. Every condition is 0 or 1 on every row, never null, so that ``NOT``
-is exact. Values, paths included, travel only as typed parameters; the names of columns are constants. The statement
-around the expression carries the project.
+``elements.py``, ``content`` in ``expressions.py``, shorthands in ``shorthands.py``. Every condition is 0 or 1 on every
+row, never null, so that ``NOT`` is exact. Values, paths included, travel only as typed parameters; the names of columns
+are constants. The statement around the expression carries the project.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from common.errors import InvalidFilter
 from common.fair_share import in_thread
 from common.span import PROMOTED_TEXTS, SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
 from query_api.filter.language import ATTRIBUTES, FIELDS, Condition, GroupOperator, Kind, Node
-from query_api.filter.operands import LARGE, estimated_values
 from query_api.filter.sql.elements import elements_condition
 from query_api.filter.sql.expressions import (
     Bounds,
@@ -30,10 +29,13 @@ from query_api.filter.sql.expressions import (
     content_condition,
     ordered,
     text_condition,
+    time_text,
 )
 from query_api.filter.sql.json import json_condition
+from query_api.filter.sql.shorthands import shorthand_condition
 from query_api.filter.sql.sums import USAGE_BYTES_MAX, USAGE_OF, ag_condition
 from query_api.filter.text_search import TextSearch
+from query_api.filter.totals import LARGE, estimated_values
 
 
 class Compiled(NamedTuple):
@@ -102,6 +104,8 @@ def compile_condition(condition: Condition, parameters: Parameters) -> str:
             return elements_condition(condition, parameters)
         case Kind.CONTENT:
             return content_condition(str(condition.operand), parameters)
+        case Kind.SHORTHAND:
+            return shorthand_condition(condition, parameters)
         case _:
             column = COLUMNS.get(condition.field)  # without a column the field is absent, and every condition false
             return "0" if column is None else condition_sql(condition, column(parameters))
@@ -201,11 +205,7 @@ class TimeColumn(_Column):
         return f"({' AND '.join(compared)})"
 
     def reads(self, search: TextSearch) -> str:
-        """Read the time as responses show it: six digits of fraction, or none (``common/times.py``)."""
-        seconds = f"formatDateTime(fromUnixTimestamp64Micro({self.name}, 'UTC'), '%Y-%m-%dT%H:%i:%S')"
-        fraction_us = f"{self.name} % 1000000"
-        fraction = f"if({fraction_us} = 0, '', '.' || leftPad(toString({fraction_us}), 6, '0'))"
-        return text_condition(f"({seconds} || {fraction} || 'Z')", search, self.parameters)
+        return text_condition(time_text(self.name), search, self.parameters)
 
     def _is_one_of(self, values: list[Any]) -> str:
         return f"{self.name} IN ({self.parameters.place('Array(Int64)', values)})"

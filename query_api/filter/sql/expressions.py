@@ -10,10 +10,11 @@ A typed text is a scalar as one text, its type in one letter and then its value 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, assert_never
 
 from common.clickhouse.span_columns import NO_PARENT
-from common.json_numbers import INT64_MIN, INTEGER_CHARS_MAX, NUMBER_GRAMMAR, UINT64_MAX
+from common.json_numbers import INT64_MIN, INTEGER_CHARS_MAX, NUMBER_GRAMMAR, UINT64_MAX, is_number
 from query_api.filter.language import Condition, NotNormalError, Operator
 from query_api.filter.text_search import FOLDING, TextSearch, fold, parse_content, spaced
 
@@ -274,3 +275,47 @@ def let(name: str, value: str, body: str) -> str:
     """Return ``body`` with ``value`` bound to ``name``, so that a long value is written once. A lambda keeps the name
     local."""
     return f"arrayMap({name} -> {body}, [{value}])[1]"
+
+
+def double_text(amount: str) -> str:
+    """Return the text that responses show for a double: digits if it is an integer of 64 bits (``spans/rows.py``)."""
+    is_integer = f"{amount} = trunc({amount}) AND {amount} >= -pow(2., 63) AND {amount} < pow(2., 64)"
+    return f"if({is_integer}, toString(toInt128({amount})), {visible_number(f'toString({amount})')})"
+
+
+def time_text(column: str) -> str:
+    """Return the text that responses show for microseconds since 1970: six digits of fraction, or none
+    (``common/times.py``)."""
+    seconds = f"formatDateTime(fromUnixTimestamp64Micro({column}, 'UTC'), '%Y-%m-%dT%H:%i:%S')"
+    fraction_us = f"{column} % 1000000"
+    fraction = f"if({fraction_us} = 0, '', '.' || leftPad(toString({fraction_us}), 6, '0'))"
+    return f"({seconds} || {fraction} || 'Z')"
+
+
+@dataclass(frozen=True, slots=True)
+class DoubleValue(Subject):
+    """A double that is never absent. ``amount`` is an expression."""
+
+    amount: str
+    parameters: Parameters
+
+    def exists(self) -> str:
+        return "1"
+
+    def equals(self, operand: Any) -> str:
+        return self.compares([("=", operand)])
+
+    def is_in(self, operands: list[Any], *, is_all: bool) -> str:
+        numbers = [float(value) for value in operands if is_number(value) and float(value) == value]
+        if not numbers or (is_all and (len(numbers) < len(operands) or len(set(numbers)) > 1)):
+            return "0"
+        return f"has({self.parameters.place('Array(Float64)', numbers)}, {self.amount})"
+
+    def compares(self, bounds: Bounds) -> str:
+        if not all(is_number(bound) for _, bound in bounds):
+            return "0"
+        compared = (f"{self.amount} {sign} {number_place(bound, self.parameters)}" for sign, bound in bounds)
+        return f"({' AND '.join(compared)})"
+
+    def reads(self, search: TextSearch) -> str:
+        return text_condition(double_text(self.amount), search, self.parameters)

@@ -21,10 +21,9 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, typed_text
+from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, EMPTY_ARRAY, EMPTY_OBJECT, typed_text
 from common.json_numbers import json_number
-from query_api.filter.language import ATTRIBUTES, SERVICE_NAME_PATH, Condition, is_index
-from query_api.filter.operands import LEVELS_MAX
+from query_api.filter.language import ATTRIBUTES, SERVICE_NAME, Condition, ValuePlace, is_index
 from query_api.filter.sql.expressions import (
     Bounds,
     Parameters,
@@ -37,6 +36,7 @@ from query_api.filter.sql.expressions import (
     visible_typed,
 )
 from query_api.filter.text_search import TextSearch, words_of
+from query_api.filter.totals import LEVELS_MAX
 
 ITEM_TEXT_BYTES: Final = 64
 """Bytes of a typed text that ``leaf_items`` holds."""
@@ -56,17 +56,19 @@ Arguments: TypeAlias = tuple[str, ...]
 
 def json_condition(condition: Condition, parameters: Parameters) -> str:
     """Return a condition on a field of JSON as it is stored, as an expression that is 0 or 1."""
-    path = condition.path
-    if any("\0" in segment for segment in path) or len(path) > LEVELS_MAX:
-        return "0"  # no key holds U+0000; in the map of leaves it represents a dot inside a key
-    place: JsonPlace
-    if condition.field == ATTRIBUTES:
-        place = AttributePlace(path, parameters)
-    elif condition.field == "resource" and path == SERVICE_NAME_PATH:
-        place = ServiceName(condition.field, path, parameters)
-    else:
-        place = JsonPlace(condition.field, path, parameters)
-    return condition_sql(condition, place)
+    place = json_place(ValuePlace(condition.field, condition.path), parameters)
+    return "0" if place is None else condition_sql(condition, place)
+
+
+def json_place(place: ValuePlace, parameters: Parameters) -> JsonPlace | None:
+    """Return the value at a place in JSON; ``None`` if no span can have one there."""
+    if any("\0" in segment for segment in place.path) or len(place.path) > LEVELS_MAX:
+        return None  # no key holds U+0000; in the map of leaves it represents a dot inside a key
+    if place.field == ATTRIBUTES:
+        return AttributePlace(place.path, parameters)
+    if place == SERVICE_NAME:
+        return ServiceName(*place, parameters)
+    return JsonPlace(*place, parameters)
 
 
 class JsonPlace(Subject):
@@ -103,8 +105,11 @@ class JsonPlace(Subject):
         return self._compares(bounds)
 
     def reads(self, search: TextSearch) -> str:
-        visible = let("typed", self._typed_scalar(), visible_typed("typed"))
-        return let("visible", visible, typed_text_condition("visible", search, self._parameters))
+        return let("visible", self.typed(), typed_text_condition("visible", search, self._parameters))
+
+    def typed(self) -> str:
+        """Return the typed text of the scalar as responses show it; ``''`` if there is none."""
+        return let("typed", self._typed_scalar(), visible_typed("typed"))
 
     def _scalar(self) -> str:
         """The scalar as a text that is compared for equality: here its JSON. ``''`` or ``null`` if there is none."""
@@ -182,6 +187,9 @@ class ServiceName(JsonPlace):
     """``service.name`` of the resource. The column ``service_name`` holds it if it is a text, else ``''`` or
     ``NOT_A_TEXT``."""
 
+    def typed(self) -> str:
+        return f"if(service_name IN ('', '\\0'), {super().typed()}, concat('s', service_name))"
+
     def _equals_scalar(self, operand: Any) -> str:
         if _is_in_text_column(operand):
             return f"(service_name = {self._parameters.text(operand)})"
@@ -214,6 +222,10 @@ class AttributePlace(JsonPlace):
 
     def reads(self, search: TextSearch) -> str:
         return self._where_it_occurs(typed_text_condition(self._scalar(), search, self._parameters))
+
+    def typed(self) -> str:
+        leaf = self._scalar()
+        return f"if({leaf} IN ('{EMPTY_OBJECT}', '{EMPTY_ARRAY}'), '', {leaf})"
 
     def _scalar(self) -> str:
         """The typed text of the scalar; ``''`` if there is none."""

@@ -11,21 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from common.json_numbers import is_number
 from common.span import AMOUNTS
 from query_api.filter.language import Condition, Operator
 from query_api.filter.sql.expressions import (
     IS_ROOT,
-    Bounds,
+    DoubleValue,
     Parameters,
     Subject,
     condition_sql,
-    number_place,
-    text_condition,
-    visible_number,
 )
 from query_api.filter.sql.json import json_condition
-from query_api.filter.text_search import TextSearch
 
 _SUMS: Final[Mapping[str, Mapping[tuple[str, ...], str]]] = {
     "tokens": {(amount,): f"tokens_{amount}" for amount in AMOUNTS},
@@ -106,7 +101,7 @@ def _verdict(condition: Condition, sums: VisibleSums, parameters: Parameters) ->
     """The condition on what the sums make of ``cumulative``, as an expression over their columns."""
     column = sums.columns.get(sums.below)
     if column is not None:
-        return f"{_is_visible(column)} AND {condition_sql(condition, _Sum(column, parameters))}"
+        return f"{_is_visible(column)} AND {condition_sql(condition, DoubleValue(column, parameters))}"
     return "0" if sums.below else condition_sql(condition, _SumsObject(sums.columns, parameters))
 
 
@@ -136,41 +131,9 @@ class _SumsObject(Subject):
             elif value is None:
                 clauses.append(f"NOT {_is_visible(column)}")
             else:
-                clauses.append(f"{_is_visible(column)} AND {_Sum(column, self.parameters).equals(value)}")
+                clauses.append(f"{_is_visible(column)} AND {DoubleValue(column, self.parameters).equals(value)}")
         return " AND ".join(clauses)
 
     def has(self, operand: Any) -> str:
         column = self.columns.get((operand,)) if isinstance(operand, str) else None
         return "0" if column is None else _is_visible(column)
-
-
-@dataclass(frozen=True, slots=True)
-class _Sum(Subject):
-    """One sum, a double."""
-
-    amount: str
-    parameters: Parameters
-
-    def exists(self) -> str:
-        return "1"
-
-    def equals(self, operand: Any) -> str:
-        return self.compares([("=", operand)])
-
-    def is_in(self, operands: list[Any], *, is_all: bool) -> str:
-        numbers = [float(value) for value in operands if is_number(value) and float(value) == value]
-        if not numbers or (is_all and (len(numbers) < len(operands) or len(set(numbers)) > 1)):
-            return "0"
-        return f"has({self.parameters.place('Array(Float64)', numbers)}, {self.amount})"
-
-    def compares(self, bounds: Bounds) -> str:
-        if not all(is_number(bound) for _, bound in bounds):
-            return "0"
-        return " AND ".join(f"{self.amount} {sign} {number_place(bound, self.parameters)}" for sign, bound in bounds)
-
-    def reads(self, search: TextSearch) -> str:
-        """Read the sum as responses show it: digits if it is an integer of 64 bits (``spans/rows.py``)."""
-        amount = self.amount
-        is_integer = f"{amount} = trunc({amount}) AND {amount} >= -pow(2., 63) AND {amount} < pow(2., 64)"
-        text = f"if({is_integer}, toString(toInt128({amount})), {visible_number(f'toString({amount})')})"
-        return text_condition(text, search, self.parameters)

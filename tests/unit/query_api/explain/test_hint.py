@@ -173,6 +173,10 @@ GREATER = Condition("attributes", Operator.GT, 1, ("a",))
         (Condition("attributes", Operator.IS, {"b": {"c": 1}}, ("a",)), ["attributes"]),
         (Condition("attributes", Operator.IS, {"b": [1]}, ("a",)), []),
         (Condition("attributes", Operator.EXISTS, path=("a",)), []),
+        (Condition("model", Operator.IS, "a"), ["attributes"]),
+        (Condition("tokens", Operator.GT, 5), ["the paths of attributes"]),
+        (Condition("service", Operator.IS, "a"), ["`service.name` of the resource"]),
+        (Condition("duration", Operator.GT, 5), []),
         (UNINDEXED, []),
         (Group(GroupOperator.AND, (IS_A, UNINDEXED, IS_NAMED)), ["attributes", "span_name"]),
         (Group(GroupOperator.OR, (IS_A, IS_NAMED)), ["attributes", "span_name"]),
@@ -184,9 +188,12 @@ GREATER = Condition("attributes", Operator.GT, 1, ("a",))
 def test_static_hint_names_usable_indexes(node: Node, usable: list[str]) -> None:
     said = static_hint(node) or ""
 
-    assert [
-        field for field in ("attributes", "span_name", "the paths of attributes") if f"on {field} can" in said
-    ] == usable
+    known = ("attributes", "span_name", "the paths of attributes", "`service.name` of the resource")
+    assert [field for field in known if f"on {field} can" in said] == usable
+
+
+def test_hint_says_that_no_index_holds_the_duration() -> None:
+    assert static_hint(Condition("duration", Operator.GT, 5)) == "No index holds duration."
 
 
 def _index(kind: str, before: int, after: int, **more: Any) -> dict[str, Any]:

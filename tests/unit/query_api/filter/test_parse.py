@@ -8,7 +8,17 @@ import pytest
 from pydantic import ValidationError
 
 from common.errors import InvalidFilter
-from query_api.filter.language import EVERYTHING, FIELDS, Condition, Group, GroupOperator, Kind, Node, Operator
+from query_api.filter.language import (
+    EVERYTHING,
+    FIELDS,
+    Condition,
+    Group,
+    GroupOperator,
+    Kind,
+    Node,
+    Operator,
+    ValuePlace,
+)
 from query_api.filter.operands import LIST_VALUES_MAX, VALUE_BYTES_MAX, VALUE_CONTAINERS_MAX, VALUE_DEPTH_MAX
 from query_api.filter.parse import (
     CONDITIONS_MAX,
@@ -18,6 +28,7 @@ from query_api.filter.parse import (
     FilteringModel,
     check_groups,
     parse,
+    parse_place,
 )
 
 TRACE = "0123456789abcdef0123456789abcdef"
@@ -113,6 +124,31 @@ def test_every_scalar_field_takes_existence_operators() -> None:
             assert one(field=field.name, operator="not_exists") == negation(Condition(field.name, Operator.EXISTS))
 
 
+def test_place_of_a_field_and_of_a_key() -> None:
+    assert parse_place("model", path="by") == ValuePlace("model")
+    assert parse_place("attributes", "a.b", path="by") == ValuePlace("attributes", ("a", "b"))
+    assert parse_place("resource", "a", path="by") == ValuePlace("resource", ("attributes", "a"))
+    assert parse_place("scope", "name", path="by") == ValuePlace("scope", ("name",))
+
+
+@pytest.mark.parametrize(
+    ("field", "key", "message"),
+    [
+        ("links", None, "by.field: 'links' has no single value; allowed: trace_id, span_id,"),
+        ("content", None, "by.field: 'content' has no single value; allowed: trace_id, span_id,"),
+        ("name", None, "by.field: 'name' is not a field; allowed: trace_id, span_id,"),
+        ("attributes", None, "by.key: 'attributes' key is required"),
+        ("span_name", "a", "by.key: 'span_name' has no keys; fields with keys: attributes, resource, scope."),
+        ("attributes", "ag.metrics.tokens.cumulative.total", "by.key: 'ag.metrics.tokens.cumulative.total' is a sum"),
+    ],
+)
+def test_place_without_a_single_value_is_refused(field: str, key: str | None, message: str) -> None:
+    with pytest.raises(InvalidFilter) as caught:
+        parse_place(field, key, path="by")
+
+    assert caught.value.detail.startswith(message)
+
+
 def test_text_options_are_kept() -> None:
     condition = one(
         field="span_name", operator="contains", value=5, options={"case_sensitive": True, "exact_match": True}
@@ -135,9 +171,15 @@ def test_option_all_is_kept() -> None:
 
 REFUSED = [
     ({"field": "name"}, "filtering.conditions[1].field: 'name' is not a field; allowed: trace_id, span_id,"),
+    ({"field": "latency"}, "references, events, hashes, content, duration, service, model, provider, tokens, cost."),
     ({"field": "trace_id", "operator": "gt", "value": 1}, "operator: 'trace_id' does not support 'gt'; allowed: is, is_not, in, not_in, exists, not_exists."),
     ({"field": "trace_id", "operator": "contains", "value": "0a"}, "operator: 'trace_id' does not support 'contains'; allowed: is,"),
     ({"field": "start_time", "operator": "has", "value": "x"}, "operator: 'start_time' does not support 'has'; allowed: is, is_not, eq,"),
+    ({"field": "duration"}, "value: 'duration' is required and thus never null."),
+    ({"field": "model", "operator": "has", "value": "x"}, "operator: 'model' does not support 'has'; allowed: is, is_not, eq,"),
+    ({"field": "tokens", "value": [1]}, "value: the value must be a string, a number or a boolean; got a list."),
+    ({"field": "cost", "operator": "gt", "value": True}, "value: 'gt' needs a number or a string; got a boolean."),
+    ({"field": "service", "key": "name", "value": "x"}, "key: 'service' has no keys; fields with keys: attributes, resource, scope."),
     ({"field": "span_name", "operator": "like"}, "value: 'like' needs a string, a number or a boolean; got null."),
     ({"field": "attributes", "key": "a", "operator": "contains", "value": ["x"]}, "value: 'contains' needs a string, a number or a boolean; got a list."),
     ({"field": "start_time", "operator": "startswith", "value": {}}, "value: 'startswith' needs a string, a number or a boolean; got an object."),

@@ -1,0 +1,132 @@
+"""The value of any field as SQL, for statements that sort, group, measure or count by it (contract §3.5).
+
+``query_api/filter/parse.py`` turns the ``field`` and ``key`` of a request into a ``ValuePlace`` (``parse_place``);
+``value_of`` returns the value there in each row of ``spans``, as filters see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from common.clickhouse.span_columns import NO_PARENT
+from common.json_numbers import NUMBER_GRAMMAR
+from common.span import PROMOTED_TEXTS, SpanKind, StatusCode
+from query_api.filter.language import DURATION, FIELDS, SHORTHANDS, Condition, Kind, Operator, ValuePlace
+from query_api.filter.sql.expressions import Parameters, double_text, time_text
+from query_api.filter.sql.json import json_condition, json_place
+from query_api.filter.sql.shorthands import DURATION_MS
+
+
+class FieldValue(NamedTuple):
+    """The scalar at one place in a row of ``spans``, as expressions. An array or object is absent here.
+
+    ``typed`` is a ``String``: one letter for the type and then the text (``common/clickhouse/leaves.py``): ``s`` for a
+    string, ``n`` for a number, ``b1`` and ``b0`` for booleans; ``''`` if the value is absent. Two values are equal
+    exactly if their typed texts are, so group by it; ``read_typed`` turns it into the JSON value.
+
+    ``text`` is a ``String``: the value as JSON shows it without quotes; ``''`` if it is absent (or the empty text).
+
+    ``number`` is a ``Nullable(Float64)``: the number, also of a string that is a number in JSON's grammar. It is null
+    if the value is absent, is no number, or is past the largest double; an id and an enumerated value have none. The
+    number of a time is the microseconds since 1970.
+
+    ``is_absent`` is 0 or 1.
+    """
+
+    typed: str
+    text: str
+    number: str
+    is_absent: str
+
+
+def value_of(place: ValuePlace, parameters: Parameters) -> FieldValue:
+    """Return the value at a place that ``parse_place`` returned; ``parameters`` receives the keys of its path.
+
+    The expressions read columns of ``spans`` by their bare names. They can be long: select those that are needed once,
+    under a name, and then use the name.
+    """
+    typed = _typed(place, parameters)
+    text = f"multiIf({typed} = 'b1', 'true', {typed} = 'b0', 'false', substring({typed}, 2))"
+    return FieldValue(typed, text, _number(place, typed), f"({typed} = '')")
+
+
+def read_typed(typed: str) -> str | float | bool | None:
+    """Return the JSON value of a typed text: a string, an integer, a double or a boolean; ``None`` if it is ``''``."""
+    kind, text = typed[:1], typed[1:]
+    match kind:
+        case "":
+            return None
+        case "s":
+            return text
+        case "b":
+            return text == "1"
+        case _:
+            return int(text) if text.removeprefix("-").isdecimal() else float(text)
+
+
+_NO_NUMBER: Final = "CAST(NULL, 'Nullable(Float64)')"
+_HAS_NUMBERS: Final = frozenset({Kind.JSON, Kind.TEXT, Kind.SHORTHAND})
+_NO_ID: Final = f"unhex('{NO_PARENT.hex()}')"
+
+
+def _text(column: str) -> str:
+    return f"concat('s', {column})"
+
+
+def _names(column: str, kind: type[SpanKind] | type[StatusCode]) -> str:
+    values, names = [member.value for member in kind], [member.name for member in kind]
+    return f"concat('s', transform({column}, {values}, {names}, ''))"
+
+
+def _short_id(column: str) -> str:
+    return f"concat('s', lower(substring(hex({column}), 17)))"
+
+
+_COLUMNS: Final[Mapping[str, str]] = {
+    "trace_id": "concat('s', lower(hex(trace_id)))",
+    "span_id": _short_id("span_id"),
+    "parent_id": f"if(parent_id = toFixedString({_NO_ID}, 16), '', {_short_id('parent_id')})",
+    "trace_type": _text("trace_type"),
+    "span_type": _text("span_type"),
+    "span_kind": _names("kind", SpanKind),
+    "status_code": _names("status_code", StatusCode),
+    "span_name": _text("name"),
+    **{name: f"ifNull({_text(name)}, '')" for name in ("status_message", *PROMOTED_TEXTS)},
+    "start_time": _text(time_text("start_us")),
+    "end_time": _text(time_text("end_us")),
+    "created_at": _text(time_text("stored_us")),
+    DURATION: f"concat('n', {double_text(DURATION_MS)})",
+}
+"""The typed text of each field that is not in JSON; a field that is missing here is never present on a span."""
+
+_NUMBERS: Final[Mapping[str, str]] = {
+    "start_time": "toNullable(toFloat64(start_us))",
+    "end_time": "toNullable(toFloat64(end_us))",
+    "created_at": "toNullable(toFloat64(stored_us))",
+    DURATION: f"toNullable({DURATION_MS})",
+}
+
+
+def _typed(place: ValuePlace, parameters: Parameters) -> str:
+    if places := SHORTHANDS.get(place.field):
+        *preferred, last = places
+        typed = _typed(last, parameters)
+        for each in reversed(preferred):
+            here = _typed(each, parameters)
+            exists = json_condition(Condition(each.field, Operator.EXISTS, path=each.path), parameters)
+            typed = f"multiIf({here} != '', {here}, {exists}, '', {typed})"
+        return typed
+    if FIELDS[place.field].kind is not Kind.JSON:
+        return _COLUMNS.get(place.field, "''")
+    found = json_place(place, parameters)
+    return "''" if found is None else found.typed()
+
+
+def _number(place: ValuePlace, typed: str) -> str:
+    if place.field in _NUMBERS:
+        return _NUMBERS[place.field]
+    if FIELDS[place.field].kind not in _HAS_NUMBERS:
+        return _NO_NUMBER
+    number = f"toFloat64OrNull(if(match({typed}, '^(?:n|s{NUMBER_GRAMMAR}$)'), substring({typed}, 2), ''))"
+    return f"if(isFinite({number}), {number}, NULL)"
