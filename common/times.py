@@ -20,6 +20,8 @@ _NAIVE_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - formatting a time w
 _MICROSECOND: Final = timedelta(microseconds=1)
 _NS_PER_UNIT: Final = {10: 1_000_000_000, 13: 1_000_000, 16: 1_000, 19: 1}
 _FRACTION: Final = re.compile(r"[.,]([0-9]{6})([0-9]{1,3})[0-9]*")
+_BEFORE_NOW: Final = re.compile(r"-([0-9]{1,9})([smhdw])")
+_SECONDS_PER_UNIT: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _ALLOWED: Final = (
     "allowed are ISO 8601, and seconds, milli-, micro- or nanoseconds since 1970 of 10, 13, 16 or 19 digits"
 )
@@ -69,6 +71,17 @@ def parse_time_ns(value: str | int | float) -> int:
     if isinstance(value, float):
         return _from_seconds(value)
     return _from_digits(value)
+
+
+def relative_us(text: str, *, now_us: int) -> int | None:
+    """Return the time that ``now`` or a text such as ``-15m`` means at ``now_us``; ``None`` for any other text.
+
+    Units are ``s m h d w``. Microseconds since 1970.
+    """
+    if text == "now":
+        return now_us
+    before = _BEFORE_NOW.fullmatch(text)
+    return now_us - int(before[1]) * _SECONDS_PER_UNIT[before[2]] * 1_000_000 if before else None
 
 
 def _from_digits(value: int) -> int:

@@ -29,7 +29,7 @@ from query_api.filter.sql.compile import compile_node
 from query_api.filter.sql.expressions import IS_ROOT
 from query_api.request.route import Request, Response
 from query_api.spans.project_spans import ProjectSpans, project_spans
-from query_api.spans.windowing import SAMPLED, Focus, Format, WindowBy, Windowing, microseconds, percent_of
+from query_api.spans.windowing import SAMPLED, BasicWindowing, Focus, Format, WindowBy, microseconds, percent_of
 
 BINS_MAX_TOTAL: Final = 262_144
 """Bins of all histograms of a response, if the request sets their number: about 30 MB of JSON."""
@@ -129,7 +129,7 @@ async def _analysis(request: Request, parameters: AnalyticsParameters, body: Cou
 
 def _merged(parameters: AnalyticsParameters, body: CountsQuery | MetricsQuery) -> AnalyticsParameters:
     """Flat members of the body take precedence over the query string, and this over ``windowing`` and ``filtering``."""
-    windowing = body.windowing or Windowing()
+    windowing = body.windowing or BasicWindowing()
     nested: dict[str, Any] = {
         "by": windowing.by,
         "newest": microseconds(windowing.newest),

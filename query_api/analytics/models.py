@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_v
 from query_api.filter.parse import PATH_SEGMENTS_MAX, FilteringModel, check_groups
 from query_api.request.json_body import Listed, Strict, parse_json_text, refuse_boolean
 from query_api.request.references import Moment
-from query_api.spans.windowing import Filtering, Focus, Format, WindowBy, Windowing
+from query_api.spans.windowing import BasicWindowing, Filtering, Focus, Format, WindowBy
 
 SPECS_MAX: Final = 64
 BINS_MAX: Final = 1_024
@@ -150,7 +150,7 @@ class MetricsParameters(AnalyticsParameters):
 
 
 class _Nested(Strict):
-    windowing: Windowing | None = Field(
+    windowing: BasicWindowing | None = Field(
         None, description="`by`, `newest`, `oldest`, `interval` and `rate`, unless they are given at the top level."
     )
     filtering: Filtering = Field(None, description="The filter of the spans, unless `filter` is given.")

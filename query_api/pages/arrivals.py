@@ -39,6 +39,20 @@ WHOLE_RECORD: Final = 2**32
 
 _ENTRY: Final = struct.Struct(">8sQQ")
 _COLUMNS: Final = "record_offset, span_index, start_us, stored_us"
+_FIRST_ARRIVALS: Final = f"""\
+SELECT partition, tupleElement(first, 1) AS first_offset, tupleElement(first, 2) AS first_index
+FROM (
+SELECT toString(partition_id) AS partition, min((record_offset, span_index)) AS first
+{
+    read_from(
+        Table.ARRIVALS,
+        "stored_us > {created_us:Int64}",
+        "record_offset <= transform(toString(partition_id), {partitions:Array(String)}, {offsets:Array(Int64)},"
+        " toInt64(-1))",
+    )
+}
+GROUP BY partition_id
+)"""
 _UNION: Final = "\nUNION ALL\n"
 
 
@@ -57,7 +71,12 @@ class Positions:
     """The places of one reader, by partition. Immutable: moving returns new positions."""
 
     def __init__(self, places: Mapping[bytes, ArrivalPlace] | None = None) -> None:
-        self._places = dict(places or {})
+        self._places = {id_hash: place for id_hash, place in (places or {}).items() if place > BEGINNING}
+
+    @classmethod
+    def at_end_of(cls, offsets: Mapping[str, int]) -> Positions:
+        """Return the positions after these offsets, by partition id. Other partitions are at their beginning."""
+        return cls().moved({id_: ArrivalPlace(offset, WHOLE_RECORD) for id_, offset in offsets.items()})
 
     def after(self, partition_id: str) -> ArrivalPlace:
         """Return the last place that the reader has passed in a partition."""
@@ -117,6 +136,28 @@ class Arrivals:
         """Return the place of a reader in each partition after the first ``count`` of these."""
         last = dict(zip(self.partition_ids[:count], self.places[:count], strict=True))
         return {**last, **self.ends} if count == len(self) else last
+
+
+async def positions_at(spans: ProjectSpans, created_us: int, offsets: Mapping[str, int]) -> Positions:
+    """Return the positions before the first arrival of each partition whose ``created_at`` is after ``created_us``.
+
+    ``offsets`` is how far partitions are stored, by partition id. A partition is at that offset if no arrival up to it
+    is that late, and at its beginning if it is not among them: what becomes queryable later is after the positions.
+    """
+    values = {"created_us": created_us, "partitions": list(offsets), "offsets": list(offsets.values())}
+    rows = await spans.select(_FIRST_ARRIVALS, values, step="beginning of the feed")
+    columns = (rows.column(name).to_pylist() for name in ("partition", "first_offset", "first_index"))
+    first = {
+        partition_id.decode(): _place_before(offset, index)
+        for partition_id, offset, index in zip(*columns, strict=True)
+    }
+    return Positions.at_end_of(offsets).moved(first)
+
+
+def _place_before(record_offset: int, span_index: int) -> ArrivalPlace:
+    if span_index or not record_offset:
+        return ArrivalPlace(record_offset, span_index - 1)
+    return ArrivalPlace(record_offset - 1, WHOLE_RECORD)
 
 
 async def next_arrivals(spans: ProjectSpans, pending: Sequence[Pending], window: Window, *, size: int) -> Arrivals:

@@ -21,7 +21,7 @@ from typing import Any, Final
 from query_api.filter.language import Node
 from query_api.filter.sql.compile import Compiled, compile_node
 from query_api.freshness.follow import look_up_stored, wait_for_news
-from query_api.pages.arrivals import READ_PARTITIONS_MAX, Arrivals, Pending, Positions, next_arrivals
+from query_api.pages.arrivals import READ_PARTITIONS_MAX, Arrivals, Pending, Positions, next_arrivals, positions_at
 from query_api.pages.page import (
     CANDIDATE_COLUMNS,
     Candidate,
@@ -34,9 +34,10 @@ from query_api.pages.page import (
 )
 from query_api.request.progress import Through
 from query_api.request.route import Request, Response
+from query_api.spans.cursor import read_cursor, write_cursor
 from query_api.spans.project_spans import ProjectSpans, Table, project_spans, read_from
 from query_api.spans.rows import Rendered, fetch_rows
-from query_api.spans.windowing import Order, Window, Windowing, cursor_scope, limit_of, read_cursor, write_cursor
+from query_api.spans.windowing import BEGINNING, NOW, Order, Window, Windowing, beginning_us, cursor_scope, limit_of
 
 SPARE_ARRIVALS: Final = 16
 """Arrivals beyond what a page needs, so that a few stale versions do not cost a second round."""
@@ -75,35 +76,61 @@ class FeedPage:
 
 
 async def query_feed(request: Request, filtering: Node, windowing: Windowing) -> Response:
-    """Return what became queryable since the page whose cursor is ``windowing.next``; without one, since the beginning.
+    """Return what became queryable since the page whose cursor is ``windowing.next``; without one, since
+    ``windowing.from``, which is the beginning by default. A feed from now begins with an empty page, at once.
 
     The engine is asked once a request how far spans are stored; while the request waits, announcements say so.
     """
     windowing = windowing.model_copy(update={"order": Order.ASCENDING})
     context, settings = request.context, request.context.settings.query
     scope = cursor_scope("feed", request.project_id, filtering, windowing)
-    positions = Positions()
-    if windowing.next is not None:
-        positions = Positions.unpack(read_cursor(windowing.next, scope=scope, secret=context.cursor_secret))
     query = FeedQuery(
         await compile_node(filtering),
         Window.of(windowing),
         limit=limit_of(windowing.limit, settings),
         bytes_max=settings.page_bytes_max,
     )
+    sent = None if windowing.next is None else read_cursor(windowing.next, scope=scope, secret=context.cursor_secret)
     await look_up_stored(context, request.project_id)
-    ends_s = context.clock.monotonic_s() + (windowing.wait_s or 0.0)
-    while True:
-        since = context.stored.news_count(request.project_id)
-        spans = project_spans(request)  # each look has its own budget, because waiting costs nothing
-        found = await read_feed(spans, query, positions, through=context.stored.through(request.project_id))
-        positions = found.positions
-        is_news = found.spans or not found.is_complete
-        if is_news or not await wait_for_news(context, request.project_id, since=since, ends_s=ends_s):
-            break
-    cursor = write_cursor(positions.pack(), scope=scope, secret=context.cursor_secret)
+    spans = project_spans(request)
+    positions = await _first_positions(request, spans, windowing) if sent is None else Positions.unpack(sent)
+    if windowing.from_ == NOW:
+        found = FeedPage([], positions, is_complete=True)
+    else:
+        spans, found = await _read_news(request, spans, query, positions, wait_s=windowing.wait_s or 0.0)
+    cursor = write_cursor(found.positions.pack(), scope=scope, secret=context.cursor_secret)
     explanation = await explanation_of(spans, filtering)
     return Response(spans_json(Page(found.spans, cursor, found.is_complete, explanation)))
+
+
+async def _read_news(
+    request: Request, spans: ProjectSpans, query: FeedQuery, positions: Positions, *, wait_s: float
+) -> tuple[ProjectSpans, FeedPage]:
+    """Return what is new after ``positions``, and the spans that were asked; wait up to ``wait_s`` while nothing is.
+
+    Each look has its own budget, because waiting costs nothing.
+    """
+    context = request.context
+    ends_s = context.clock.monotonic_s() + wait_s
+    while True:
+        since = context.stored.news_count(request.project_id)
+        found = await read_feed(spans, query, positions, through=context.stored.through(request.project_id))
+        is_news = found.spans or not found.is_complete
+        if is_news or not await wait_for_news(context, request.project_id, since=since, ends_s=ends_s):
+            return spans, found
+        positions, spans = found.positions, project_spans(request)
+
+
+async def _first_positions(request: Request, spans: ProjectSpans, windowing: Windowing) -> Positions:
+    """Return where a feed without a cursor begins. ``context.stored`` is up to date."""
+    context, begins_at = request.context, windowing.from_
+    if begins_at is None or begins_at == BEGINNING:
+        return Positions()
+    offsets = {id_: through.offset for id_, through in context.stored.through(request.project_id).items()}
+    if begins_at == NOW:
+        return Positions.at_end_of(offsets)
+    created_us = beginning_us(begins_at, now_us=context.clock.now_ns() // 1_000)
+    return await positions_at(spans, created_us, offsets)
 
 
 async def read_feed(

@@ -34,18 +34,10 @@ from query_api.pages.snapshot import Snapshot
 from query_api.request.json_body import Strict, refuse_boolean
 from query_api.request.references import Time
 from query_api.request.route import Request, Response
+from query_api.spans.cursor import read_cursor, write_cursor
 from query_api.spans.project_spans import project_spans
 from query_api.spans.visible_spans import visible_spans
-from query_api.spans.windowing import (
-    Filtering,
-    Order,
-    Window,
-    Windowing,
-    cursor_scope,
-    limit_of,
-    read_cursor,
-    write_cursor,
-)
+from query_api.spans.windowing import Filtering, Order, Window, Windowing, cursor_scope, limit_of
 
 ID_BYTES_MAX: Final = 256
 """Of an id in a cursor, so that a client can carry it."""

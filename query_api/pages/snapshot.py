@@ -22,9 +22,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 from common.errors import InvalidCursor
+from query_api.spans.cursor import read_cursor
 from query_api.spans.project_spans import Table, read_from
 from query_api.spans.versions import Version
-from query_api.spans.windowing import TracePosition, Window, Windowing, place_of_reference, read_cursor
+from query_api.spans.windowing import TracePosition, Window, Windowing, place_of_reference
 
 _ENTRY: Final = struct.Struct(">QQ")
 _CURSOR: Final = struct.Struct(">q16sB")

@@ -43,6 +43,7 @@ from query_api.pages.page import (
 from query_api.request.json_body import PromotedTexts, Strict
 from query_api.request.references import ReferenceIn
 from query_api.request.route import Request, Response
+from query_api.spans.cursor import write_cursor
 from query_api.spans.project_spans import ProjectSpans, StatementBudget, project_spans
 from query_api.spans.rows import Rendered, fetch_matching_rows
 from query_api.spans.versions import Position
@@ -58,7 +59,6 @@ from query_api.spans.windowing import (
     pack_position,
     refuse_unfit,
     spans_window,
-    write_cursor,
 )
 
 SPARE_CANDIDATES: Final = 16

@@ -25,6 +25,7 @@ from query_api.pages.trace_search import FoundTrace, find_traces
 from query_api.pages.tree import tree_json, tree_pieces
 from query_api.request.json_body import Strict
 from query_api.request.route import Request, Response
+from query_api.spans.cursor import write_cursor
 from query_api.spans.latest_versions import delete_trace as delete_spans_of_trace
 from query_api.spans.latest_versions import latest_of_traces
 from query_api.spans.project_spans import ProjectSpans, project_spans
@@ -40,7 +41,6 @@ from query_api.spans.windowing import (
     cursor_scope,
     limit_of,
     refuse_feed,
-    write_cursor,
 )
 
 ACCEPTED: Final = 202

@@ -89,7 +89,7 @@ class QueryData(RevisionData):
 
     def text(self) -> str:
         """Return the data as JSON: with the default operators, without null members and what the query finds."""
-        stored = self.model_dump(mode="json", include=set(STORED), exclude_none=True)
+        stored = self.model_dump(mode="json", by_alias=True, include=set(STORED), exclude_none=True)
         return json_text(stored)
 
     def stored(self) -> str | None:
@@ -163,8 +163,10 @@ def saved_in(revision: Revision) -> QueryData:
 
 
 def _merged(saved: Windowing | None, own: Windowing | None) -> Windowing:
-    """Return the saved window with the members that the request sets."""
+    """Return the saved window with the members that the request sets. A saved beginning gives way to a cursor."""
     given = {name: value for name in Windowing.model_fields if (value := getattr(own, name, None)) is not None}
+    if "next" in given:
+        given.setdefault("from_", None)  # a saved feed goes on at the cursor
     return (saved or Windowing()).model_copy(update=given)
 
 

@@ -1,45 +1,30 @@
 """Which spans a request asks for, in which order, and where a page continues (reference §6, contract §3.3).
 
 ``Windowing`` and ``Filtering`` are members of requests. A ``Window`` is what they mean for a statement: bounds, order,
-sample, and the position at which the previous page ended. A cursor holds that position, and the next page continues
-exactly there::
-
-    base64url( version 1 B │ AES-SIV( fingerprint 16 B │ position, n B ) )
-
-Each ordering of pages defines the format of its position. The fingerprint binds it to the query: kind of pages,
-project, filter, order and bounds; the limit may change from page to page. Any other text is ``InvalidCursor``.
-
-Positions contain Kafka offsets, which count the records of every project, so they are encrypted (ADR 0011). AES-SIV
-(RFC 5297) authenticates and encrypts without a nonce that could repeat.
+sample, and the position at which the previous page ended. A cursor (``cursor.py``) holds that position, and the next
+page continues exactly there.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from functools import lru_cache
 from typing import Annotated, Any, Final, NamedTuple, Self, TypeAlias, TypeVar
 from uuid import UUID
 
 import orjson
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESSIV
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from pydantic import BaseModel, BeforeValidator, Field, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, field_validator
 
 from common.errors import InvalidCursor, InvalidInput
 from common.settings import QuerySettings
+from common.times import parse_time_ns, relative_us
 from query_api.filter.language import Node
 from query_api.filter.parse import FilteringModel, check_groups
 from query_api.request.json_body import Strict, number_up_to, refuse_boolean
 from query_api.request.references import Time
+from query_api.spans.cursor import fingerprint, read_cursor
 from query_api.spans.versions import Position
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -48,16 +33,21 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 SAMPLED: Final = "reinterpretAsUInt32(reverse(substring(trace_id, 1, 4))) % 100 < {rate_percent:UInt8}"
 """The condition of ``windowing.rate`` on ``trace_id``: the same traces each time (reference §6.4). Omit it at 100 %."""
 
-VERSION: Final = 5
-FINGERPRINT_BYTES: Final = 16
-_TAG_BYTES: Final = 16
-_KEY_BYTES: Final = 64  # of AES-256-SIV
-_VERSION_BYTE: Final = bytes([VERSION])
-
 LIMIT_AT: Final = ("body", "windowing", "limit")
 _SPAN_CURSOR: Final = struct.Struct(">q16s16s")
 _LOWEST_ID: Final = bytes(16)
 _HIGHEST_ID: Final = b"\xff" * 16
+
+
+BEGINNING: Final = "beginning"
+NOW: Final = "now"
+"""Where a feed begins: before everything that is stored, and after it."""
+
+
+def _checked_beginning(text: str) -> str:
+    if text not in (BEGINNING, NOW) and relative_us(text, now_us=0) is None:
+        parse_time_ns(text)
+    return text
 
 
 def _with_groups_checked(filtering: Any) -> Any:
@@ -97,7 +87,7 @@ class Format(StrEnum):
     OPENTELEMETRY = "opentelemetry"
 
 
-class Windowing(Strict):
+class BasicWindowing(Strict):
     """The page to return: its bounds, its order and its size."""
 
     newest: Time | None = Field(None, description="Bound of start_time: excluded when descending.")
@@ -115,6 +105,17 @@ class Windowing(Strict):
     interval: int | None = Field(None, gt=0, description="Minutes of a bucket; only for analytics.")
 
     _are_numbers = field_validator("limit", "wait_s", "rate", "interval", mode="before")(refuse_boolean)
+
+
+class Windowing(BasicWindowing):
+    """The page to return: its bounds, its order and its size, and where a feed begins."""
+
+    from_: Annotated[str, AfterValidator(_checked_beginning)] | None = Field(
+        None,
+        alias="from",
+        description="Only for the feed: where it begins without `next`: `beginning` (default), `now`, or after a"
+        " `created_at`, as ISO 8601 or relative to now, such as `-15m`.",
+    )
 
 
 class WindowingResponse(BaseModel):
@@ -137,6 +138,12 @@ def microseconds(moment: datetime | None) -> int | None:
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
 
 
+def beginning_us(begins_at: str, *, now_us: int) -> int:
+    """Return the ``created_at`` that ``windowing.from`` names: neither ``BEGINNING`` nor ``NOW``."""
+    relative = relative_us(begins_at, now_us=now_us)
+    return parse_time_ns(begins_at) // 1_000 if relative is None else relative
+
+
 def percent_of(rate: float | None) -> int:
     """Return how many of a hundred traces ``rate`` keeps, rounded down; 100 if there is none."""
     return 100 if rate is None else int(rate * 100)
@@ -150,6 +157,10 @@ def refuse_unfit(windowing: Windowing, *, at: str = "windowing") -> None:
     if windowing.by is WindowBy.CREATED_AT:
         if windowing.order is Order.DESCENDING:
             raise InvalidInput(f"{at}.order: the feed by created_at is ascending; allowed: ascending, or no order.")
+        if windowing.from_ is not None and windowing.next is not None:
+            raise InvalidInput(f"{at}.from: the feed goes on at {at}.next; allowed: one of the two.")
+    elif windowing.from_ is not None:
+        raise InvalidInput(f'{at}.from: only the feed begins at a created_at; ask with "by": "created_at".')
     elif windowing.wait_s:
         raise InvalidInput(f'{at}.wait_s: only the feed can wait; ask with "by": "created_at".')
 
@@ -160,8 +171,9 @@ def refuse_feed(windowing: Windowing, *, at: str = "windowing") -> None:
         raise InvalidInput(
             f"{at}.by: the feed by created_at returns spans: use /spans/query; allowed here: start_time."
         )
-    if windowing.wait_s:
-        raise InvalidInput(f"{at}.wait_s: only the feed by created_at of /spans/query can wait.")
+    for name, value in (("wait_s", windowing.wait_s), ("from", windowing.from_)):
+        if value:
+            raise InvalidInput(f"{at}.{name}: only for the feed by created_at of /spans/query.")
 
 
 class TracePosition(NamedTuple):
@@ -328,52 +340,3 @@ def limit_of(limit: int | None, settings: QuerySettings, *, at: tuple[str, ...] 
     Raises ``InvalidRequest`` (422) above the maximum; ``at`` is the path of the limit in the request.
     """
     return number_up_to(settings.page_limit_max, limit, default=settings.page_limit_default, at=at)
-
-
-def fingerprint(parts: Sequence[bytes]) -> bytes:
-    """Return 16 bytes that differ if any of the parts differs."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "big") + part)
-    return digest.digest()[:FINGERPRINT_BYTES]
-
-
-def write_cursor(position: bytes, *, scope: bytes, secret: bytes) -> str:
-    """Return a cursor with ``position``. ``scope`` is a fingerprint."""
-    raw = _VERSION_BYTE + _cipher(secret).encrypt(scope + position, [_VERSION_BYTE])
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
-
-
-def read_cursor(text: str, *, scope: bytes, secret: bytes) -> bytes:
-    """Return the position of a cursor that was written for ``scope`` with ``secret``. Raises ``InvalidCursor``."""
-    version, ciphertext = _parts(text)
-    if version != VERSION:
-        raise InvalidCursor(
-            "The cursor in windowing.next has the format of another version, or was changed: start again without it."
-        )
-    try:
-        content = _cipher(secret).decrypt(ciphertext, [_VERSION_BYTE])
-    except InvalidTag as exc:
-        raise InvalidCursor("The cursor in windowing.next is not one of this service, or was changed.") from exc
-    if content[:FINGERPRINT_BYTES] != scope:
-        raise InvalidCursor(
-            "The cursor in windowing.next belongs to another query: route, project, filter, order and bounds must be"
-            " those of the page that returned it."
-        )
-    return content[FINGERPRINT_BYTES:]
-
-
-def _parts(text: str) -> tuple[int, bytes]:
-    try:
-        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError) as exc:
-        raise InvalidCursor("The cursor in windowing.next cannot be read.") from exc
-    is_canonical = base64.urlsafe_b64encode(raw).rstrip(b"=").decode() == text
-    if len(raw) < 1 + FINGERPRINT_BYTES + _TAG_BYTES or not is_canonical:
-        raise InvalidCursor("The cursor in windowing.next cannot be read.")
-    return raw[0], raw[1:]
-
-
-@lru_cache(maxsize=4)
-def _cipher(secret: bytes) -> AESSIV:
-    return AESSIV(HKDF(SHA256(), _KEY_BYTES, salt=None, info=b"cursor").derive(secret))

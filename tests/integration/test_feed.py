@@ -28,8 +28,9 @@ from query_api.request.errors import InvalidRequest
 from query_api.spans.project_spans import Table
 from tests.support.api import context_of
 from tests.support.feed import Reader, StoreInFront, settle, with_query_settings
-from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record
+from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, STORED_US, store_record
 
+START_US = START_NS // 1_000
 A, B = "cluster/spans/0", "cluster/spans/1"
 
 
@@ -66,6 +67,105 @@ async def somebody_waits(api: ApiContext) -> None:
     async with asyncio.timeout(5):
         while not api.stored.waiting_count:  # noqa: ASYNC110 - what is waited for is the effect of another call
             await asyncio.sleep(0.001)
+
+
+async def test_feed_from_now_begins_with_an_empty_page_at_once(api: ApiContext) -> None:
+    await stored(api, 1, 2, offset=3)
+    reader = Reader(api)
+    began_s = time.monotonic()
+
+    page = await reader.page(**{"from": "now"}, wait_s=5)
+
+    assert (page["spans"], "complete" in page) == ([], False)
+    assert time.monotonic() - began_s < 4
+    assert await reader.ids() == []
+
+
+async def test_feed_from_now_returns_what_becomes_queryable_in_every_partition(api: ApiContext) -> None:
+    await stored(api, 1, offset=3)
+    await store_record(api.store, [span(2)], partition_id=A, offset=4)  # inserted, and not known to be stored
+    reader = Reader(api)
+    await reader.page(**{"from": "now"})
+
+    await settle(api.store, partition_id=A, offset=4)
+    await stored(api, 3, offset=0, partition_id=B)
+    await stored(api, 1, offset=5)
+
+    assert sorted(await reader.ids()) == [1, 2, 3]
+
+
+async def test_feed_from_now_of_a_project_without_spans_misses_nothing(api: ApiContext) -> None:
+    reader = Reader(api)
+    await reader.page(**{"from": "now"})
+
+    await stored(api, 1, 2, offset=0)
+
+    assert await reader.ids() == [1, 2]
+
+
+def at_us(time_us: int) -> dict[str, str]:
+    return {"from": format_us(time_us)}
+
+
+@pytest.mark.parametrize(("after_us", "expected"), [(-1, [1, 2, 3, 4, 5]), (10, [3, 4, 5]), (20, [5]), (21, [5])])
+async def test_feed_from_a_time_returns_what_was_stored_after_it(
+    api: ApiContext, after_us: int, expected: list[int]
+) -> None:
+    for partition_id, offset, stored_us, numbers in ((A, 0, 10, (1, 2)), (A, 1, 20, (3,)), (B, 0, 20, (4,))):
+        await store_record(
+            api.store,
+            [span(number) for number in numbers],
+            partition_id=partition_id,
+            offset=offset,
+            stored_us=START_US + stored_us,
+        )
+        await settle(api.store, partition_id=partition_id, offset=offset)
+    reader = Reader(api)
+
+    page = await reader.page(**at_us(START_US + after_us), limit=1)
+    # A worker whose clock is behind: what becomes queryable is returned all the same.
+    await store_record(api.store, [span(5)], partition_id="cluster/spans/2", offset=7, stored_us=START_US)
+    await settle(api.store, partition_id="cluster/spans/2", offset=7)
+
+    assert sorted([int(span["span_id"], 16) for span in page["spans"]] + await reader.ids()) == expected
+
+
+async def test_feed_from_a_time_misses_nothing_of_an_insert_in_progress(api: ApiContext) -> None:
+    """The part of a batch that is visible first may be the later one: the feed begins before what is not visible yet."""
+    await stored(api, 1, offset=0)
+    await store_record(api.store, [span(3)], partition_id=A, offset=2, stored_us=STORED_US + 1)
+    reader = Reader(api)
+    assert (await reader.page(**at_us(STORED_US)))["count"] == 0
+
+    await store_record(api.store, [span(2)], partition_id=A, offset=1, stored_us=STORED_US + 1)
+    await settle(api.store, partition_id=A, offset=2)
+
+    assert await reader.ids() == [2, 3]
+
+
+async def test_feed_from_a_relative_time_begins_before_now(api: ApiContext) -> None:
+    await store_record(
+        api.store, [span(1)], partition_id=A, offset=0, stored_us=time.time_ns() // 1_000 - 3_600_000_000
+    )
+    await stored(api, 2, offset=1, partition_id=A)
+    await store_record(api.store, [span(3)], partition_id=A, offset=2, stored_us=time.time_ns() // 1_000)
+    await settle(api.store, partition_id=A, offset=2)
+
+    assert [span["span_id"] for span in (await Reader(api).page(**{"from": "-15m"}))["spans"]] == [f"{3:016x}"]
+    assert (await Reader(api).page(**{"from": "-2h"}))["count"] == 3
+    assert (await Reader(api).page(**{"from": "beginning"}))["count"] == 3
+
+
+async def test_beginning_of_a_feed_is_rejected_with_a_cursor_and_elsewhere(api: ApiContext) -> None:
+    reader = Reader(api)
+    await reader.page(**{"from": "now"})
+    with pytest.raises(InvalidInput, match=r"^windowing\.from: "):
+        await reader.page(**{"from": "now"})
+    with pytest.raises(InvalidInput, match=r"^windowing\.from: "):
+        await Reader(api).page(**{"from": "now", "by": "start_time"})
+    for text in ("later", "-1y", "1", ""):
+        with pytest.raises(InvalidRequest):
+            await Reader(api).page(**{"from": text})
 
 
 async def test_feed_without_spans_is_an_empty_page_with_a_cursor(api: ApiContext) -> None:

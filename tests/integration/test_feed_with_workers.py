@@ -139,9 +139,11 @@ async def produce(broker: MemoryBroker, production: Production, count: int) -> N
         await asyncio.sleep(0.002)
 
 
-async def read_all_the_while(context: ApiContext, *, limit: int, ended: asyncio.Event) -> list[tuple[str, int]]:
+async def read_all_the_while(
+    context: ApiContext, *, limit: int, ended: asyncio.Event, reader: Reader | None = None
+) -> list[tuple[str, int]]:
     """Return every version that a reader gets, until ``ended`` is set and nothing is left."""
-    reader = Reader(context, windowing={"limit": limit})
+    reader = reader or Reader(context, windowing={"limit": limit})
     given: list[tuple[str, int]] = []
     while True:
         was_ended = ended.is_set()
@@ -179,12 +181,22 @@ async def test_feed_of_four_workers_has_no_gap_and_no_duplicate(store: ColumnSto
             await produce(broker, production, RECORDS // 4)
             async with worker_running(broker, store, context, source):  # a fourth one joins, and leaves again
                 await produce(broker, production, RECORDS // 4)
+                late = Reader(context, windowing={"limit": 50})
+                assert (await late.page(**{"from": "now"}))["count"] == 0
+                before = dict(production.last)
+                reading.append(tasks.create_task(read_all_the_while(context, limit=50, ended=ended, reader=late)))
                 await members[0].expire()  # removed by the group without knowing it
                 await produce(broker, production, RECORDS // 4)
             await produce(broker, production, RECORDS // 4)
             await settled(broker)
         ended.set()
 
-    for given in (task.result() for task in reading):
+    *whole, since = (task.result() for task in reading)
+    for given in (*whole, since):
         assert twice(given) == []
+    for given in whole:
         assert dict(given) == production.last  # the last returned version of each span is its latest
+    new = {span: version for span, version in production.last.items() if before.get(span) != version}
+    assert new
+    assert new.items() <= dict(since).items()
+    assert dict(since).items() <= production.last.items()

@@ -525,6 +525,18 @@ class TestFeedAndExplanation:
 
         assert await api.spans(windowing={**rest["windowing"], "wait_s": 5}) == [14]
 
+    async def test_saved_feed_begins_where_it_says_and_goes_on_at_the_cursor(self, api: Api, context: ApiContext):
+        api.client.key = "other"
+        await add_record(context, "other", *range(1, COUNT + 1))
+        await api.save(filtering=SLOW, windowing={"by": "created_at", "from": "now"})
+        first = await api.ask(**api.ref)
+        assert span_numbers(first) == []
+
+        await add_record(context, "other", 13, 14, offset=2)
+
+        assert await api.spans(windowing=first["windowing"]) == [14]
+        assert len(await api.spans(windowing={"from": "beginning"})) == 7
+
     async def test_a_request_can_make_a_feed_of_a_saved_query(self, api: Api):
         await api.save(filtering=SLOW)
 

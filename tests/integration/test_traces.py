@@ -511,6 +511,7 @@ async def test_rate_keeps_a_part_of_the_traces(api: Traces) -> None:
     [
         ({"windowing": {"by": "created_at"}}, 400),
         ({"windowing": {"by": "start_time", "wait_s": 1}}, 400),
+        ({"windowing": {"from": "now"}}, 400),
         ({"limit": 1}, 422),
         ({"windowing": {"order": "down"}}, 422),
         ({"filtering": {"conditions": [{"field": "nothing"}]}}, 400),

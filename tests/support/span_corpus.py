@@ -205,6 +205,7 @@ async def store_record(
     offset: int = 0,
     record_ms: int = 1,
     project_id: UUID = DEFAULT_PROJECT_ID,
+    stored_us: int = STORED_US,
 ) -> None:
     """Store spans as one record; every call is an insert of its own, also of the same record."""
     columns = SpanColumns()
@@ -218,7 +219,7 @@ async def store_record(
         normalized_spans=normalize(spans),
     )
     token = f"{partition_id}-{offset}-{record_ms}-{uuid4()}"  # not of ``random``, which hypothesis sets back
-    await store.insert(SPANS_TABLE, stamped(columns.rows(), stored_us=STORED_US), dedup_token=token, deadline_s=30.0)
+    await store.insert(SPANS_TABLE, stamped(columns.rows(), stored_us=stored_us), dedup_token=token, deadline_s=30.0)
 
 
 async def store_year(

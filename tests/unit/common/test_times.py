@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from common.times import format_us, parse_time_ns
+from common.times import format_us, parse_time_ns, relative_us
 
 NOON_NS = 1_714_564_800_000_000_000  # 2024-05-01T12:00:00Z
 
@@ -74,3 +74,27 @@ def test_any_input_is_a_time_or_raises_value_error(value):
         assert isinstance(parse_time_ns(value), int)
     except ValueError as rejected:
         assert len(str(rejected)) < 300  # noqa: PT017 - either outcome is allowed
+
+
+@pytest.mark.parametrize(
+    ("text", "time_us"),
+    [
+        ("now", NOON_NS // 1_000),
+        ("-1s", NOON_NS // 1_000 - 1_000_000),
+        ("-15m", NOON_NS // 1_000 - 900_000_000),
+        ("-0h", NOON_NS // 1_000),
+        ("-1h", NOON_NS // 1_000 - 3_600_000_000),
+        ("-7d", NOON_NS // 1_000 - 7 * 86_400_000_000),
+        ("-2w", NOON_NS // 1_000 - 14 * 86_400_000_000),
+        ("-1y", None),
+        ("15m", None),
+        ("+15m", None),
+        ("-15 m", None),
+        ("-١m", None),
+        ("-1000000000s", None),
+        ("", None),
+        ("2024-05-01", None),
+    ],
+)
+def test_relative_time_is_before_now(text, time_us):
+    assert relative_us(text, now_us=NOON_NS // 1_000) == time_us

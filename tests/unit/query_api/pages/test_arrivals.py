@@ -22,7 +22,8 @@ from query_api.pages.arrivals import (
     arrivals_statement,
     merged_arrivals,
 )
-from query_api.spans.windowing import Order, Window, Windowing, write_cursor
+from query_api.spans.cursor import write_cursor
+from query_api.spans.windowing import Order, Window, Windowing
 
 Row = tuple[int, int, int]
 """Offset, index, stored_us."""

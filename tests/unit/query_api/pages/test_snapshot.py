@@ -9,7 +9,8 @@ import pytest
 
 from common.errors import InvalidCursor
 from query_api.pages.snapshot import Snapshot, TraceWindow, traces_window
-from query_api.spans.windowing import FINGERPRINT_BYTES, Order, TracePosition, Windowing, write_cursor
+from query_api.spans.cursor import FINGERPRINT_BYTES, write_cursor
+from query_api.spans.windowing import Order, TracePosition, Windowing
 
 BELONGS_TO = bytes(FINGERPRINT_BYTES)
 SECRET = b"secret"

@@ -58,6 +58,7 @@ def test_saved_filter_means_what_was_sent(filtering: dict[str, Any]) -> None:
     [
         ({"filtering": {"conditions": [{"field": "nothing"}]}}, "data.filtering.conditions[0].field"),
         ({"windowing": {"wait_s": 1}}, "data.windowing.wait_s"),
+        ({"windowing": {"from": "now"}}, "data.windowing.from"),
         ({"windowing": {"by": "created_at", "order": "descending"}}, "data.windowing.order"),
         ({"windowing": {"by": "created_at"}, "formatting": {"focus": "trace"}}, "data.windowing.by"),
         ({"windowing": {"wait_s": 1, "by": "start_time"}, "formatting": {"focus": "trace"}}, "data.windowing.wait_s"),
