@@ -60,9 +60,16 @@ async def cluster_id_of(admin: AIOKafkaAdminClient, settings: KafkaSettings) -> 
 async def partitions_of(settings: KafkaSettings, topics: Collection[str]) -> list[TopicPartition]:
     """Return the partitions of these topics, ascending; none of a topic that does not exist. Raises ``Unavailable``."""
     async with open_admin(settings) as admin:
-        with translated("describe the topics"):
-            async with asyncio.timeout(settings.request_timeout_s):
-                found = await admin.describe_topics(list(topics))
+        return await describe_partitions(admin, settings, topics)
+
+
+async def describe_partitions(
+    admin: AIOKafkaAdminClient, settings: KafkaSettings, topics: Collection[str]
+) -> list[TopicPartition]:
+    """Return the same as ``partitions_of``, over an open connection. Raises ``Unavailable`` (transient)."""
+    with translated("describe the topics"):
+        async with asyncio.timeout(settings.request_timeout_s):
+            found = await admin.describe_topics(list(topics))
     return sorted(
         TopicPartition(topic["topic"], partition["partition"])
         for topic in found

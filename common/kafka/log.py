@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
-from aiokafka import TopicPartition
+from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from common.errors import Unavailable
-from common.kafka.cluster import partitions_of
+from common.kafka.cluster import cluster_id_of, describe_partitions, open_admin, partitions_of
 from common.kafka.consumer import as_record
 from common.kafka.driver import open_reader, translated
-from common.kafka.record import Coordinates, Record
+from common.kafka.record import Coordinates, Record, TopicExtent
 from common.settings import KafkaSettings
 
 CHUNK_RECORDS: Final = 500
@@ -35,25 +35,38 @@ class KafkaLog:
         """Yield everything that was in the topic when the reading began, in chunks, in offset order per partition."""
         async with open_reader(self._settings) as reader:
             with translated("read the topic"):
-                unread = await partitions_of(self._settings, [topic])
-                reader.assign(unread)
-                ends = await reader.end_offsets(unread)
-            while unread:
-                with translated("read the topic"):
-                    unread = [partition for partition in unread if await reader.position(partition) < ends[partition]]
-                    if not unread:
-                        return
-                    fetched = await reader.getmany(
-                        *unread, timeout_ms=int(SILENCE_S_MAX * 1000), max_records=CHUNK_RECORDS
-                    )
-                if not fetched:
-                    raise Unavailable(f"Kafka sent no records of {topic} for {SILENCE_S_MAX:g} s.")
-                yield [
-                    as_record(record)
-                    for at, records in fetched.items()
-                    for record in records
-                    if record.offset < ends[at]
-                ]
+                partitions = await partitions_of(self._settings, [topic])
+                reader.assign(partitions)
+                ends = await reader.end_offsets(partitions)
+            async for records in _read_until(reader, topic, ends):
+                yield records
+
+    async def extent(self, topic: str) -> TopicExtent:
+        """Return which offsets the topic has now. Raises ``Unavailable`` (transient)."""
+        async with open_admin(self._settings) as admin, open_reader(self._settings) as reader:
+            partitions = await describe_partitions(admin, self._settings, [topic])
+            if not partitions:
+                return TopicExtent("", {})
+            with translated("ask for offsets"):
+                reader.assign(partitions)
+                firsts = await reader.beginning_offsets(partitions)
+                ends = await reader.end_offsets(partitions)
+            # Asked after the offsets, so that the id is valid for them.
+            cluster_id = await cluster_id_of(admin, self._settings)
+        return TopicExtent(cluster_id, {at.partition: range(firsts[at], ends[at]) for at in partitions})
+
+    async def read_ranges(self, topic: str, ranges: Mapping[int, range]) -> AsyncIterator[Sequence[Record]]:
+        """Yield the records at these offsets, in chunks, in offset order per partition."""
+        wanted = {TopicPartition(topic, number): offsets for number, offsets in ranges.items() if offsets}
+        if not wanted:
+            return
+        async with open_reader(self._settings) as reader:
+            with translated("read the topic"):
+                reader.assign(list(wanted))
+                for at, offsets in wanted.items():
+                    reader.seek(at, offsets.start)
+            async for records in _read_until(reader, topic, {at: offsets.stop for at, offsets in wanted.items()}):
+                yield records
 
     async def tail(self, topic: str) -> AsyncIterator[Sequence[Record]]:
         """Yield what is published from now on; an empty chunk at the beginning, and while nothing arrives."""
@@ -92,3 +105,19 @@ class KafkaLog:
                 fetched = await reader.getmany(at, timeout_ms=int(SILENCE_S_MAX * 1000), max_records=1)
         found = [record for record in fetched.get(at, []) if record.offset == where.offset]
         return as_record(found[0]) if found else None
+
+
+async def _read_until(
+    reader: AIOKafkaConsumer, topic: str, ends: Mapping[TopicPartition, int]
+) -> AsyncIterator[Sequence[Record]]:
+    """Yield the records from the reader's positions to these offsets. Raises ``Unavailable`` (transient)."""
+    unread = list(ends)
+    while True:
+        with translated("read the topic"):
+            unread = [partition for partition in unread if await reader.position(partition) < ends[partition]]
+            if not unread:
+                return
+            fetched = await reader.getmany(*unread, timeout_ms=int(SILENCE_S_MAX * 1000), max_records=CHUNK_RECORDS)
+        if not fetched:
+            raise Unavailable(f"Kafka sent no records of {topic} for {SILENCE_S_MAX:g} s.")
+        yield [as_record(record) for at, records in fetched.items() for record in records if record.offset < ends[at]]

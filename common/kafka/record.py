@@ -143,6 +143,13 @@ class Publisher(Protocol):
         ...
 
 
+class TopicExtent(NamedTuple):
+    """What a topic holds now: by partition, the offsets from its first record to its end. No partitions: no topic."""
+
+    cluster_id: str
+    partitions: Mapping[int, range]
+
+
 class RecordLog(Protocol):
     """Reads a topic outside of any group: it commits nothing and causes no rebalance."""
 
@@ -150,6 +157,18 @@ class RecordLog(Protocol):
         """Yield everything that was in the topic when the reading began, in chunks, in offset order per partition.
 
         Raises ``Unavailable`` (transient).
+        """
+        ...
+
+    async def extent(self, topic: str) -> TopicExtent:
+        """Return which offsets the topic has now. Raises ``Unavailable`` (transient)."""
+        ...
+
+    def read_ranges(self, topic: str, ranges: Mapping[int, range]) -> AsyncIterator[Sequence[Record]]:
+        """Yield the records at these offsets, by partition, in chunks, in offset order per partition.
+
+        Offsets without a record are left out; the end of a range is at most the end of its partition. Raises
+        ``Unavailable`` (transient).
         """
         ...
 

@@ -289,6 +289,30 @@ async def test_topic_is_read_completely_outside_of_the_group(cluster: Cluster) -
     assert await cluster.log.fetch(where[1]._replace(partition=99)) is None
 
 
+async def test_extent_is_every_partition_with_its_offsets(cluster: Cluster) -> None:
+    before = await cluster.log.extent(cluster.topic)
+    [where] = await publish(cluster, b"0")
+
+    after = await cluster.log.extent(cluster.topic)
+
+    assert before.partitions == {number: range(0) for number in range(PARTITIONS)}
+    assert after.partitions == {**before.partitions, where.partition: range(1)}
+    assert (after.cluster_id, bool(after.cluster_id)) == (before.cluster_id, True)
+
+
+async def test_only_the_records_of_a_range_are_read(cluster: Cluster) -> None:
+    where = [(await publish(cluster, b"%d" % number, key=b"k"))[0] for number in range(5)]
+    partition = where[0].partition
+
+    async def read(offsets: range) -> list[bytes | None]:
+        ranges = {partition: offsets, 1 - partition: range(0)}
+        return [record.value async for chunk in cluster.log.read_ranges(cluster.topic, ranges) for record in chunk]
+
+    assert await read(range(1, 4)) == [b"1", b"2", b"3"]
+    assert await read(range(4, 5)) == [b"4"]
+    assert await read(range(2, 2)) == []
+
+
 async def test_all_records_of_a_batch_are_read_and_counted(cluster: Cluster) -> None:
     """They are one or two batches. Concurrent publishes have no promised order, so compare with the offsets."""
     sent = [b"%d" % number for number in range(20)]
