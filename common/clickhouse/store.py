@@ -28,6 +28,12 @@ class Statement:
     settings: Mapping[str, str | int | float] = field(default_factory=dict)
 
 
+async def read_version(store: ColumnStore, *, deadline_s: float) -> str:
+    """Return the version of the engine. Raises the errors of ``ColumnStore``."""
+    rows = await store.select(Statement("SELECT version() AS version"), deadline_s=deadline_s)
+    return str(rows["version"][0].as_py(), "utf-8")
+
+
 class ColumnStore(Protocol):
     """An engine. ``deadline_s`` bounds every call from when it starts, and the engine enforces it; how long it waits
     before that depends on the current tenant (``common/fair_share.py``).

@@ -108,6 +108,16 @@ class OpenDeadLetters:
             self._resolved.add(identity)
             self._dead_letters.pop(identity, None)
 
+    def forget(self, dead_letters: Iterable[DeadLetter]) -> None:
+        """Keep only the ids of these."""
+        for dead_letter in dead_letters:
+            self._dead_letters.pop(self._identity_of_id[dead_letter.id], None)
+
+    def is_open(self, dead_letter_id: str) -> bool:
+        """Return whether a dead letter was taken and not resolved, even if it was forgotten since."""
+        identity = self._identity_of_id.get(dead_letter_id)
+        return identity is not None and identity not in self._resolved
+
     def find(self, dead_letter_id: str) -> DeadLetter | None:
         """Return the open dead letter with this id; ``None`` if there is none."""
         identity = self._identity_of_id.get(dead_letter_id)

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 from common.stored_position import ALL_PROJECTS
 from common.times import format_us, nearest_formattable_us
 from query_api.freshness.follow import look_up_stored
+from query_api.request.context import ApiContext
 from query_api.request.json_body import json_response
 from query_api.request.progress import EndOffsetsRead, Through, asked_through_us, complete_us, through_us
 from query_api.request.route import Request, Response
@@ -73,36 +74,39 @@ async def freshness_of_project(request: Request) -> Response:
     """Return the time up to which everything that was produced is queryable, overall and by partition."""
     context = request.context
     await look_up_stored(context, request.project_id)
-    return await _freshness(request, mine=context.stored.through(request.project_id))
+    mine = context.stored.through(request.project_id)
+    # An announcement may have been lost: without this a backlog could be reported that does not exist.
+    await look_up_stored(context, ALL_PROJECTS)
+    return json_response(await read_freshness(context, mine=mine, sees_all=request.sees_all_projects))
 
 
 async def freshness_of_all(request: Request) -> Response:
     """Return the freshness of all projects, with Kafka offsets, which count the records of all projects."""
-    return await _freshness(request, mine={})
-
-
-async def _freshness(request: Request, *, mine: Mapping[str, Through]) -> Response:
-    # An announcement may have been lost: without this a backlog could be reported that does not exist.
     await look_up_stored(request.context, ALL_PROJECTS)
-    known = request.context.ends
-    stored = request.context.stored.through(ALL_PROJECTS)
+    return json_response(await read_freshness(request.context, mine={}, sees_all=True))
+
+
+async def read_freshness(context: ApiContext, *, mine: Mapping[str, Through], sees_all: bool) -> Freshness:
+    """Return the freshness of all partitions, from what this process knows to be stored.
+
+    ``mine`` is about the project whose last records are shown. Waits up to ``END_OFFSETS_TIMEOUT_S`` for Kafka.
+    """
+    known = context.ends
+    stored = context.stored.through(ALL_PROJECTS)
     if known is None:
-        return json_response(Freshness(count=0, reason=_NOT_READ, partitions=[]))
+        return Freshness(count=0, reason=_NOT_READ, partitions=[])
     known.refresh()
     ends = await known.refreshed(timeout_s=END_OFFSETS_TIMEOUT_S)
     if ends is None:
-        return json_response(Freshness(count=0, reason=known.failure or _NOT_YET, partitions=[]))
-    sees_all = request.sees_all_projects
+        return Freshness(count=0, reason=known.failure or _NOT_YET, partitions=[])
     time_us = through_us(ends, stored) if sees_all else asked_through_us(known.recent, stored)
     partitions = partitions_of(ends, stored, mine, sees_all=sees_all)
-    return json_response(
-        Freshness(
-            count=len(partitions),
-            data_through=_time(time_us),
-            asked_at=_time(ends.asked_us),
-            reason=known.failure or (_NOTHING_STORED if time_us is None else None),
-            partitions=partitions,
-        )
+    return Freshness(
+        count=len(partitions),
+        data_through=_time(time_us),
+        asked_at=_time(ends.asked_us),
+        reason=known.failure or (_NOTHING_STORED if time_us is None else None),
+        partitions=partitions,
     )
 
 

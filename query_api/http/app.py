@@ -22,6 +22,7 @@ from common.clickhouse.migrate import require_tables as require_clickhouse_table
 from common.clickhouse.store import ColumnStore
 from common.errors import Unavailable
 from common.kafka.cluster import read_cluster_id
+from common.kafka.dead_letter_index import DeadLetterIndex
 from common.kafka.log import KafkaLog
 from common.kafka.offsets import KafkaEndOffsets
 from common.kafka.producer import KafkaPublisher
@@ -96,6 +97,8 @@ async def open_api(
         compute = ProcessCompute(settings.compute, preload=routes.__name__) if processes else ThreadCompute()
         resources.push_async_callback(compute.close)
         clock = clock or SystemClock()
+        dead_letters = DeadLetterIndex(KafkaLog(settings.kafka), settings.kafka.dead_letter_topic, clock)
+        resources.push_async_callback(dead_letters.close)
         known_ends = KnownEndOffsets(ends or KafkaEndOffsets(settings.kafka), clock)
         resources.push_async_callback(known_ends.close)
         state = StartupState(
@@ -109,6 +112,8 @@ async def open_api(
                 cursor_secret=settings.query.cursor_secret.get_secret_value().encode(),
                 waiting=waiting_places(settings.query.waiting_max),
                 compute=compute,
+                dead_letters=dead_letters,
+                started_us=clock.now_ns() // 1_000,
                 database=database,
             )
         )

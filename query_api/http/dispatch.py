@@ -165,7 +165,9 @@ async def owner_of(
     match access:
         case Access.PUBLIC:
             return _NOBODY
-        case Access.ADMIN:
+        case Access.OPERATOR if context.keys is None:
+            return _NOBODY
+        case Access.ADMIN | Access.OPERATOR:
             _check_admin(authorization, context.settings)
             return _NOBODY
         case Access.PROJECT if context.keys is None:

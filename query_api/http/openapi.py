@@ -42,6 +42,7 @@ _SECURITY: Final[Mapping[Access, list[Json]]] = {
     Access.PUBLIC: [],
     Access.PROJECT: [{"ApiKey": []}],
     Access.ADMIN: [{"Access": []}],
+    Access.OPERATOR: [{"Access": []}],
 }
 _DESCRIPTION: Final = """\
 Clearspan stores and queries the spans of LLM and agent applications.
@@ -71,7 +72,8 @@ TAGS: Final[Mapping[str, str]] = {
     "Simple queries": "Manage saved queries together with the data of their first variant.",
     "Workflows": "Read application revisions under the names that the SDK uses.",
     "Accounts": "Create accounts and inspect API keys.",
-    "Status": "Get the time up to which data is queryable.",
+    "Dead letters": "List, show, replay and drop the records and spans that could not be stored, of all projects.",
+    "Status": "Get the time up to which data is queryable, and the status of the installation.",
     "Health": "Probes and metrics.",
     "About": "The OpenAPI document and the pages of this service.",
 }

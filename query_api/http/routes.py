@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+from query_api.admin import dead_letters, resolve, status
+from query_api.admin import schemas as admin
 from query_api.analytics import handlers as analytics
 from query_api.analytics import models as analytics_models
 from query_api.compat import accounts, flat
@@ -143,7 +145,28 @@ STATUS: Final = (
           "Get the time up to which the project's data is queryable.", "Status", freshness.Freshness),
     Route("GET", "/admin/status/freshness", freshness.freshness_of_all,
           "Get the time up to which the data of all projects is queryable.", "Status", freshness.Freshness,
-          access=Access.ADMIN, reads_spans=True),
+          access=Access.OPERATOR, reads_spans=True),
+    Route("GET", "/admin/status", status.get_status, "Get the status of the installation.", "Status", status.Status,
+          access=Access.OPERATOR),
+)
+DEAD_LETTERS: Final = tuple(
+    replace(route, access=Access.OPERATOR)
+    for route in (
+        Route("GET", "/admin/dead-letters", dead_letters.list_dead_letters, "List open dead letters.", "Dead letters",
+              admin.DeadLettersResponse, query=admin.DeadLettersParameters),
+        Route("GET", "/admin/dead-letters/{dead_letter_id}", dead_letters.get_dead_letter,
+              "Get one open dead letter with its bytes.", "Dead letters", admin.DeadLetterResponse,
+              refused_statuses=(409,)),
+        Route("DELETE", "/admin/dead-letters/{dead_letter_id}", resolve.drop_dead_letter, "Drop a dead letter.",
+              "Dead letters", admin.DeadLetterResolved, query=admin.DryRun),
+        Route("POST", "/admin/dead-letters/{dead_letter_id}/replay", resolve.replay_dead_letter,
+              "Replay a dead letter.", "Dead letters", admin.DeadLetterResolved, query=admin.DryRun,
+              body=admin.DryRun),
+        Route("POST", "/admin/dead-letters/replay", resolve.replay_dead_letters, "Replay dead letters that match.",
+              "Dead letters", admin.DeadLettersResolved, body=admin.ResolveDeadLetters, body_required=True),
+        Route("POST", "/admin/dead-letters/drop", resolve.drop_dead_letters, "Drop dead letters that match.",
+              "Dead letters", admin.DeadLettersResolved, body=admin.ResolveDeadLetters, body_required=True),
+    )
 )
 ACCOUNTS: Final = (
     Route("GET", "/projects/current", accounts.current_project, "Get the project of the API key.", "Accounts",
@@ -186,6 +209,7 @@ ROUTES: Final = about.with_about(
         *WORKFLOW_ROUTES,
         *ACCOUNTS,
         *STATUS,
+        *DEAD_LETTERS,
         *HEALTH,
         *EXPLORER_ROUTES,
     )

@@ -26,11 +26,15 @@ NO_PROJECT: Final = UUID(int=0)
 
 
 class Access(StrEnum):
-    """The key that a route requires: none, that of a project, or the administrator's."""
+    """The key that a route requires: none, that of a project, or the administrator's.
+
+    ``OPERATOR`` is the administrator's, and none while authentication is off.
+    """
 
     PUBLIC = "public"
     PROJECT = "project"
     ADMIN = "admin"
+    OPERATOR = "operator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +238,7 @@ class Router:
 
 def required_access(raw_path: str) -> Access:
     """Return the access level required before a 404 or 405 is revealed."""
-    return Access.ADMIN if _segments(raw_path)[:1] == [ADMIN] else Access.PROJECT
+    return Access.OPERATOR if _segments(raw_path)[:1] == [ADMIN] else Access.PROJECT
 
 
 class _Template(NamedTuple):

@@ -14,6 +14,7 @@ from aiohttp import web
 from common.clickhouse.store import ColumnStore, Statement
 from common.errors import Unavailable
 from common.ids import DEFAULT_USER_ID
+from common.kafka.dead_letter_index import DeadLetterIndex
 from common.kafka.record import Publisher
 from common.postgres.pool import Database
 from common.postgres.projects import KeyOwner
@@ -79,6 +80,7 @@ def context_of(
     publisher: Publisher | None = None,
     ends: KnownEndOffsets | None = None,
     database: Database | None = None,
+    dead_letters: DeadLetterIndex | None = None,
 ) -> ApiContext:
     """A context whose store must stay untouched, with authentication exactly when there are keys."""
     settings = settings or Settings(auth="off" if keys is None else "on")
@@ -93,6 +95,7 @@ def context_of(
         checks=checks or {},
         ends=ends,
         database=database,
+        dead_letters=dead_letters,
     )
 
 

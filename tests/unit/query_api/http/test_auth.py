@@ -25,6 +25,7 @@ ROUTES = (
     Route("GET", "/who", _who, "", "", None),
     Route("GET", "/public", _who, "", "", None, access=Access.PUBLIC),
     Route("GET", "/admin/who", _who, "", "", None, access=Access.ADMIN),
+    Route("GET", "/admin/state", _who, "", "", None, access=Access.OPERATOR),
 )
 
 
@@ -139,6 +140,25 @@ async def test_unknown_path_is_404_only_for_a_key_with_access(
     ]
 
     assert [answer.status for answer in answers] == statuses
+
+
+@pytest.mark.parametrize(
+    ("authorization", "status"), [("Access a-long-admin-key", 200), (f"ApiKey {KEY}", 401), ("", 401)]
+)
+async def test_operator_routes_need_the_admin_key(authorization: str, status: int, aiohttp_client: Client) -> None:
+    client = await aiohttp_client(context_of(settings=ADMIN, keys=KnownKeys({KEY: PROJECT_A})), routes=ROUTES)
+
+    response = await client.get("/admin/state", headers={"Authorization": authorization})
+
+    assert response.status == status
+
+
+async def test_without_authentication_operator_routes_need_no_key_and_admin_routes_do(aiohttp_client: Client) -> None:
+    client = await aiohttp_client(context_of(), routes=ROUTES)
+
+    statuses = [(await client.get(path)).status for path in ("/admin/state", "/admin/who", "/admin/nobody")]
+
+    assert statuses == [200, 401, 404]
 
 
 async def test_admin_routes_are_401_without_an_admin_key_in_the_settings(aiohttp_client: Client) -> None:

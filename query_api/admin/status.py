@@ -1,0 +1,144 @@
+"""``GET /admin/status``: how far data is stored, open dead letters, versions. A missing part says why it is missing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from importlib.metadata import version
+from typing import Any, Final, NamedTuple, TypeVar
+
+from pydantic import BaseModel, Field
+
+from common.clickhouse.store import read_version
+from common.errors import ServiceError
+from common.stored_position import ALL_PROJECTS
+from common.times import format_us
+from query_api.admin.dead_letters import index_of
+from query_api.freshness.follow import look_up_stored
+from query_api.freshness.status import Freshness, PartitionFreshness, read_freshness
+from query_api.request.context import ApiContext, database_of
+from query_api.request.json_body import json_response
+from query_api.request.route import Request, Response
+
+PART_S: Final = 3.0
+"""How long the response waits for each of its parts."""
+
+COUNT_AGE_MAX_S: Final = 5.0
+"""The age up to which the number of open dead letters is repeated."""
+
+Part = TypeVar("Part")
+
+
+class Missing(NamedTuple):
+    """A part of the response that is not available."""
+
+    reason: str
+
+
+class OpenDeadLettersCount(BaseModel):
+    """How many dead letters are neither replayed nor dropped."""
+
+    open: int | None = Field(None, description="The number of open dead letters of all projects.")
+    at: str | None = Field(None, description="The time of that number.")
+    complete: bool | None = Field(None, description="False if older dead letters have not been read; absent otherwise.")
+    reason: str | None = Field(None, description="Why the number is absent.")
+
+
+class Versions(BaseModel):
+    """The versions of what this installation runs."""
+
+    clearspan: str = Field(description="The version of Clearspan that answers.")
+    clickhouse: str | None = Field(None, description="The version of the engine that stores the spans.")
+    postgres: str | None = Field(None, description="The version of Postgres.")
+    api_started_at: str | None = Field(None, description="The time at which the process that answers started.")
+    reasons: dict[str, str] | None = Field(None, description="Why a version is absent, by its name.")
+
+
+class Status(BaseModel):
+    """The status of the installation."""
+
+    data_through: str | None = Field(
+        None, description="Everything that Kafka had accepted by this time is queryable, in all partitions."
+    )
+    asked_at: str | None = Field(None, description="The time at which Kafka's end offsets were read.")
+    reason: str | None = Field(None, description="Why `data_through` is absent or older than it could be.")
+    behind_records: int | None = Field(
+        None, description="The number of records in Kafka that are not queryable yet. Absent if it is unknown."
+    )
+    partitions: list[PartitionFreshness] = Field(
+        description="Every partition, ordered by topic and number. `last_stored` is about all projects."
+    )
+    dead_letters: OpenDeadLettersCount = Field(description="The open dead letters.")
+    versions: Versions = Field(description="The versions of what runs.")
+
+
+async def get_status(request: Request) -> Response:
+    """Return how far the data of all projects is stored, the number of open dead letters, and versions.
+
+    A part that is not available is left out, with the reason.
+    """
+    context = request.context
+    freshness, dead_letters, clickhouse, postgres = await asyncio.gather(
+        _part(_freshness(context)),
+        _part(_count_dead_letters(context)),
+        _part(read_version(context.store, deadline_s=PART_S)),
+        _part(_postgres_version(context)),
+    )
+    if isinstance(freshness, Missing):
+        freshness = Freshness(count=0, reason=freshness.reason, partitions=[])
+    if isinstance(dead_letters, Missing):
+        dead_letters = OpenDeadLettersCount(reason=dead_letters.reason)
+    return json_response(
+        Status(
+            data_through=freshness.data_through,
+            asked_at=freshness.asked_at,
+            reason=freshness.reason,
+            behind_records=_behind_records(freshness),
+            partitions=freshness.partitions,
+            dead_letters=dead_letters,
+            versions=_versions(context, {"clickhouse": clickhouse, "postgres": postgres}),
+        )
+    )
+
+
+async def _part(running: Coroutine[Any, Any, Part]) -> Part | Missing:
+    try:
+        async with asyncio.timeout(PART_S):
+            return await running
+    except ServiceError as error:
+        return Missing(error.public_message)
+    except TimeoutError:
+        return Missing(f"No answer within {PART_S:g} s.")
+
+
+async def _freshness(context: ApiContext) -> Freshness:
+    await look_up_stored(context, ALL_PROJECTS)
+    return await read_freshness(context, mine=context.stored.through(ALL_PROJECTS), sees_all=True)
+
+
+async def _count_dead_letters(context: ApiContext) -> OpenDeadLettersCount:
+    known = await index_of(context).refreshed(timeout_s=PART_S / 2, age_max_s=COUNT_AGE_MAX_S)
+    return OpenDeadLettersCount(
+        open=len(known.newest_first), at=format_us(known.read_us), complete=None if known.since is None else False
+    )
+
+
+async def _postgres_version(context: ApiContext) -> str:
+    row = await database_of(context).fetch_one("SHOW server_version")
+    assert row is not None  # noqa: S101 - narrows the type: the statement always returns a row
+    return str(row["server_version"])
+
+
+def _behind_records(freshness: Freshness) -> int | None:
+    """Return the sum over all partitions; ``None`` if they are not known."""
+    counts = [partition.behind_records for partition in freshness.partitions if partition.behind_records is not None]
+    return sum(counts) if counts else None
+
+
+def _versions(context: ApiContext, parts: Mapping[str, str | Missing]) -> Versions:
+    return Versions(
+        clearspan=version("clearspan"),
+        api_started_at=None if context.started_us is None else format_us(context.started_us),
+        reasons={name: part.reason for name, part in parts.items() if isinstance(part, Missing)} or None,
+        **{name: part for name, part in parts.items() if not isinstance(part, Missing)},
+    )

@@ -1,0 +1,363 @@
+"""The routes of dead letters over a broker in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import pytest
+from pydantic import SecretStr
+
+from common.errors import Unavailable
+from common.kafka import dead_letter_index
+from common.kafka.dead_letter_index import DeadLetterIndex
+from common.settings import Encoding, KafkaSettings, Settings, TopicSettings
+from query_api.admin import resolve
+from tests.fakes.clock import ManualClock
+from tests.fakes.kafka import MemoryBroker
+from tests.support.api import PROJECT_A, KnownKeys, context_of
+from tests.support.dead_letters import TOPIC, add_dead_letter, created_at
+from tests.unit.query_api.conftest import Client
+
+PATH = "/admin/dead-letters"
+KEY = "a-key-of-a-project"
+KAFKA = KafkaSettings(
+    topics={
+        "spans": TopicSettings(encoding=Encoding.SPAN_JSON),
+        "of_a": TopicSettings(encoding=Encoding.SPAN_JSON, project_id=PROJECT_A),
+    }
+)
+
+
+@dataclass
+class Api:
+    """The API, and the broker behind it."""
+
+    client: aiohttp.ClientSession
+    broker: MemoryBroker
+    index: DeadLetterIndex
+
+    async def ask(self, method: str, path: str = "", *, status: int = 200, **sent: Any) -> dict[str, Any]:
+        async with self.client.request(method, PATH + path, **sent) as response:
+            answer: dict[str, Any] = await response.json()
+            assert response.status == status, answer
+        return answer
+
+    async def offsets(self, **parameters: Any) -> list[int]:
+        """Return the offsets of the original records that the list shows."""
+        answer = await self.ask("GET", params=parameters)
+        assert answer["count"] == len(answer["dead_letters"])
+        return [each["offset"] for each in answer["dead_letters"]]
+
+
+@pytest.fixture
+def broker() -> MemoryBroker:
+    return MemoryBroker(partitions=1)
+
+
+@pytest.fixture
+async def api(broker: MemoryBroker, aiohttp_client: Client) -> AsyncIterator[Api]:
+    index = DeadLetterIndex(broker, TOPIC, ManualClock())
+    settings = Settings(auth="off", kafka=KAFKA)
+    client = await aiohttp_client(context_of(broker=broker, settings=settings, dead_letters=index))
+    yield Api(client, broker, index)
+    await index.close()
+
+
+async def test_dead_letter_is_listed_with_its_members(api: Api) -> None:
+    await add_dead_letter(api.broker, 3, code="invalid_trace_id", reason="It is zero.", value=b"\xff!", topic="of_a")
+
+    answer = await api.ask("GET")
+
+    assert answer == {
+        "count": 1,
+        "dead_letters": [
+            {
+                "id": "0-0",
+                "topic": "of_a",
+                "partition": 1,
+                "offset": 3,
+                "code": "invalid_trace_id",
+                "reason": "It is zero.",
+                "created_at": created_at(0),
+                "bytes_count": 2,
+                "project": str(PROJECT_A),
+            }
+        ],
+    }
+
+
+async def test_pages_hold_every_dead_letter_once_while_more_arrive(api: Api) -> None:
+    for number in range(7):
+        await add_dead_letter(api.broker, number, at_s=number // 2)  # some at the same time
+    found: list[list[int]] = []
+    parameters: dict[str, Any] = {"limit": 3}
+    while True:
+        answer = await api.ask("GET", params=parameters)
+        found.append([each["offset"] for each in answer["dead_letters"]])
+        if "windowing" not in answer:
+            break
+        parameters = {"limit": 2, "next": answer["windowing"]["next"]}
+        await add_dead_letter(api.broker, 100, at_s=100)
+
+    assert found == [[6, 5, 4], [3, 2], [1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "offsets"),
+    [
+        ({"code": "absurd_time"}, [2]),
+        ({"topic": "of_a"}, [3]),
+        ({"project": str(PROJECT_A)}, [3, 1]),
+        ({"project": str(PROJECT_A).upper().replace("-", "")}, [3, 1]),
+        ({"project": "not an id"}, [2]),
+        ({"oldest": created_at(1), "newest": created_at(3)}, [2, 1]),
+        ({"oldest": created_at(2.5)}, [3]),
+        ({"code": "undecodable", "topic": "spans", "newest": created_at(1)}, [0]),
+        ({"code": "many_spans"}, []),
+    ],
+)
+async def test_filters_narrow_the_list(api: Api, parameters: Mapping[str, str], offsets: list[int]) -> None:
+    await add_dead_letter(api.broker, 0)
+    await add_dead_letter(api.broker, 1, at_s=1, project=str(PROJECT_A))
+    await add_dead_letter(api.broker, 2, at_s=2, project="not an id", code="absurd_time")
+    await add_dead_letter(api.broker, 3, at_s=3, topic="of_a")
+
+    assert await api.offsets(**parameters) == offsets
+    replayed = await api.ask("POST", "/replay", json={**parameters, "dry_run": True})
+    assert [each["offset"] for each in replayed["dead_letters"]] == offsets[::-1]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "at"),
+    [
+        ({"code": "absurd"}, "code"),
+        ({"limit": "0"}, "limit"),
+        ({"limit": "1001"}, "limit"),
+        ({"oldest": "soon"}, "oldest"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+async def test_bad_parameter_is_422_with_its_name(api: Api, parameters: Mapping[str, str], at: str) -> None:
+    answer = await api.ask("GET", status=422, params=parameters)
+
+    assert [each["loc"] for each in answer["detail"]] == [["query", at]]
+
+
+async def test_cursor_of_other_filters_is_400(api: Api) -> None:
+    for number in range(2):
+        await add_dead_letter(api.broker, number)
+    next_ = (await api.ask("GET", params={"limit": 1}))["windowing"]["next"]
+
+    answer = await api.ask("GET", status=400, params={"limit": 1, "next": next_, "topic": "spans"})
+
+    assert "belongs to another query" in answer["detail"]
+
+
+async def test_shown_dead_letter_has_its_bytes(api: Api) -> None:
+    dead_letter_id = await add_dead_letter(api.broker, 3, value=b"\xff{}")
+
+    answer = await api.ask("GET", f"/{dead_letter_id}")
+
+    assert (answer["count"], base64.b64decode(answer["dead_letter"]["value_base64"])) == (1, b"\xff{}")
+    assert answer["dead_letter"]["offset"] == 3
+
+
+@pytest.mark.parametrize("dead_letter_id", ["x", "0", "1-2-3", "-1", "0-9999999999999999999"])
+async def test_text_that_is_no_id_is_400(api: Api, dead_letter_id: str) -> None:
+    for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/replay")):
+        answer = await api.ask(method, f"/{dead_letter_id}{path}", status=400)
+        assert answer["detail"] == f"'{dead_letter_id}' is not the id of a dead letter; ids look like 0-17."
+
+
+async def test_replay_publishes_the_bytes_once(api: Api) -> None:
+    dead_letter_id = await add_dead_letter(api.broker, 3, value=b"[]", key=b"key", project="p")
+
+    would = await api.ask("POST", f"/{dead_letter_id}/replay", params={"dry_run": "true"}, json={})
+    would_too = await api.ask("POST", f"/{dead_letter_id}/replay", json={"dry_run": True})
+    before = api.broker.records("spans")
+    replayed = await api.ask("POST", f"/{dead_letter_id}/replay", json={})
+    again = await api.ask("POST", f"/{dead_letter_id}/replay", status=404)
+
+    assert (would["dry_run"], would["dead_letter"]["id"], would) == (True, dead_letter_id, would_too)
+    assert before == []
+    assert replayed["dead_letter"]["went_to"] == {"topic": "spans", "partition": 0, "offset": 0}
+    assert "dry_run" not in replayed
+    [record] = api.broker.records("spans")
+    assert (record.key, record.value, record.headers) == (b"key", b"[]", (("project-id", b"p"),))
+    assert (
+        again["detail"] == f"{dead_letter_id} is not an open dead letter: it was replayed or dropped, or never existed."
+    )
+    assert await api.ask("GET", f"/{dead_letter_id}") == {"count": 0}
+    assert await api.offsets() == []
+
+
+async def test_drop_marks_the_dead_letter(api: Api) -> None:
+    dead_letter_id = await add_dead_letter(api.broker, 3)
+
+    await api.ask("DELETE", f"/{dead_letter_id}", params={"dry_run": "true"})
+    assert await api.offsets() == [3]
+    await api.ask("DELETE", f"/{dead_letter_id}")
+
+    await api.ask("DELETE", f"/{dead_letter_id}", status=404)
+    assert await api.offsets() == []
+    assert dict(api.broker.records(TOPIC)[-1].headers)["clearspan-resolution"] == b"dropped"
+
+
+async def test_unknown_dead_letter_is_404_with_the_reason(api: Api) -> None:
+    answer = await api.ask("DELETE", "/0-17", status=404)
+
+    assert answer["detail"].startswith("0-17 is not an open dead letter")
+    assert await api.ask("GET", "/0-17") == {"count": 0}
+
+
+async def test_dead_letter_of_an_unread_topic_is_not_replayed(api: Api) -> None:
+    ids = [
+        await add_dead_letter(api.broker, number, at_s=number, topic=topic)
+        for number, topic in enumerate(["old", "spans"])
+    ]
+    reason = f"{ids[0]} came from the topic old, which CLEARSPAN_KAFKA__TOPICS does not name."
+
+    single = await api.ask("POST", f"/{ids[0]}/replay", status=409)
+    many = await api.ask("POST", "/replay", json={})
+
+    assert single["detail"] == reason
+    assert many["skipped"] == [{"id": ids[0], "reason": reason}]
+    assert ([each["id"] for each in many["dead_letters"]], many["remaining"]) == ([ids[1]], 0)
+    assert (await api.ask("POST", "/drop", json={}))["count"] == 1
+
+
+async def test_two_administrators_replay_a_dead_letter_once(api: Api) -> None:
+    dead_letter_id = await add_dead_letter(api.broker, 3)
+
+    async def replay() -> int:
+        async with api.client.post(f"{PATH}/{dead_letter_id}/replay") as response:
+            return response.status
+
+    statuses = await asyncio.gather(*(replay() for _ in range(8)))
+
+    assert statuses.count(200) == 1
+    assert {*statuses} <= {200, 404, 409}
+    assert len(api.broker.records("spans")) == 1
+
+
+async def test_many_are_replayed_in_the_order_of_their_rejection(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolve, "GROUP_MAX", 2)
+    for number in range(6):
+        await add_dead_letter(api.broker, number, at_s=-number, value=b"%d" % number)
+
+    would = await api.ask("POST", "/replay", json={"limit": 5, "dry_run": True})
+    assert api.broker.records("spans") == []
+    first = await api.ask("POST", "/replay", json={"limit": 5})
+    second = await api.ask("POST", "/replay", json={})
+
+    assert [each["offset"] for each in would["dead_letters"]] == [5, 4, 3, 2, 1]
+    assert (would["count"], would["remaining"], would["dry_run"]) == (5, 1, True)
+    assert (first["count"], first["remaining"]) == (5, 1)
+    assert (second["count"], second["remaining"]) == (1, 0)
+    assert [record.value for record in api.broker.records("spans")] == [b"5", b"4", b"3", b"2", b"1", b"0"]
+    assert (await api.ask("POST", "/replay", json={})) == {"count": 0, "dead_letters": [], "remaining": 0}
+
+
+async def test_many_are_dropped_by_filter(api: Api) -> None:
+    for number in range(4):
+        await add_dead_letter(api.broker, number, at_s=number, code="absurd_time" if number % 2 else "undecodable")
+
+    dropped = await api.ask("POST", "/drop", json={"code": "absurd_time"})
+
+    assert (dropped["count"], dropped["remaining"]) == (2, 0)
+    assert await api.offsets() == [2, 0]
+
+
+@pytest.mark.parametrize("action", ["/replay", "/drop"])
+async def test_many_need_a_body_without_unknown_members(api: Api, action: str) -> None:
+    await add_dead_letter(api.broker, 0)
+
+    for body in (b"", b"null", b'{"cod": "absurd_time"}', b'{"dry_run": "maybe"}', b'{"limit": true}'):
+        await api.ask("POST", action, status=422, data=body, headers={"Content-Type": "application/json"})
+    await api.ask("POST", action, status=422, json={}, params={"code": "absurd_time"})
+
+    assert await api.offsets() == [0]
+
+
+async def test_failure_after_some_says_how_many_are_done(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolve, "GROUP_MAX", 1)
+    for number in range(3):
+        await add_dead_letter(api.broker, number, at_s=number)
+    api.broker.publish_faults.extend([None, None, Unavailable("Kafka is unavailable.")])
+
+    answer = await api.ask("POST", "/replay", status=503, json={})
+
+    assert answer["detail"] == "1 dead letters were replayed, then: Kafka is unavailable. Ask again for the rest."
+    assert await api.offsets() == [2, 1]
+    assert (await api.ask("POST", "/replay", json={}))["count"] == 2
+
+
+async def test_replay_without_kafka_is_503_and_leaves_it_open(api: Api) -> None:
+    dead_letter_id = await add_dead_letter(api.broker, 0)
+    api.broker.publish_faults.append(Unavailable("Kafka is unavailable."))
+
+    await api.ask("POST", f"/{dead_letter_id}/replay", status=503)
+
+    assert await api.offsets() == [0]
+
+
+async def test_unreachable_kafka_is_503_and_never_an_empty_list(api: Api) -> None:
+    await add_dead_letter(api.broker, 0)
+
+    for method, path in (("GET", ""), ("GET", "/0-0"), ("DELETE", "/0-0"), ("POST", "/0-0/replay")):
+        api.broker.read_faults.append(Unavailable("Kafka is unavailable."))
+        assert await api.ask(method, path, status=503) == {"detail": "Kafka is unavailable."}
+    api.broker.read_faults.append(Unavailable("Kafka is unavailable."))
+    await api.ask("POST", "/drop", status=503, json={})
+
+
+async def test_unread_dead_letters_are_said_to_be_missing(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dead_letter_index, "BLOCK_RECORDS", 2)
+    monkeypatch.setattr(dead_letter_index, "EXAMINED_MAX", 2)
+    api.index._reset("memory")
+    for number in range(9):
+        await add_dead_letter(api.broker, number, at_s=number)
+
+    answer = await api.ask("GET")
+    recent = await api.ask("GET", params={"oldest": created_at(7)})
+    refused = [await api.ask(method, f"/0-0{path}", status=409) for method, path in (("GET", ""), ("POST", "/replay"))]
+
+    examined = {"oldest": created_at(7).removesuffix("Z") + ".000000Z", "records_count": 2}
+    assert (answer["count"], answer["complete"], answer["examined"]) == (2, False, examined)
+    assert (recent["count"], "complete" in recent, "examined" in recent) == (2, False, False)
+    assert "may be older" in refused[0]["detail"]
+    assert refused[0] == refused[1]
+    assert (await api.ask("GET", "/0-99")) == {"count": 0}
+
+
+@pytest.mark.parametrize(
+    ("authorization", "status"),
+    [("Access the-admin-key", 200), (f"ApiKey {KEY}", 401), (f"Access {KEY}", 401), ("", 401)],
+)
+async def test_only_the_administrator_may_ask(
+    broker: MemoryBroker, aiohttp_client: Client, authorization: str, status: int
+) -> None:
+    dead_letter_id = await add_dead_letter(broker, 0)
+    index = DeadLetterIndex(broker, TOPIC, ManualClock())
+    settings = Settings(auth="on", admin_key=SecretStr("the-admin-key"), kafka=KAFKA)
+    context = context_of(broker=broker, settings=settings, keys=KnownKeys({KEY: PROJECT_A}), dead_letters=index)
+    client = await aiohttp_client(context)
+    headers = {"Authorization": authorization} if authorization else {}
+
+    for method, path in (
+        ("GET", PATH),
+        ("GET", f"{PATH}/{dead_letter_id}"),
+        ("DELETE", f"{PATH}/{dead_letter_id}?dry_run=true"),
+        ("POST", f"{PATH}/{dead_letter_id}/replay?dry_run=true"),
+        ("POST", f"{PATH}/replay"),
+        ("POST", f"{PATH}/drop"),
+    ):
+        body = {"dry_run": True} if method == "POST" else None
+        async with client.request(method, path, headers=headers, json=body) as response:
+            assert response.status == status, (method, path)
+    await index.close()

@@ -1,0 +1,119 @@
+"""The status of an installation of which parts are missing. ``tests/integration/test_admin.py`` has a whole one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, NoReturn, cast
+
+import pyarrow as pa
+import pytest
+from pydantic import SecretStr
+
+from common.clickhouse.store import Statement
+from common.errors import Unavailable
+from common.kafka.dead_letter_index import DeadLetterIndex
+from common.postgres.pool import Database
+from common.settings import Settings
+from query_api.admin import status
+from query_api.request.progress import KnownEndOffsets
+from tests.fakes.clock import ManualClock
+from tests.fakes.kafka import MemoryBroker
+from tests.support.api import PROJECT_A, KnownKeys, UntouchedStore, context_of
+from tests.support.dead_letters import TOPIC, add_dead_letter
+from tests.unit.query_api.conftest import Client
+
+
+class AwayStore(UntouchedStore):
+    """An engine that does not answer."""
+
+    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
+        raise Unavailable("connection refused by 10.0.0.1", public_message="ClickHouse is unavailable.")
+
+
+class AwayDatabase:
+    """A Postgres that does not answer."""
+
+    async def fetch_one(self, sql: str, /, *arguments: object) -> NoReturn:
+        raise Unavailable("Postgres is unavailable.")
+
+
+async def status_of(broker: MemoryBroker, aiohttp_client: Client, **settings: Any) -> dict[str, Any]:
+    clock = ManualClock()
+    index = DeadLetterIndex(broker, TOPIC, clock)
+    client = await aiohttp_client(
+        context_of(
+            broker=broker,
+            settings=Settings(auth="off", **settings),
+            clock=clock,
+            store=AwayStore(),
+            ends=KnownEndOffsets(broker.ends("spans"), clock),
+            database=cast(Database, AwayDatabase()),
+            dead_letters=index,
+        )
+    )
+    async with client.get("/admin/status") as response:
+        assert response.status == 200
+        answer: dict[str, Any] = await response.json()
+    await index.close()
+    return answer
+
+
+async def test_missing_parts_say_why_and_the_others_are_present(aiohttp_client: Client) -> None:
+    broker = MemoryBroker(partitions=1)
+    await add_dead_letter(broker, 0)
+
+    answer = await status_of(broker, aiohttp_client)
+
+    assert answer["versions"].pop("clearspan")
+    assert answer == {
+        "reason": "ClickHouse is unavailable.",
+        "partitions": [],
+        "dead_letters": {"open": 1, "at": "2025-10-09T08:53:20Z"},
+        "versions": {
+            "reasons": {"clickhouse": "ClickHouse is unavailable.", "postgres": "Postgres is unavailable."},
+        },
+    }
+
+
+async def test_unreadable_dead_letters_are_not_reported_as_none(aiohttp_client: Client) -> None:
+    broker = MemoryBroker(partitions=1)
+    broker.read_faults.append(Unavailable("Kafka is unavailable."))
+
+    answer = await status_of(broker, aiohttp_client)
+
+    assert answer["dead_letters"] == {"reason": "Kafka is unavailable."}
+
+
+async def test_slow_part_is_left_out(aiohttp_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status, "PART_S", 0.05)
+
+    async def wait(*_: object, **__: object) -> NoReturn:
+        await asyncio.sleep(30)
+        raise AssertionError
+
+    monkeypatch.setattr(AwayDatabase, "fetch_one", wait)
+
+    answer = await status_of(MemoryBroker(), aiohttp_client)
+
+    assert answer["versions"]["reasons"]["postgres"] == "No answer within 0.05 s."
+
+
+@pytest.mark.parametrize(
+    ("authorization", "expected"), [("Access the-admin-key", 200), ("ApiKey key", 401), ("Access key", 401), ("x", 401)]
+)
+async def test_only_the_administrator_sees_the_status(
+    aiohttp_client: Client, authorization: str, expected: int
+) -> None:
+    index = DeadLetterIndex(MemoryBroker(), TOPIC, ManualClock())
+    context = context_of(
+        settings=Settings(auth="on", admin_key=SecretStr("the-admin-key")),
+        keys=KnownKeys({"key": PROJECT_A}),
+        store=AwayStore(),
+        database=cast(Database, AwayDatabase()),
+        dead_letters=index,
+    )
+    client = await aiohttp_client(context)
+
+    async with client.get("/admin/status", headers={"Authorization": authorization}) as response:
+        assert response.status == expected
+    await index.close()
