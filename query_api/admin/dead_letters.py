@@ -28,7 +28,8 @@ from query_api.admin.schemas import (
 from query_api.request.context import ApiContext
 from query_api.request.json_body import json_response
 from query_api.request.route import NO_PROJECT, Request, Response
-from query_api.spans.windowing import WindowingResponse, fingerprint, microseconds, read_cursor, write_cursor
+from query_api.spans.cursor import fingerprint, read_cursor, write_cursor
+from query_api.spans.windowing import WindowingResponse, microseconds
 
 READ_S: Final = 5.0
 """How long a request waits for the topic of dead letters to be read."""
