@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 import urllib.request
@@ -141,6 +142,27 @@ def test_dead_letter_of_an_unknown_project_is_replayed_to_its_topic(stack: Runni
     assert stack.command("dead-letters", "drop", again["id"], "--json", stdin="n\n").stdout == ""
     dropped = stack.command("dead-letters", "drop", again["id"], again["id"], "--json", stdin="y\n")
     assert json.loads(dropped.stdout) == {"id": again["id"], "is_dropped": True}
+
+
+def test_administrator_replays_and_drops_a_dead_letter_over_http(stack: RunningStack):
+    produce(stack.kafka, "spans", [b"no json, over HTTP"])
+    path = "/admin/dead-letters?code=undecodable&topic=spans"
+    [first] = stack.ask_until(path, None, lambda answer: answer["count"] == 1)["dead_letters"]
+    status = stack.ask_until("/admin/status", None, lambda answer: answer["dead_letters"].get("open"))
+    shown = stack.ask(f"/admin/dead-letters/{first['id']}")["dead_letter"]
+
+    replayed = stack.ask(f"/admin/dead-letters/{first['id']}/replay", {})["dead_letter"]
+
+    # It is as wrong as before.
+    [again] = stack.ask_until(path, None, lambda answer: answer["count"] == 1)["dead_letters"]
+    dropped = stack.ask("/admin/dead-letters/drop", {"code": "undecodable", "topic": "spans"})
+    assert base64.b64decode(shown["value_base64"]) == b"no json, over HTTP"
+    assert replayed["went_to"]["topic"] == "spans"
+    assert (again["code"], again["offset"]) == ("undecodable", replayed["went_to"]["offset"])
+    assert dropped["count"] == 1
+    assert stack.ask(path) == {"count": 0, "dead_letters": []}
+    assert {"clearspan", "clickhouse", "postgres", "api_started_at"} == {*status["versions"]}
+    assert stack.command("dead-letters", "list").stdout == "There are no dead letters.\n"
 
 
 def test_invalid_dead_letter_id_is_an_error_message(stack: RunningStack):
