@@ -29,7 +29,7 @@ BLOCK_RECORDS: Final = 2_000
 """Records of each partition that are read first; each further block is twice as large."""
 
 KEPT_MAX: Final = 100_000
-"""Open dead letters in memory, about 1 KiB each; the oldest are forgotten."""
+"""Open dead letters in memory, about 1.5 KiB each; the oldest are forgotten."""
 
 EXAMINED_MAX: Final = 1_000_000
 EXAMINED_BYTES_MAX: Final = 4096 * MIB

@@ -37,7 +37,7 @@ from query_api.request.context import ApiContext
 from query_api.request.json_body import json_response
 from query_api.request.route import Request, Response
 
-GROUP_MAX: Final = 50
+GROUP_MAX: Final = 200
 GROUP_BYTES_MAX: Final = 16 * MIB
 """Dead letters that are read and published at once, and their bytes."""
 

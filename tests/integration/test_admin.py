@@ -23,7 +23,7 @@ from common.settings import ClickHouseSettings, Encoding, KafkaSettings, Setting
 from common.times import SystemClock
 from query_api.request.progress import KnownEndOffsets
 from tests.support.api import context_of, serving
-from tests.support.dead_letters import publish_dead_letter
+from tests.support.dead_letters import headers_of, publish_dead_letter
 from tests.support.kafka import Broker
 from tests.support.ports import free_port
 
@@ -100,6 +100,23 @@ async def test_dead_letters_are_listed_shown_replayed_and_dropped(installation: 
     assert await installation.ids() == set()
     replayed_values = [record.value async for chunk in installation.log.read(topic) for record in chunk]
     assert sorted(value or b"" for value in replayed_values) == [b"0", b"2", b"3", b"4"]
+
+
+async def test_many_are_replayed_in_order(installation: Installation) -> None:
+    """Of a span that was rejected twice the later version is stored."""
+    [topic] = installation.kafka.topics
+    for number in range(300):
+        headers = headers_of(number, at_s=number, topic=topic)
+        value = b"%d" % number + b" " * 500 * (number % 7)
+        await installation.publisher.publish(
+            installation.kafka.dead_letter_topic, value, key=b"one trace", headers=headers
+        )
+
+    answer = await installation.ask("POST", "dead-letters/replay", json={})
+
+    assert (answer["count"], answer["remaining"]) == (300, 0)
+    replayed = [record.value or b"" async for chunk in installation.log.read(topic) for record in chunk]
+    assert [int(value) for value in replayed] == list(range(300))
 
 
 async def test_what_the_command_line_drops_is_not_listed(installation: Installation) -> None:
