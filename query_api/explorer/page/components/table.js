@@ -58,8 +58,9 @@ export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf,
     }
   };
   const template = columns.map((column) => column.width).join(' ');
-  return html`<div class="table" role="table" aria-label=${label} aria-rowcount=${rows.length} ref=${scroller} tabindex="0"
+  return html`<div class="scroller" ref=${scroller} tabindex="0" role="region" aria-label=${label}
       onScroll=${() => setTop(scroller.current?.scrollTop ?? 0)} onKeyDown=${onKeyDown}>
+    <div class="table" role="table" aria-label=${label} aria-rowcount=${rows.length}>
     <div class="row head" role="row" style=${{ gridTemplateColumns: template }}>
       ${columns.map((column) => html`<span role="columnheader" class=${cellClass(column)}>${column.title}</span>`)}
     </div>
@@ -76,7 +77,7 @@ export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf,
           </span>`)}
         </div>`;
       })}
-    </div>
+    </div></div>
     ${footer}
   </div>`;
 }
