@@ -1,7 +1,7 @@
 # The commands that a person types. `make help` lists them.
 # A fresh machine needs python3 (3.11 or later), pip and make; the rest is installed into .venv from pinned, hashed wheels.
 .DEFAULT_GOAL := help
-.PHONY: help up down logs reset status test test-unit test-long lint golden snippets bench requirements vendor clean
+.PHONY: help up down logs reset status test test-unit test-long lint golden snippets bench requirements vendor screenshots clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -82,6 +82,9 @@ requirements: $(VENV)/dev ## recompile the pinned requirements from pyproject.to
 
 vendor: $(VENV)/dev ## copy the libraries of the explorer from npm (needs npm)
 	@$(BIN)/python -m query_api.explorer.vendoring
+
+screenshots: $(VENV)/dev ## write a picture of every view of the explorer to docs/images (needs Chromium)
+	@$(BIN)/python -m tests.screenshots
 
 clean: ## delete the virtual environment and the caches, not the data
 	@rm -rf $(VENV) $(EXPLORER)/node_modules .cache .mypy_cache .ruff_cache .pytest_cache build *.egg-info

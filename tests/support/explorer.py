@@ -54,7 +54,7 @@ class Explorer:
 @asynccontextmanager
 async def open_page(browser: Browser, address: str, **options: Any) -> AsyncIterator[OpenedPage]:
     """A page in a browser session of its own."""
-    context = await browser.new_context(viewport={"width": 1280, "height": 800}, **options)
+    context = await browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
     opened = OpenedPage(await context.new_page())
 
     def on_console(message: ConsoleMessage) -> None:
