@@ -6,7 +6,8 @@ import { call, get, post } from '../../app/api.js';
 import { bytes } from '../../app/format.js';
 import { useLoaded, usePages } from '../../app/loading.js';
 import { CopyButton } from '../../components/copy.js';
-import { ErrorNotice } from '../../components/notices.js';
+import { ErrorNotice, IncompleteNotice } from '../../components/notices.js';
+import { ResolveAll } from './resolve_all.js';
 import { Dialog } from '../../components/shell.js';
 import { Time } from '../../components/time.js';
 
@@ -23,14 +24,16 @@ function Letters() {
   const inputs = [code, topic];
   const loadPage = useCallback(async (/** @type {string | null} */ next, /** @type {AbortSignal} */ abort) => {
     const answer = await get('admin/dead-letters', { code, topic, limit: PAGE, next }, abort);
-    return { rows: answer.dead_letters, next: answer.windowing?.next ?? null, complete: true };
+    return { rows: answer.dead_letters, next: answer.windowing?.next ?? null, complete: answer.complete !== false };
   }, inputs);
   const pages = usePages(loadPage, inputs);
   return html`<div class="page"><div class="page-head"><h1>Dead letters</h1>
       <input aria-label="Code" placeholder="Code" value=${code ?? ''} onChange=${(/** @type {any} */ event) => setParams({ code: event.target.value })} />
       <input aria-label="Topic" placeholder="Topic" value=${topic ?? ''} onChange=${(/** @type {any} */ event) => setParams({ topic: event.target.value })} />
+      ${pages.rows.length > 0 && html`<${ResolveAll} code=${code} topic=${topic} done=${pages.reload} />`}
     </div>
     ${pages.error && html`<${ErrorNotice} error=${pages.error} retry=${pages.reload} />`}
+    ${!pages.complete && html`<${IncompleteNotice}>Older dead letters have not been read yet. Load this page again to continue.</${IncompleteNotice}>`}
     ${!pages.isLoading && !pages.error && pages.rows.length === 0 && html`<div class="notice empty"><h2>No open dead letters</h2>
       <p>A record or a span that cannot be stored is kept here with its bytes and the reason, until it is replayed or dropped.</p></div>`}
     ${pages.rows.length > 0 && html`<table class="plain"><thead><tr><th>Time</th><th>Code</th><th>Reason</th><th>Topic</th><th class="numeric">Partition, offset</th><th class="numeric">Size</th></tr></thead><tbody>
