@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from query_api.admin import dead_letters, resolve, status
 from query_api.admin import schemas as admin
+from query_api.analytics import groups_models
 from query_api.analytics import handlers as analytics
 from query_api.analytics import models as analytics_models
 from query_api.compat import accounts, flat
@@ -63,6 +64,8 @@ USERS: Final = Route(
     body=sessions.ActivityQuery,
 )
 ANALYTICS: Final = (
+    Route("POST", "/spans/groups/query", saved.query_groups, "Group spans and measure each group.", "Analytics",
+          groups_models.GroupsResponse, body=groups_models.GroupsQuery),
     METRICS,
     replace(METRICS, path="/tracing/analytics/query", deprecated=True),
     COUNTS,

@@ -14,6 +14,7 @@ from pydantic import Field, field_validator
 
 from common.errors import Conflict, InvalidFilter, InvalidInput, NotFound
 from common.ids import span_id_hex, trace_id_hex
+from query_api.analytics import groups
 from query_api.filter.language import GroupOperator, Node
 from query_api.filter.parse import ConditionModel, FilteringModel, check_groups, parse, parse_filter
 from query_api.filter.sql.compile import compile_filter
@@ -122,6 +123,11 @@ async def query_spans(request: Request) -> Response:
 async def query_traces(request: Request) -> Response:
     """Return a page of the traces that have a matching span, latest match first."""
     return await traces.query_traces(request, *await resolved_query(request, focus=Focus.TRACE))
+
+
+async def query_groups(request: Request) -> Response:
+    """Return groups of the spans that match."""
+    return await groups.query_groups(request, *await resolved_query(request, focus=Focus.SPAN))
 
 
 class ResolvedQuery(NamedTuple):

@@ -19,8 +19,7 @@ import pytest
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
-from common.clickhouse.store import ColumnStore, Statement
-from common.ids import DEFAULT_PROJECT_ID
+from common.clickhouse.store import ColumnStore
 from common.json_numbers import is_number
 from common.settings import ClickHouseSettings, QuerySettings, Settings
 from common.span import Event, Scope, Span
@@ -28,8 +27,8 @@ from common.times import SystemClock, format_us
 from query_api.analytics.models import TotalsModel
 from query_api.analytics.statements import FREQUENCIES_MAX
 from query_api.filter.matches import value_at
-from query_api.spans.project_spans import Table
 from tests.support.api import context_of, serving
+from tests.support.deleting import delete
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record
 
 START_US = START_NS // 1000
@@ -164,19 +163,6 @@ async def store_corpus(store: ColumnStore, seed: int) -> None:
     for deleted in first[:20]:
         await delete(store, deleted)
     await store_record(store, [random_span(source, n) for n in numbers[:50]], offset=9, project_id=OTHER_PROJECT_ID)
-
-
-async def delete(store: ColumnStore, deleted: Span) -> None:
-    """Return every stored version."""
-    await store.execute(
-        Statement(
-            f"INSERT INTO {Table.VERSIONS} SELECT * REPLACE (version + 1 AS version) FROM {Table.VERSIONS}"
-            " WHERE project_id = {project:UUID} AND trace_id = unhex({trace:String}) AND span_id = unhex({span:String})"
-            f" AND {Table.VERSIONS}.version % 2 = 0",
-            {"project": str(DEFAULT_PROJECT_ID), "trace": deleted.trace_id.hex(), "span": deleted.span_id.hex()},
-        ),
-        deadline_s=10.0,
-    )
 
 
 def start_us(shown: dict[str, Any]) -> int:

@@ -10,6 +10,9 @@ import aiohttp
 import pytest
 
 from common.settings import ClickHouseSettings
+from query_api.analytics.group_statement import CELLS_MAX
+from query_api.analytics.groups import BUCKETS_MAX
+from query_api.analytics.groups_models import LIMIT_MAX, Aggregate, Interval
 from query_api.analytics.handlers import BINS_MAX_TOTAL
 from query_api.analytics.models import BINS_MAX, SPECS_MAX, MetricType
 from query_api.analytics.statements import FREQUENCIES_MAX
@@ -38,6 +41,7 @@ def test_page_has_an_example_of_each_route() -> None:
     routes = {request.first_line.partition("?")[0] for request, _ in exchanges(PAGE)}
 
     assert routes >= {
+        "POST /spans/groups/query",
         "POST /spans/analytics/query",
         "POST /tracing/analytics/query",
         "POST /tracing/spans/analytics",
@@ -52,5 +56,12 @@ def test_page_names_every_type_spread_and_limit() -> None:
 
     for name in [*MetricType, *(f"iqr{share}" for share in MIDDLES)]:
         assert f"`{name}`" in page
-    for limit in (SPECS_MAX, BINS_MAX, BINS_MAX_TOTAL, FREQUENCIES_MAX):
+    for limit in (SPECS_MAX, BINS_MAX, BINS_MAX_TOTAL, FREQUENCIES_MAX, BUCKETS_MAX, CELLS_MAX, LIMIT_MAX):
         assert re.search(rf"(?<![\d,]){limit:,}(?![\d,]\d)", page), limit
+
+
+def test_page_names_every_interval_and_statistic_of_groups() -> None:
+    page = (DOCS / PAGE).read_text()
+
+    assert f"`{' '.join(Interval)}`" in page
+    assert f"`{' '.join(Aggregate)}`" in page

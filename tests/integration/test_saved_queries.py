@@ -32,6 +32,7 @@ START_US = START_NS // 1000
 LOG = "cluster/spans/0"
 SPANS = "/spans/query"
 TRACES = "/traces/query"
+GROUPS = "/spans/groups/query"
 RETRIEVE = "/queries/revisions/retrieve"
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -233,6 +234,26 @@ class TestWhichRevisionIsRun:
             answer = await api.ask(path, status=status, **named_by(api, ids, references))
 
             assert says in str(answer["detail"])
+
+    async def test_reference_names_the_spans_that_are_grouped(self, api: Api, ids: dict[str, str]):
+        revision = await api.ask(GROUPS, group_by=[NUMBER], query_revision_ref={"id": ids["r2"]})
+        both = await api.ask(GROUPS, **api.ref, filtering={"conditions": [{**NUMBER, "value": 4}]})
+        missing = await api.ask(GROUPS, status=404, query_ref={"slug": "nothing"})
+
+        assert revision["groups"] == [{"by": {"number": 2}, "values": {"count": 1}}]
+        assert both["groups"] == []
+        assert "no revision of a saved query" in missing["detail"]
+
+    async def test_groups_take_their_window_from_the_saved_query(self, api: Api):
+        await api.save(windowing={"oldest": at(4), "newest": at(8), "limit": 1})
+
+        assert (await api.ask(GROUPS, **api.ref))["groups"][0]["values"] == {"count": 4}
+        assert (await api.ask(GROUPS, **api.ref, windowing={"newest": at(6)}))["groups"][0]["values"] == {"count": 2}
+
+    async def test_groups_are_of_spans(self, api: Api):
+        await api.save(filtering=SLOW, formatting={"focus": "trace"})
+
+        assert "formatting.focus=trace" in (await api.ask(GROUPS, **api.ref, status=409))["detail"]
 
     async def test_archived_query_still_runs(self, api: Api, ids: dict[str, str]):
         for path in ("", f"variants/{ids['main']}/", f"revisions/{ids['r3']}/"):

@@ -1,0 +1,153 @@
+"""The statement of ``POST /spans/groups/query``, which computes all groups and reads the spans once (contract §3.5).
+
+It has layers, each a subquery over the one before:
+
+1. the visible spans with the values that count;
+2. *cells*: the partials of each group, or of each bucket of each group;
+3. the value of each group, over all its cells, by which groups are ordered;
+4. their ranks in this order;
+5. statistics of each cell. All groups past the limit are one group here, so that the others are computed over their
+   spans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from query_api.analytics.groups_models import Aggregate, GroupOrder, Interval
+from query_api.analytics.measures import MeasureColumns, Measured
+from query_api.filter.language import ValuePlace
+from query_api.filter.sql.compile import EVERY_ROW, Compiled
+from query_api.filter.sql.expressions import Parameters
+from query_api.spans.visible_spans import visible_spans
+
+CELLS_MAX: Final = 100_000
+"""Elements of ``groups`` in a response, and buckets of ``others``: about 15 MB of JSON."""
+
+ALL_BUCKETS: Final = -1
+"""The bucket of the others over the whole window."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsPlan:
+    """A checked request: the places of the values that groups share, what to compute, and which groups to return."""
+
+    group_by: Sequence[ValuePlace]
+    measures: Sequence[tuple[Measured, Sequence[Aggregate | None]]]
+    """Statistics are ``[None]`` for a count."""
+
+    order_of: Measured
+    order_as: Aggregate | None
+    order: GroupOrder
+    limit: int
+    interval: Interval | None = None
+
+    @property
+    def statistics(self) -> list[tuple[Measured, Aggregate | None]]:
+        """Everything to compute, in the order of the columns ``value0``, ``value1`` …"""
+        return [(values, statistic) for values, statistics in self.measures for statistic in statistics]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsStatement:
+    """SQL and its parameters.
+
+    It returns ``place`` (the rank of a group from 1; ``limit`` + 1 are the others), ``last_rank`` (of the groups in
+    this row), ``bucket_us`` (the start of the bucket, ``ALL_BUCKETS`` for the others over the whole window, 0 without
+    an interval), ``group0`` … as typed text, and ``value0`` …, in the order of ``place`` and ``bucket_us``.
+    """
+
+    sql: str
+    parameters: Mapping[str, Any]
+
+
+def groups_statement(
+    plan: GroupsPlan, matching: Compiled, conditions: Sequence[str], values: Mapping[str, Any]
+) -> GroupsStatement:
+    """Return the statement over the visible spans that meet ``matching`` and the ``conditions`` with their
+    ``values``.
+    """
+    parameters = Parameters()
+    parameters.values.update(matching.parameters)
+    columns = MeasureColumns(parameters)
+    groups = {f"group{index}": columns.typed(place) for index, place in enumerate(plan.group_by)}
+    order_by = columns.statistic(plan.order_of, plan.order_as)
+    statistics = [columns.statistic(*each) for each in plan.statistics]
+    cells = _cells(plan, columns, groups, matching, conditions)
+    ranked = _ranked(plan, list(groups), order_by, cells)
+    sql = _placed(plan, columns, list(groups), statistics, ranked)
+    limit = {"groups_max": plan.limit, "cells_max": CELLS_MAX + 1}
+    if plan.interval is not None:
+        limit["interval_us"] = plan.interval.us
+    return GroupsStatement(sql, {**parameters.values, **values, **limit})
+
+
+def _cells(
+    plan: GroupsPlan,
+    columns: MeasureColumns,
+    groups: Mapping[str, str],
+    matching: Compiled,
+    conditions: Sequence[str],
+) -> str:
+    """The partials of each group or, in a time series, of each bucket of each group."""
+    spans = visible_spans(
+        columns.stored,
+        [*conditions, matching.sql],
+        are_many=matching.sql == EVERY_ROW.sql,
+        with_counted_totals=columns.needs_counted_totals,
+    )
+    visible = "".join(f", {expression} AS {name}" for name, expression in columns.visible.items())
+    keys = "".join(f"{column} AS {name}, " for name, column in groups.items())
+    bucket = "0" if plan.interval is None else "intDiv(start_us, {interval_us:Int64}) * {interval_us:Int64}"
+    partials = ", ".join(f"{aggregate} AS {name}" for name, aggregate in columns.partials.items())
+    return (
+        f"SELECT {keys}toInt64({bucket}) AS bucket_us, {partials}\n"
+        f"FROM (SELECT start_us{visible}\nFROM ({spans}))\nGROUP BY {', '.join([*groups, 'bucket_us'])}"
+    )
+
+
+def _ranked(plan: GroupsPlan, groups: Sequence[str], order_by: Callable[..., str], cells: str) -> str:
+    """The cells with the rank of their group. Groups without a value come last, equal ones in the order of their typed
+    texts."""
+    if not groups:
+        return f"SELECT *, toUInt64(1) AS rank\nFROM ({cells})"
+    direction = "DESC" if plan.order is GroupOrder.DESCENDING else "ASC"
+    of_group = f" OVER (PARTITION BY {', '.join(groups)})"
+    value = order_by(_of_one_cell if plan.interval is None else lambda *merged: f"{_of_cells(*merged)}{of_group}")
+    order = f"order_value {direction} NULLS LAST, {', '.join(groups)}"
+    valued = f"SELECT *, {value} AS order_value\nFROM ({cells})"
+    return f"SELECT *, dense_rank() OVER (ORDER BY {order}) AS rank\nFROM ({valued})"
+
+
+def _placed(
+    plan: GroupsPlan,
+    columns: MeasureColumns,
+    groups: Sequence[str],
+    statistics: Sequence[Callable[..., str]],
+    ranked: str,
+) -> str:
+    """The statistics of each cell of the groups up to the limit, and of the others."""
+    is_other = "rank > {groups_max:UInt32}"
+    bucket = (
+        "bucket_us" if plan.interval is None else f"arrayJoin(if({is_other}, [bucket_us, {ALL_BUCKETS}], [bucket_us]))"
+    )
+    keys = "".join(f", any({name}) AS {name}" for name in groups)
+    values = "".join(f", {statistic(_of_cells)} AS value{index}" for index, statistic in enumerate(statistics))
+    taken = ", ".join(["rank", *groups, *columns.partials])
+    return (
+        "SELECT least(rank, {groups_max:UInt32} + 1) AS place, bucket_us,"
+        f" max(rank) AS last_rank{keys}{values}\n"
+        f"FROM (SELECT {taken}, {bucket} AS bucket_us\nFROM ({ranked}))\n"
+        "GROUP BY place, bucket_us\nORDER BY place, bucket_us\nLIMIT {cells_max:UInt32}\n"
+    )
+
+
+def _of_cells(function: str, partial: str) -> str:
+    return f"{function}({partial})"
+
+
+def _of_one_cell(function: str, partial: str) -> str:
+    """The merge of a single cell: its number, or what its state has come to."""
+    return f"finalizeAggregation({partial})" if "Merge" in function else partial
