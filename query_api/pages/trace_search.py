@@ -16,11 +16,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from operator import itemgetter
 from typing import Final
-
-import pyarrow as pa
 
 from common.span import NO_METRICS, Metrics
 from query_api.filter.sql.compile import EVERY_ROW, Compiled
@@ -84,10 +83,10 @@ class FoundTraces:
 
 
 async def find_traces(
-    spans: ProjectSpans, matching: Compiled, window: TraceWindow, *, limit: int, rows: RowsAhead
+    spans: ProjectSpans, matching: Compiled, window: TraceWindow, *, limit: int, rows: RowsAhead | None
 ) -> FoundTraces:
-    """Return the first ``limit`` traces after the window's position; ``rows`` prefetches them once their spans are
-    known.
+    """Return the first ``limit`` traces after the window's position; ``rows``, if any, prefetches them once their
+    spans are known.
 
     Raises ``DeadlineExceeded`` if nothing could be examined.
     """
@@ -101,7 +100,7 @@ class _TraceSearch:
     """Knows the latest matching span of each trace that comes up, and so which candidate puts it on the page."""
 
     def __init__(
-        self, spans: ProjectSpans, matching: Compiled, window: TraceWindow, rows: RowsAhead, *, limit: int
+        self, spans: ProjectSpans, matching: Compiled, window: TraceWindow, rows: RowsAhead | None, *, limit: int
     ) -> None:
         self._spans = spans
         self._matching = matching
@@ -161,9 +160,7 @@ class _TraceSearch:
         seen = [version for versions in unknown.values() for version in versions]
         expected = list(islice(unknown, prefetch_max))
 
-        async def prefetch(sent: pa.Table) -> None:
-            await self._rows.begin(sent, expected)
-
+        prefetch = None if self._rows is None else partial(self._rows.begin, trace_ids=expected)
         found = await latest_and_sums(self._spans, seen, self._matching, traces_to_sum=unknown.keys(), on_sent=prefetch)
         latest: dict[bytes, list[Version]] = {trace_id: [] for trace_id in unknown}
         for version in found.latest:

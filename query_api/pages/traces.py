@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -15,17 +15,14 @@ from common.errors import InvalidInput
 from common.ids import parse_trace_id, trace_id_hex
 from query_api.explain.explain import Explanation
 from query_api.filter.language import Node
-from query_api.filter.sql.compile import compile_node
-from query_api.freshness.follow import stored_offsets
 from query_api.pages.by_ids import parse_ids, render_latest, split_lists
-from query_api.pages.page import Capacity, Page, explanation_of
-from query_api.pages.snapshot import Snapshot, traces_window
+from query_api.pages.page import Capacity, Page
 from query_api.pages.spans import SpanModel, SpansQuery
-from query_api.pages.trace_search import FoundTrace, find_traces
+from query_api.pages.trace_page import page_of_traces, parts_of
+from query_api.pages.trace_search import FoundTrace
 from query_api.pages.tree import tree_json, tree_pieces
 from query_api.request.json_body import Strict
 from query_api.request.route import Request, Response
-from query_api.spans.cursor import write_cursor
 from query_api.spans.latest_versions import delete_trace as delete_spans_of_trace
 from query_api.spans.latest_versions import latest_of_traces
 from query_api.spans.project_spans import ProjectSpans, project_spans
@@ -38,8 +35,6 @@ from query_api.spans.windowing import (
     TracePosition,
     Windowing,
     WindowingResponse,
-    cursor_scope,
-    limit_of,
     refuse_feed,
 )
 
@@ -183,24 +178,11 @@ async def traces_of(request: Request, trace_ids: Sequence[bytes]) -> list[Trace]
 
 async def trace_page(request: Request, filtering: Node, windowing: Windowing) -> Page[Trace]:
     """Return the page of traces that ``windowing`` asks for."""
-    settings, secret = request.context.settings.query, request.context.cursor_secret
-    scope = cursor_scope("traces", request.project_id, filtering, windowing)
-    is_continued = windowing.next is not None
-    offsets = await stored_offsets(request.context, request.project_id, is_continued=is_continued)
-    window = traces_window(windowing, snapshot=Snapshot.of_partitions(offsets), scope=scope, secret=secret)
-    limit = limit_of(windowing.limit, settings)
+    settings = request.context.settings.query
     spans = project_spans(request)
     async with RowsAhead(spans, bytes_max=settings.trace_bytes_max) as rows:
-        found = await find_traces(spans, await compile_node(filtering), window, limit=limit, rows=rows)
-        page = await read_page(spans, found.traces, bytes_max=settings.page_bytes_max, rows=rows)
-    explanation = await explanation_of(spans, filtering)
-    ends_at = page.ends_at if page.is_cut else found.searched_to or page.ends_at
-    if ends_at is None or not (found.more_follow or page.is_cut):
-        return Page(page.traces, None, is_complete=True, explanation=explanation)
-    cursor = write_cursor(window.pack(ends_at), scope=scope, secret=secret)
-    is_full = page.is_cut or len(found.traces) == limit
-    is_complete = bool(page.traces) and (is_full or found.searched_to is None)
-    return Page(page.traces, cursor, is_complete, explanation)
+        read = partial(read_page, spans, bytes_max=settings.page_bytes_max, rows=rows)
+        return await page_of_traces(request, spans, filtering, windowing, kind="traces", read=read, rows=rows)
 
 
 async def traces_of_ids(spans: ProjectSpans, trace_ids: Sequence[bytes], *, bytes_max: int) -> list[Trace]:
@@ -225,7 +207,7 @@ async def read_page(
     ``rows`` has prefetched some of them.
     """
     page = TracesInProgress(spans, rows, bytes_max=bytes_max)
-    for part in _parts(found):
+    for part in parts_of(found, spans_max=SPANS_PER_READ):
         if not await page.take(part):
             break
     return page
@@ -272,19 +254,6 @@ class TracesInProgress:
                 self.traces.append(trace)
             self.ends_at = found.position
         return True
-
-
-def _parts(found: Sequence[FoundTrace]) -> Iterator[list[FoundTrace]]:
-    part: list[FoundTrace] = []
-    spans_count = 0
-    for trace in found:
-        if part and spans_count + len(trace.latest) > SPANS_PER_READ:
-            yield part
-            part, spans_count = [], 0
-        part.append(trace)
-        spans_count += len(trace.latest)
-    if part:
-        yield part
 
 
 async def _traces_of(
