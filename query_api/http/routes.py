@@ -23,7 +23,7 @@ from query_api.http import about
 from query_api.intake import models as intake
 from query_api.intake import otlp, otlp_rejected, prepare
 from query_api.intake.publish import send_spans
-from query_api.pages import by_ids, sessions, spans, traces
+from query_api.pages import by_ids, outline, sessions, spans, summaries, traces
 from query_api.registry.routes import ENVIRONMENT_ROUTES
 from query_api.request.route import Access, Route
 from query_api.saved import queries as saved
@@ -43,7 +43,11 @@ TRACES: Final = (
           query=traces.TraceIds),
     Route("POST", "/traces/query", saved.query_traces, "Query traces.", "Traces", traces.TracesResponse,
           body=traces.TracesQuery),
+    Route("POST", "/traces/summaries/query", saved.query_summaries, "Query summaries of traces.", "Traces",
+          summaries.SummariesResponse, body=traces.TracesQuery),
     Route("GET", "/traces/{trace_id}", traces.get_trace, "Get one trace as a tree.", "Traces", traces.TraceResponse),
+    Route("GET", "/traces/{trace_id}/outline", outline.get_outline, "Get the outline of one trace.", "Traces",
+          outline.OutlineResponse),
     Route("DELETE", "/traces/{trace_id}", traces.delete_trace, "Delete a trace.", "Traces", traces.TraceDeleted,
           status=202),
 )

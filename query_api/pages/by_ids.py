@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from itertools import chain
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from pydantic import BaseModel, Field
 
@@ -19,10 +19,7 @@ from query_api.spans.latest_versions import latest_of_ids, sums_of_traces
 from query_api.spans.project_spans import ProjectSpans, project_spans
 from query_api.spans.rows import LARGE_SPANS, Layout, Rendered, fetch_rows, render_current
 from query_api.spans.usage import TraceSums
-from query_api.spans.versions import Version, standing_in
-
-TRIES_MAX: Final = 5
-"""How often versions are looked up again because the row of one is still being stored."""
+from query_api.spans.versions import TRIES_MAX, Version, standing_in
 
 
 class SpanIds(Strict):

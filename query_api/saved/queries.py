@@ -19,7 +19,7 @@ from query_api.filter.language import GroupOperator, Node
 from query_api.filter.parse import ConditionModel, FilteringModel, check_groups, parse, parse_filter
 from query_api.filter.sql.compile import compile_filter
 from query_api.freshness.headers import with_freshness
-from query_api.pages import spans, traces
+from query_api.pages import spans, summaries, traces
 from query_api.pages.spans import SpansQuery
 from query_api.registry.checks import find_named_revision, references_of
 from query_api.registry.fields import Moment, json_text, storable_json
@@ -128,6 +128,11 @@ async def query_traces(request: Request) -> Response:
 async def query_groups(request: Request) -> Response:
     """Return groups of the spans that match."""
     return await groups.query_groups(request, *await resolved_query(request, focus=Focus.SPAN))
+
+
+async def query_summaries(request: Request) -> Response:
+    """Return a page of the traces that have a matching span, latest match first, in one line each."""
+    return await summaries.query_summaries(request, *await resolved_query(request, focus=Focus.TRACE))
 
 
 class ResolvedQuery(NamedTuple):

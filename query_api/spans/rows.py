@@ -63,7 +63,7 @@ SHAPES_MAX: Final = 256
 """Statements that are cached: one for each set of members that the spans of a page have."""
 
 _OF_VERSIONS: Final = f"start_us IN {among_starts('starts')} AND span_id IN {among_ids('span_ids')}"
-_SCATTERED: Final[EngineSettings] = {
+SCATTERED: Final[EngineSettings] = {
     "merge_tree_min_rows_for_concurrent_read": 1,
     "merge_tree_min_bytes_for_concurrent_read": 1,
     "use_skip_indexes": 0,
@@ -332,7 +332,7 @@ async def fetch(
 ) -> Layout:
     """Read the rows at the places that ``packed_versions`` has put into ``values``, and lay them out."""
     sql = f"{_rows_statement(members)}WHERE {where}\n" if where else _rows_statement(members)
-    rows = await spans.select(sql, values, step="rows", settings={**_SCATTERED, **settings})
+    rows = await spans.select(sql, values, step="rows", settings={**SCATTERED, **settings})
     is_large = rows.num_rows > LARGE_SPANS or rows.get_total_buffer_size() > LARGE_BYTES
     return await in_thread(Layout.of, rows) if is_large else Layout.of(rows)
 

@@ -23,6 +23,9 @@ from query_api.spans.project_spans import SQL, ProjectSpans
 
 ID_BYTES: Final = 16
 
+TRIES_MAX: Final = 5
+"""How often versions are looked up again because the row of one is still being stored."""
+
 Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 Row = TypeVar("Row", bound=tuple[Any, ...])

@@ -521,6 +521,15 @@ class TestFocus:
         assert await api.spans() == [12, 9, 6, 3]
         assert await api.traces() == [4, 1, 2, 3]
 
+    async def test_saved_trace_query_finds_summaries(self, api: Api):
+        await api.save(filtering=CHAT, formatting={"focus": "trace"}, windowing={"limit": 3})
+
+        whole, short = await api.ask(TRACES, **api.ref), await api.ask("/traces/summaries/query", **api.ref)
+
+        trace_ids = [summary["trace_id"] for summary in short["summaries"]]
+        assert trace_ids == [trace["trace_id"] for trace in whole["traces"]]
+        assert short["count"] == 3
+
     @pytest.mark.parametrize("path", ["/api/spans/query/", "/spans/query", "/preview/spans/query"])
     async def test_saved_query_runs_on_every_spelling_of_the_route(self, api: Api, path: str):
         await api.save(filtering=CHAT)

@@ -849,7 +849,7 @@ MOST_READ = 10 * LARGE
 def small_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small limit, and an engine that does not read ahead: how far it would depends on the load of the machine."""
     monkeypatch.setattr("query_api.spans.rows_ahead.READ_BYTES_MAX", 4 * LARGE)
-    monkeypatch.setattr("query_api.spans.rows._SCATTERED", {"max_threads": 1, "max_block_size": 5})
+    monkeypatch.setattr("query_api.spans.rows.SCATTERED", {"max_threads": 1, "max_block_size": 5})
 
 
 @pytest.mark.usefixtures("small_reads")

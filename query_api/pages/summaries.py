@@ -1,0 +1,226 @@
+"""Pages of traces as summaries: one line for each trace, as lists show them.
+
+The search is that of ``/traces/query``; of the traces of a page, only narrow columns are read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import BaseModel, ConfigDict, Field
+
+from common.fair_share import in_thread
+from common.ids import span_id_hex, trace_id_hex
+from common.json_numbers import json_number
+from common.span import NO_METRICS, StatusCode, Usage
+from common.times import format_us
+from query_api.explain.explain import Explanation
+from query_api.filter.language import Node
+from query_api.pages.trace_page import page_of_traces, parts_of
+from query_api.pages.trace_search import FoundTrace
+from query_api.request.route import Request, Response
+from query_api.spans.narrow_rows import narrow_rows
+from query_api.spans.project_spans import ProjectSpans, project_spans
+from query_api.spans.rows import LARGE_SPANS
+from query_api.spans.usage import TraceSums
+from query_api.spans.versions import Integers, Version, id_bytes, integers_of, values_of
+from query_api.spans.windowing import IsComplete, TracePosition, Windowing, WindowingResponse, refuse_feed
+
+SPANS_PER_READ: Final = 100_000
+"""Of the traces of one read together: 20 MB."""
+
+Flags: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+
+_US_PER_MS: Final = 1_000
+_BY_TRACE: Final = itemgetter(*map(Version._fields.index, ("trace_id", "start_us", "span_id")))
+
+
+_EXAMPLE: Final[dict[str, Any]] = {
+    "trace_id": "5b8efff798038103d269b633813fc60c",
+    "span_id": "eee19b7ec3c1b174",
+    "span_name": "answer the question",
+    "span_type": "agent",
+    "trace_type": "invocation",
+    "service": "city-guide",
+    "start_time": "2026-01-05T03:04:05Z",
+    "end_time": "2026-01-05T03:04:06.5Z",
+    "duration": 1500,
+    "spans_count": 4,
+    "errors_count": 1,
+    "models": ["gpt-4o-mini-2024-07-18"],
+    "tokens": 58,
+    "cost": 0.00001905,
+    "session_id": "session-7f31",
+}
+
+
+class SummaryModel(BaseModel):
+    """A trace in one line. The root is the earliest span without a parent, else the earliest span."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    trace_id: str
+    span_id: str = Field(description="The root.")
+    span_name: str = Field(description="The name of the root.")
+    span_type: str = Field(description="The type of the root.")
+    trace_type: str
+    service: str | None = Field(None, description="`service.name` of the resource of the root.")
+    start_time: str = Field(description="The start of the earliest span.")
+    end_time: str = Field(description="The end of the span that ended last.")
+    duration: float = Field(description="Milliseconds from `start_time` to `end_time`.")
+    spans_count: int
+    errors_count: int = Field(description="Spans with the status `STATUS_CODE_ERROR`.")
+    models: list[str] | None = Field(None, description="The distinct models of the spans, sorted.")
+    tokens: float | None = Field(None, description="Tokens of the whole trace, each model call once.")
+    cost: float | None = Field(None, description="Costs of the whole trace, each model call once.")
+    session_id: str | None = Field(None, description="The session of the root, else of the earliest span with one.")
+
+
+class SummariesResponse(BaseModel):
+    """Summaries of traces in order."""
+
+    count: int
+    summaries: list[SummaryModel]
+    windowing: WindowingResponse | None = None
+    complete: IsComplete = None
+    explain: Explanation = None
+
+
+class SummariesInProgress:
+    """The summaries of a page so far, in order."""
+
+    is_cut = False
+    """A page ends at its limit, whatever the size of its traces."""
+
+    def __init__(self) -> None:
+        self.traces: list[bytes] = []
+        self.ends_at: TracePosition | None = None
+
+    def add(self, part: Sequence[FoundTrace], summaries: dict[bytes, bytes]) -> None:
+        """Add the traces that still exist. ``summaries`` are by trace id."""
+        for found in part:
+            summary = summaries.get(found.position.trace_id)
+            if summary is not None:
+                self.traces.append(summary)
+            self.ends_at = found.position
+
+
+async def query_summaries(request: Request, filtering: Node, windowing: Windowing) -> Response:
+    """Return a page of the traces that have a matching span, in one line each."""
+    refuse_feed(windowing)
+    spans = project_spans(request)
+    read = partial(read_summaries, spans)
+    page = await page_of_traces(request, spans, filtering, windowing, kind="summaries", read=read)
+    return Response(b'{"count":%d,"summaries":[%b]%b}' % (len(page.items), b",".join(page.items), page.members))
+
+
+async def read_summaries(spans: ProjectSpans, found: Sequence[FoundTrace]) -> SummariesInProgress:
+    """Return the summaries of traces. One that was deleted meanwhile is left out."""
+    page = SummariesInProgress()
+    for part in parts_of(found, spans_max=SPANS_PER_READ):
+        latest = sorted((version for trace in part for version in trace.latest), key=_BY_TRACE)
+        read = await narrow_rows(spans, latest)
+        sums = {trace.position.trace_id: trace.sums for trace in part} | dict(read.current_sums or {})
+        is_large = read.rows.num_rows > LARGE_SPANS
+        page.add(part, await in_thread(summaries_of, read.rows, sums) if is_large else summaries_of(read.rows, sums))
+    return page
+
+
+def summaries_of(rows: pa.Table, sums: TraceSums) -> dict[bytes, bytes]:
+    """Return the summary of each trace as JSON, by trace id. ``rows`` are by trace id, start and span id."""
+    if not rows.num_rows:
+        return {}
+    groups = _Groups.of(rows)
+    roots = rows.take(pa.array(groups.first_of(_are_roots(rows))))
+    trace_ids = values_of(roots, "trace_id")
+    starts_us = integers_of(rows, "start_us")[groups.begin]
+    ends_us = np.maximum.reduceat(integers_of(rows, "end_us"), groups.begin)
+    are_errors = integers_of(rows, "status_code") == StatusCode.STATUS_CODE_ERROR.value
+    used = [sums.get(trace_id, NO_METRICS) for trace_id in trace_ids]
+    columns: dict[str, Iterable[Any]] = {
+        "trace_id": map(trace_id_hex, trace_ids),
+        "span_id": map(span_id_hex, values_of(roots, "span_id")),
+        "span_name": _texts(roots, "name"),
+        "span_type": _texts(roots, "span_type"),
+        "trace_type": _texts(roots, "trace_type"),
+        "service": (text or None for text in _texts(roots, "service")),
+        "start_time": map(format_us, starts_us.tolist()),
+        "end_time": map(format_us, ends_us.tolist()),
+        "duration": (json_number(us / _US_PER_MS) for us in (ends_us - starts_us).tolist()),
+        "spans_count": (groups.end - groups.begin).tolist(),
+        "errors_count": np.add.reduceat(are_errors, groups.begin, dtype=np.int64).tolist(),
+        "models": _models(rows, groups),
+        "tokens": (_total(metrics[0:3]) for metrics in used),
+        "cost": (_total(metrics[3:6]) for metrics in used),
+        "session_id": _sessions(rows, groups),
+    }
+    summaries = (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
+    return {trace_id: _present(summary) for trace_id, summary in zip(trace_ids, summaries, strict=True)}
+
+
+class _Groups(NamedTuple):
+    """Which rows are those of one trace: from ``begin`` to before ``end``, both for each trace."""
+
+    begin: Integers
+    end: Integers
+
+    @classmethod
+    def of(cls, rows: pa.Table) -> _Groups:
+        ids = np.frombuffer(id_bytes(rows, "trace_id"), np.uint64).reshape(rows.num_rows, -1)
+        others = np.flatnonzero((ids[1:] != ids[:-1]).any(axis=1)) + 1
+        return cls(np.concatenate(([0], others)), np.concatenate((others, [rows.num_rows])))
+
+    def first_of(self, flags: Flags) -> Integers:
+        """Return the first flagged row of each trace, or its first row if none is flagged."""
+        flagged = np.append(np.flatnonzero(flags), len(flags))
+        found = flagged[np.searchsorted(flagged, self.begin)]
+        return np.where(found < self.end, found, self.begin)
+
+
+def _are_roots(rows: pa.Table) -> Flags:
+    parents = np.frombuffer(id_bytes(rows, "parent_id"), np.uint64).reshape(rows.num_rows, -1)
+    are_roots: Flags = (parents == 0).all(axis=1)
+    return are_roots
+
+
+def _texts(rows: pa.Table, name: str) -> list[str]:
+    return [text.decode() for text in values_of(rows, name)]
+
+
+def _models(rows: pa.Table, groups: _Groups) -> list[list[str] | None]:
+    """Return the distinct models of each trace."""
+    encoded = rows.column("model").combine_chunks().dictionary_encode()
+    texts = [text.decode() for text in encoded.dictionary.to_pylist()]
+    places = np.repeat(np.arange(len(groups.begin)), groups.end - groups.begin)
+    models: list[list[str]] = [[] for _ in groups.begin]
+    for pair in np.unique(places * len(texts) + encoded.indices.to_numpy()).tolist():
+        place, code = divmod(pair, len(texts))
+        if texts[code]:
+            models[place].append(texts[code])
+    return [sorted(found) or None for found in models]
+
+
+def _sessions(rows: pa.Table, groups: _Groups) -> Iterator[str | None]:
+    """Return the session of each root, else that of the earliest span of the trace that has one."""
+    sessions = rows.column("session")
+    have_session = pc.binary_length(sessions).to_numpy() > 0
+    roots = groups.first_of(_are_roots(rows))
+    found = np.where(have_session[roots], roots, groups.first_of(have_session))
+    return (text.decode() or None for text in sessions.take(pa.array(found)).to_pylist())
+
+
+def _total(usage: Usage) -> int | float | None:
+    """Return the total as the root of a whole trace shows it (``write_sums`` in ``spans/usage.py``)."""
+    return json_number(usage[2]) if usage[2] and all(map(math.isfinite, usage)) else None
+
+
+def _present(summary: dict[str, Any]) -> bytes:
+    return orjson.dumps({name: value for name, value in summary.items() if value is not None})

@@ -1,0 +1,203 @@
+"""The narrow columns of visible spans: what lists and outlines of traces show, without reading the JSON of spans.
+
+Versions are matched with their rows column by column: an object for each span of a trace of 100,000 would take longer
+than everything else together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from common.errors import InvalidInput, Unavailable
+from common.fair_share import in_thread
+from common.ids import trace_id_hex
+from common.limits import MIB
+from query_api.spans.latest_versions import latest_of_traces
+from query_api.spans.project_spans import SQL, EngineSettings, ProjectSpans, Table, read_from
+from query_api.spans.rows import LARGE_SPANS, SCATTERED
+from query_api.spans.usage import TraceSums
+from query_api.spans.versions import (
+    ID_BYTES,
+    TRIES_MAX,
+    Integers,
+    Version,
+    among_ids,
+    among_starts,
+    id_bytes,
+    integers_of,
+    packed_ids,
+    packed_starts,
+    values_of,
+    versions_of,
+)
+
+NARROW_BYTES_MAX: Final = 256 * MIB
+"""Of the rows of one statement: a million spans with names of usual length."""
+
+SERVICE: Final = r"if(service_name = '\0', '', service_name)"
+"""``service.name`` of the resource if it is a text, else ``''``."""
+
+MODEL: Final = "if(substring(model_leaf, 1, 1) IN ('s', 'n'), substring(model_leaf, 2), '')"
+"""The model of the response, else of the request, as text; ``''`` if there is none."""
+
+SESSION: Final = "if(ifNull(session_id, '') != '', assumeNotNull(session_id), session_in_attributes)"
+
+COLUMNS: Final = (
+    *Version._fields,
+    "parent_id",
+    "start_ns_rest",
+    "end_us",
+    "end_ns_rest",
+    "name",
+    "trace_type",
+    "span_type",
+    "status_code",
+    f"{SERVICE} AS service",
+    f"{MODEL} AS model",
+    "tokens_leaf",
+    "cost_leaf",
+    f"{SESSION} AS session",
+)
+
+_OF_PLACES: Final = (f"start_us IN {among_starts('starts')}", f"trace_id IN {among_ids('trace_ids')}")
+_ROWS: Final = (
+    f"SELECT {', '.join(COLUMNS)}\n{read_from(Table.SPANS, prewhere=_OF_PLACES)}\nORDER BY trace_id, start_us, span_id"
+)
+_IN_TRACE: Final = "trace_id = toFixedString(unhex({trace_id:String}), 16)"
+_LATEST: Final = (
+    f"SELECT {', '.join(Version._fields)}\nFROM (\n{SQL['latest_versions'].replace('{condition}', _IN_TRACE)}\n"
+    "LIMIT {versions:UInt64}\n)\nORDER BY start_us, span_id"
+)
+_SETTINGS: Final[EngineSettings] = {
+    **SCATTERED,
+    "max_result_bytes": 2 * NARROW_BYTES_MAX,  # then the engine stops; it counts differently than Arrow
+    "result_overflow_mode": "break",
+}
+_IN_ORDER: Final = itemgetter(*map(Version._fields.index, ("trace_id", "start_us", "span_id")))
+_EXACT: Final = np.iinfo(np.int64).max
+
+_KINDS: Final = {
+    "start_us": pa.int64(),
+    "span_id": pa.binary(ID_BYTES),
+    "trace_id": pa.binary(ID_BYTES),
+    "partition_id": pa.binary(),
+    "record_offset": pa.uint64(),
+}
+
+
+class NarrowRows(NamedTuple):
+    """Rows with ``COLUMNS``, and what their traces used if that was looked up again."""
+
+    rows: pa.Table
+    """By trace id, start and span id if the versions were."""
+
+    current_sums: TraceSums | None = None
+    """``None`` if the versions that were given are those of the rows."""
+
+
+async def narrow_rows_of_trace(spans: ProjectSpans, trace_id: bytes, *, spans_max: int) -> pa.Table:
+    """Return one row for each visible span of a trace, by start and span id.
+
+    Raises ``InvalidInput`` if there are more than ``spans_max``, or if their names take too much memory.
+    """
+    values = {"trace_id": trace_id.hex(), "versions": spans_max + 1}
+    latest = await spans.select(_LATEST, values, step="latest versions")
+    if latest.num_rows > spans_max:
+        raise InvalidInput(
+            f"Trace {trace_id_hex(trace_id)} has more than {spans_max:,} spans, too many for one response."
+            " The spans of a trace come in pages from /spans/query with a filter on `trace_id`."
+        )
+    return (await _matched(spans, latest)).rows
+
+
+async def narrow_rows(spans: ProjectSpans, latest: Collection[Version]) -> NarrowRows:
+    """Return the rows of latest versions in their order, or of those that replaced them meanwhile.
+
+    If one of them has no row, those of its traces are looked up again; then the rows are sorted.
+    """
+    return await _matched(spans, _table_of(latest))
+
+
+async def _matched(spans: ProjectSpans, latest: pa.Table) -> NarrowRows:
+    sums: TraceSums | None = None
+    absent: set[Version] = set()
+    for _ in range(TRIES_MAX):
+        if not latest.num_rows:
+            return NarrowRows(latest, sums)
+        trace_ids = set(values_of(latest, "trace_id"))
+        rows = await _read(spans, latest, trace_ids)
+        is_large = rows.num_rows > LARGE_SPANS
+        indexes = await in_thread(_row_indexes, latest, rows) if is_large else _row_indexes(latest, rows)
+        missing = np.flatnonzero(indexes < 0)
+        if not len(missing):
+            return NarrowRows(rows.take(pa.array(indexes)), sums)
+        absent.update(versions_of(latest.take(pa.array(missing))))
+        versions, sums = await latest_of_traces(spans, trace_ids, absent=absent)
+        latest = _table_of(sorted(versions, key=_IN_ORDER))
+    raise Unavailable("The spans of this page are replaced faster than they can be read.")
+
+
+async def _read(spans: ProjectSpans, latest: pa.Table, trace_ids: Collection[bytes]) -> pa.Table:
+    """Read the rows at the places of versions, and a few others of their traces."""
+    starts = packed_starts(np.unique(integers_of(latest, "start_us")))
+    values = {"starts": starts, "trace_ids": packed_ids(trace_ids)}
+    rows = await spans.select(_ROWS, values, step="narrow rows", settings=_SETTINGS)
+    if rows.get_total_buffer_size() > NARROW_BYTES_MAX:
+        raise InvalidInput(
+            f"The names of the spans of these traces take more than {NARROW_BYTES_MAX:,} bytes, too much for one"
+            " response. The spans of a trace come in pages from /spans/query with a filter on `trace_id`."
+        )
+    return rows
+
+
+def _row_indexes(latest: pa.Table, rows: pa.Table) -> Integers:
+    """Return the index of the row of each version, or else of the latest row that replaced it at its place in its
+    partition; −1 if there is neither (``standing_in`` in ``versions.py``).
+
+    Fast if both are sorted by trace, start and span id.
+    """
+    places = _places(latest)
+    order = np.argsort(places, kind="stable")
+    found = np.searchsorted(places, _places(rows), sorter=order)
+    at = order[np.minimum(found, len(order) - 1)]
+    partitions = pc.unique(latest.column("partition_id"))
+    same_place = (places[at] == _places(rows)) & (_codes(latest, partitions)[at] == _codes(rows, partitions))
+    wanted, offsets = integers_of(latest, "record_offset")[at], integers_of(rows, "record_offset")
+    fitting = np.flatnonzero(same_place & (offsets >= wanted))
+    rank = np.where(offsets == wanted, _EXACT, offsets)[fitting]
+    by_rank = fitting[np.argsort(rank, kind="stable")]
+    indexes = np.full(latest.num_rows, -1)
+    indexes[at[by_rank]] = by_rank  # of several rows the last one stays
+    return indexes
+
+
+def _places(rows: pa.Table) -> np.ndarray[Any, Any]:
+    """Return trace, start and span id of each row as bytes of one length."""
+    starts = integers_of(rows, "start_us").astype(">i8").view(np.uint8).reshape(-1, 8)
+    parts = (_id_matrix(rows, "trace_id"), starts, _id_matrix(rows, "span_id"))
+    places: np.ndarray[Any, Any] = np.concatenate(parts, axis=1).view(f"S{2 * ID_BYTES + 8}").ravel()
+    return places
+
+
+def _id_matrix(rows: pa.Table, name: str) -> np.ndarray[Any, Any]:
+    return np.frombuffer(id_bytes(rows, name), np.uint8).reshape(-1, ID_BYTES)
+
+
+def _codes(rows: pa.Table, partitions: pa.Array) -> np.ndarray[Any, Any]:
+    """Return the index of each row's partition among ``partitions``, −1 if it is another one."""
+    codes: np.ndarray[Any, Any] = (
+        pc.index_in(rows.column("partition_id"), value_set=partitions).fill_null(-1).to_numpy()
+    )
+    return codes
+
+
+def _table_of(versions: Collection[Version]) -> pa.Table:
+    columns = zip(*versions, strict=True) if versions else ((),) * len(Version._fields)
+    pairs = zip(Version._fields, columns, strict=True)
+    return pa.table({name: pa.array(list(column), _KINDS[name]) for name, column in pairs})

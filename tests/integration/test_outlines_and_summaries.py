@@ -1,0 +1,440 @@
+"""Outlines and summaries of traces over the real engine: the same as a client computes from all spans."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import migrate
+from common.clickhouse.store import ColumnStore, Statement
+from common.settings import ClickHouseSettings
+from common.span import NO_METRICS, Metrics, Resource, Span
+from common.times import parse_time_ns
+from ingest.semconv.conventions import USAGE_ROOTS
+from query_api.pages import outline
+from query_api.spans import narrow_rows
+from query_api.spans.usage import Report, counted
+from tests.fakes.intervening_store import InterveningStore
+from tests.integration.test_traces import Traces, span, traces_over
+from tests.support.span_corpus import START_NS
+
+ERROR = "STATUS_CODE_ERROR"
+NARROW = frozenset({"tokens_leaf", "record_offset"})
+"""Columns by which the rows of outlines and summaries are recognized."""
+
+MATCHING: dict[str, Any] = {"conditions": [{"field": "span_name", "operator": "matches", "value": "[1-8]$"}]}
+EXAMPLES = max(8, settings().max_examples // 8)
+Json = dict[str, Any]
+
+USED: Sequence[Json] = (  # amounts whose sums are exact in any order
+    {},
+    {},
+    {"ag.metrics.tokens.incremental.total": 7},
+    {"ag.metrics.tokens.incremental.total": 0},
+    {"ag.metrics.tokens.incremental.prompt": 2, "ag.metrics.tokens.incremental.completion": 3},
+    {"ag.metrics.tokens.incremental.total": "5"},
+    {"ag.metrics.costs.incremental.total": 0.125},
+    {"ag.metrics.costs.incremental.total": 2.0**-20, "ag.metrics.tokens.incremental.total": 11},
+    {"gen_ai.usage.input_tokens": 3, "gen_ai.usage.output_tokens": 4},
+    {"gen_ai.usage.input_tokens": 30, "gen_ai.usage.output_tokens": 40},
+)
+MODELS: Sequence[Json] = (
+    {},
+    {},
+    {"ag.meta.response.model": "b", "ag.meta.request.model": "a"},
+    {"ag.meta.request.model": "a"},
+    {"ag.meta.response.model": "é"},
+    {"gen_ai.request.model": "c"},
+)
+SESSIONS: Sequence[Json] = ({}, {}, {"ag.session.id": "s1"}, {"ag.session.id": "s2"})
+SERVICES: Sequence[Json] = (
+    {},
+    {"service": {"name": "checkout"}},
+    {"service": {"name": "é"}},
+    {"service": {"name": ""}},
+)
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> list[Json]:
+    """Members of the spans of one trace, with any parents: none, another span, themselves, or one that is absent."""
+    count = draw(st.integers(1, 7))
+    parents = st.one_of(st.none(), st.integers(0, count - 1), st.just(99))
+    return [draw(members(number, parents)) for number in range(count)]
+
+
+def members(number: int, parents: st.SearchStrategy[int | None]) -> st.SearchStrategy[Json]:
+    return st.fixed_dictionaries(
+        {
+            "number": st.just(number),
+            "parent": parents,
+            "start": st.sampled_from([0, 1, 999, 1_000, 1_001, 5_000_000, 2_000_000_123]),
+            "length": st.sampled_from([0, 1, 1_500, 3_000_000_000]),
+            "status_code": st.integers(0, 2),
+            "attributes": st.tuples(*map(st.sampled_from, (USED, MODELS, SESSIONS))).map(_joined),
+            "service": st.sampled_from(SERVICES),
+        }
+    )
+
+
+def _joined(parts: tuple[Json, ...]) -> Json:
+    return {key: value for part in parts for key, value in part.items()}
+
+
+def span_of(trace_id: bytes, one: Mapping[str, Any]) -> Span:
+    parent = one["parent"]
+    start_ns = START_NS + one["start"]
+    return Span(
+        trace_id=trace_id,
+        span_id=span_id(one["number"]),
+        parent_id=None if parent is None else span_id(parent),
+        start_ns=start_ns,
+        end_ns=start_ns + one["length"],
+        name=f"s{one['number'] % 3}",
+        kind=1,
+        status_code=one["status_code"],
+        status_message=None,
+        attributes=one["attributes"],
+        resource=Resource(one["service"]),
+    )
+
+
+def span_id(number: int) -> bytes:
+    return (number + 1).to_bytes(8, "big") * 2
+
+
+class ForgetfulStore:
+    """Has no rows of a record while ``hides`` it, as if they were still being stored."""
+
+    def __init__(self, store: ColumnStore) -> None:
+        self.hides: int | None = None
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
+        found = await self._store.select(statement, deadline_s=deadline_s)
+        if self.hides is None or not NARROW.issubset(found.column_names):
+            return found
+        return found.filter(pc.not_equal(found.column("record_offset"), self.hides))
+
+
+@pytest.fixture(scope="module")
+def database(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> ClickHouseSettings:
+    configured = chdb_settings()
+    asyncio.run(migrate(configured, data_dir=chdb_dir))
+    return configured
+
+
+@pytest.fixture
+async def store(database: ClickHouseSettings, chdb_dir: Path) -> AsyncIterator[ColumnStore]:
+    store = open_store(database, data_dir=chdb_dir)
+    yield store
+    await store.close()
+
+
+@pytest.mark.timeout(3_600)
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    drawn=st.lists(traces(), min_size=2, max_size=6),
+    sent_again=st.lists(st.tuples(st.integers(0, 5), members(1, st.integers(0, 3))), max_size=4),
+    deleted=st.booleans(),
+)
+async def test_views_are_what_a_client_computes(
+    store: ColumnStore, drawn: list[list[Json]], sent_again: list[tuple[int, Json]], deleted: bool
+) -> None:
+    """Over traces with orphans, circles and several roots; with spans that are replaced, moved, twice, and deleted."""
+    ids = [(number + 1).to_bytes(16, "big") for number in range(len(drawn))]
+    async with traces_over(store) as api:
+        first = [span_of(trace_id, one) for trace_id, trace in zip(ids, drawn, strict=True) for one in trace]
+        await api.ingest(*first)
+        for place, one in sent_again:
+            await api.ingest(span_of(ids[place % len(ids)], one))
+        await api.deliver(first, offset=0)  # again, not merged yet
+        if deleted:
+            await api.call("DELETE", f"/traces/{ids[0].hex()}", status=202)
+            await api.ingest(span_of(ids[0], drawn[0][-1]))
+        spans = {trace_id: await spans_of(api, trace_id) for trace_id in ids}
+        outlines = {trace_id: await api.call("GET", f"/traces/{trace_id.hex()}/outline") for trace_id in ids}
+        page = await api.call("POST", "/traces/summaries/query", json={})
+        in_order = (await api.query())["traces"]
+
+    assert outlines == {trace_id: outline_of(trace_id, spans[trace_id]) for trace_id in ids}
+    assert page["summaries"] == [summary_of(spans[bytes.fromhex(trace["trace_id"])]) for trace in in_order]
+    assert page["count"] == len(ids)
+
+
+async def test_span_whose_latest_row_is_missing_is_shown_as_before(store: ColumnStore) -> None:
+    """Its tokens too: the sums of a page are those of the spans that it shows."""
+    forgetful = ForgetfulStore(store)
+    async with traces_over(forgetful) as api:
+        await api.ingest(span(1, name="before", attributes=tokens(1)), span(2, at=9))
+        # It starts later, or the engine might merge the two rows.
+        forgetful.hides = await api.ingest(span(1, name="after", attributes=tokens(2), at=1))
+        outline = await outline_at(api, 1)
+        [summary] = (await summaries(api))["summaries"]
+        forgetful.hides = None
+        now = await outline_at(api, 1)
+
+    assert outline["spans"]["span_name"]["values"] == ["before", "s2"]
+    assert outline["spans"]["tokens"] == [1, None]
+    assert (summary["span_name"], summary["tokens"]) == ("before", 1)
+    assert now["spans"]["span_name"]["values"] == ["after", "s2"]
+
+
+def tokens(count: int) -> Json:
+    return {"ag.metrics.tokens.incremental.total": count}
+
+
+async def test_replaced_span_is_shown_as_it_is_now(store: ColumnStore) -> None:
+    """Even if it is replaced, and the row merged away, after its latest version was looked up."""
+    intervening = InterveningStore(store)
+    async with traces_over(intervening) as api:
+        await api.ingest(span(1, name="before"))
+
+        async def replace_it(number: int) -> None:
+            if number == 1:
+                await api.ingest(span(1, name="after"))
+                await store.execute(Statement("OPTIMIZE TABLE spans FINAL"), deadline_s=30)
+
+        intervening.begin(replace_it)
+        outline = await outline_at(api, 1)
+
+    assert outline["spans"]["span_name"]["values"] == ["after"]
+
+
+async def test_other_projects_see_nothing(store: ColumnStore) -> None:
+    async with traces_over(store) as api:
+        await api.ingest(span(1))
+        await api.deliver([span(2, name="of the other")], offset=1, key="other")
+        own, other = [await summaries(api, key=key) for key in ("one", "other")]
+        outlines = [await outline_at(api, 1, key=key) for key in ("one", "other")]
+        await api.call("DELETE", f"/traces/{1:032x}", key="other", status=202)
+        deleted = await api.call("GET", f"/traces/{1:032x}/outline", key="other")
+
+    assert [page["summaries"][0]["span_name"] for page in (own, other)] == ["s1", "of the other"]
+    assert [outline["spans_count"] for outline in outlines] == [1, 1]
+    assert deleted == {"count": 0}
+
+
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+async def test_pages_of_summaries_are_those_of_traces(store: ColumnStore, order: str) -> None:
+    async with traces_over(store) as api:
+        await api.ingest(*(span(number, trace=1 + number % 7, at=number) for number in range(1, 30)))
+        pages: list[Json] = []
+        traces: list[Json] = []
+        for found, ask in ((pages, summaries), (traces, traces_page)):
+            windowing: Json = {"limit": 3, "order": order}
+            while not found or "windowing" in found[-1]:
+                found.append(await ask(api, filtering=MATCHING, windowing=windowing))
+                windowing |= found[-1].get("windowing", {})
+
+    ids = [[summary["trace_id"] for summary in page["summaries"]] for page in pages]
+    assert ids == [[trace["trace_id"] for trace in page["traces"]] for page in traces]
+    assert sorted(each for page in ids for each in page) == sorted({each for page in ids for each in page})
+    assert [page["count"] for page in pages] == [3, 3, 1]
+
+
+async def test_cursor_of_summaries_is_one_of_summaries_alone(store: ColumnStore) -> None:
+    async with traces_over(store) as api:
+        await api.ingest(*(span(number, trace=number) for number in range(1, 4)))
+        of_summaries, of_traces = [
+            (await ask(api, windowing={"limit": 1}))["windowing"] for ask in (summaries, traces_page)
+        ]
+        wrong = [
+            await traces_page(api, windowing=of_summaries, status=400),
+            await summaries(api, windowing=of_traces, status=400),
+        ]
+
+    for body in wrong:
+        assert body["detail"].startswith("The cursor in windowing.next belongs to another query")
+
+
+async def test_bad_requests_are_rejected(store: ColumnStore) -> None:
+    async with traces_over(store) as api:
+        feed = await summaries(api, windowing={"by": "created_at"}, status=400)
+        typo = await summaries(api, filterign={}, status=422)
+        filtering = {"conditions": [{"field": "nothing", "value": 1}]}
+        field = await summaries(api, filtering=filtering, status=400)
+        not_an_id = await api.call("GET", "/traces/x/outline", status=400)
+
+    assert feed["detail"].startswith("windowing.by: the feed by created_at returns spans")
+    assert typo["detail"][0]["loc"] == ["body", "filterign"]
+    assert field["detail"].startswith("filtering.conditions[0].field")
+    assert not_an_id == {"detail": "Invalid trace_id."}
+
+
+async def test_trace_with_too_many_spans_is_400(store: ColumnStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outline, "OUTLINE_SPANS_MAX", 2)
+    async with traces_over(store) as api:
+        await api.ingest(span(1), span(2), span(3, trace=2), span(4, trace=2), span(5, trace=2))
+        fitting = await outline_at(api, 1)
+        body = await api.call("GET", f"/traces/{2:032x}/outline", status=400)
+
+    assert fitting["spans_count"] == 2
+    assert body["detail"] == (
+        f"Trace {2:032x} has more than 2 spans, too many for one response."
+        " The spans of a trace come in pages from /spans/query with a filter on `trace_id`."
+    )
+
+
+async def test_trace_with_too_many_bytes_of_names_is_400(store: ColumnStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(narrow_rows, "NARROW_BYTES_MAX", 50_000)
+    async with traces_over(store) as api:
+        await api.ingest(span(1, name="x" * 60_000), span(2, trace=2))
+        bodies = [await api.call("GET", f"/traces/{1:032x}/outline", status=400), await summaries(api, status=400)]
+        fitting = await outline_at(api, 2)
+
+    for body in bodies:
+        assert body["detail"].startswith("The names of the spans of these traces take more than 50,000 bytes")
+    assert fitting["spans_count"] == 1
+
+
+async def test_summaries_read_no_json_of_spans(store: ColumnStore) -> None:
+    async with traces_over(store) as api:
+        await api.ingest(span(1))
+        page = await summaries(api, explain=True)
+
+    statements = [statement["sql"] for statement in page["explain"]["statements"]]
+    assert len(statements) == 3
+    for wide in ("attributes", "leaves", "resource", "events"):
+        assert not any(re.search(rf"\b{wide}\b", sql) for sql in statements)
+
+
+async def test_deleted_and_unknown_traces_have_no_outline(store: ColumnStore) -> None:
+    async with traces_over(store) as api:
+        await api.ingest(span(1))
+        await api.call("DELETE", f"/traces/{1:032x}", status=202)
+
+        assert await api.call("GET", f"/traces/{1:032x}/outline") == {"count": 0}
+        assert await summaries(api) == {"count": 0, "summaries": []}
+
+
+async def outline_at(api: Traces, number: int, *, key: str = "one") -> Json:
+    body = await api.call("GET", f"/traces/{number:032x}/outline", key=key)
+    outline: Json = body["outline"]
+    return outline
+
+
+async def summaries(api: Traces, *, key: str = "one", status: int = 200, **body: Any) -> Json:
+    page: Json = await api.call("POST", "/traces/summaries/query", key=key, status=status, json=body)
+    return page
+
+
+async def traces_page(api: Traces, **body: Any) -> Json:
+    page: Json = await api.query(**body)
+    return page
+
+
+async def spans_of(api: Traces, trace_id: bytes) -> list[Json]:
+    of_trace = {"conditions": [{"field": "trace_id", "value": trace_id.hex()}]}
+    body = {"filtering": of_trace, "windowing": {"order": "ascending"}}
+    spans: list[Json] = (await api.call("POST", "/spans/query", json=body))["spans"]
+    return spans
+
+
+def outline_of(trace_id: bytes, spans: Sequence[Json]) -> Json:
+    if not spans:
+        return {"count": 0}
+    starts = [int(span["start_time_unix_nano"]) for span in spans]
+    first_ns = min(starts)
+    columns = {
+        "span_id": [span["span_id"] for span in spans],
+        "parent_id": [span.get("parent_id") for span in spans],
+        "start_ns": [start - first_ns for start in starts],
+        "duration_ns": [int(span["end_time_unix_nano"]) - int(span["start_time_unix_nano"]) for span in spans],
+        "span_name": coded([span["span_name"] for span in spans]),
+        "span_type": coded([span["span_type"] for span in spans]),
+        "status_code": coded([span["status_code"] for span in spans]),
+        "service": coded([service_of(span) or "" for span in spans]),
+        "model": coded([model_of(span) or "" for span in spans]),
+        "tokens": [number_of(span, "tokens") for span in spans],
+        "cost": [number_of(span, "costs") for span in spans],
+    }
+    outline = {
+        "trace_id": trace_id.hex(),
+        "start_time": spans[0]["start_time"],
+        "spans_count": len(spans),
+        "spans": columns,
+    }
+    return {"count": 1, "outline": outline}
+
+
+def coded(texts: Sequence[str]) -> Json:
+    values = list(dict.fromkeys(texts))
+    return {"values": values, "index": [values.index(text) for text in texts]}
+
+
+def summary_of(spans: Sequence[Json]) -> Json:
+    roots = [span for span in spans if "parent_id" not in span] or spans
+    ends_at = max(spans, key=lambda span: int(span["end_time_unix_nano"]) // 1_000)["end_time"]
+    micros = (parse_time_ns(ends_at) - parse_time_ns(spans[0]["start_time"])) // 1_000
+    used = counted(report_of(span) for span in spans)
+    sessions = [session for span in (roots[0], *spans) if (session := session_of(span))]
+    summary = {
+        "trace_id": spans[0]["trace_id"],
+        **{name: roots[0][name] for name in ("span_id", "span_name", "span_type", "trace_type")},
+        "service": service_of(roots[0]) or None,
+        "start_time": spans[0]["start_time"],
+        "end_time": ends_at,
+        "duration": micros / 1_000,
+        "spans_count": len(spans),
+        "errors_count": sum(span["status_code"] == ERROR for span in spans),
+        "models": sorted({model for span in spans if (model := model_of(span))}) or None,
+        "tokens": used.tokens_total or None,
+        "cost": used.costs_total or None,
+        "session_id": sessions[0] if sessions else None,
+    }
+    return {name: value for name, value in summary.items() if value is not None}
+
+
+def service_of(span: Json) -> Any:
+    return at(span, "resource", "attributes", "service", "name")
+
+
+def model_of(span: Json) -> Any:
+    models = (at(span, "attributes", "ag", "meta", each, "model") for each in ("response", "request"))
+    return next((model for model in models if model), None)
+
+
+def session_of(span: Json) -> Any:
+    return span.get("session_id") or at(span, "attributes", "ag", "session", "id")
+
+
+def number_of(span: Json, metric: str) -> float | None:
+    value = at(span, "attributes", "ag", "metrics", metric, "incremental", "total")
+    return value if isinstance(value, int | float) else None
+
+
+def report_of(span: Json) -> Report:
+    incremental = {
+        each: at(span, "attributes", "ag", "metrics", each, "incremental") or {} for each in ("tokens", "costs")
+    }
+    amounts = [amount for each in ("tokens", "costs") for amount in amounts_of(incremental[each])]
+    metrics = Metrics(*amounts)
+    parent = span.get("parent_id")
+    is_own = USAGE_ROOTS.isdisjoint(span["attributes"])
+    return Report(span["span_id"].encode(), parent and parent.encode(), metrics if any(metrics) else NO_METRICS, is_own)
+
+
+def amounts_of(incremental: Json) -> tuple[float, float, float]:
+    numbers = {name: value for name, value in incremental.items() if isinstance(value, int | float)}
+    prompt, completion = numbers.get("prompt", 0.0), numbers.get("completion", 0.0)
+    return prompt, completion, numbers.get("total", prompt + completion)
+
+
+def at(value: Any, *path: str) -> Any:
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
