@@ -1,6 +1,6 @@
 """Measures the explorer in Chromium: the first view, opening a trace, and frames per second while one scrolls.
 
-A view counts as open when its first row is visible. The API and the engine run in this process, Chromium beside it on
+A view counts as open when its first row is visible. The API and the engine run in this process, Chromium on
 the same cores.
 """
 
