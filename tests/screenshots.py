@@ -1,31 +1,42 @@
 """Write a picture of every view of the explorer to ``docs/images``, in light and dark: ``make screenshots``.
 
-A stack of its own holds the samples of ``tests/data/samples``, an application with two revisions, and a saved query.
+A stack of its own holds copies of the samples of ``tests/data/samples``, spread over the last hours, an application
+whose two revisions have spans, and a saved query.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 import shutil
 import sys
 import tempfile
+import time
+import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from playwright.async_api import Browser, async_playwright
 
 from tests.fixtures_browser import ARGUMENTS
-from tests.support.explorer import open_page, send_samples
+from tests.support.explorer import open_page
+from tests.support.sample_records import NAMES, SAMPLES
 from tests.support.stack import ROOT, RunningStack, running_stack
 
 IMAGES = ROOT / "docs/images"
 VIEWPORT = {"width": 1280, "height": 760}
 SETTLED_MS = 700
+HOURS = 9
+COPIES = 14
+SHOWN = [name for name in NAMES if not name.startswith("telemetrygen")]
 AGENT = {
     "conditions": [
         {"field": "span_type", "value": "chat"},
         {"field": "resource", "key": "service.name", "value": "library-desk"},
+        {"field": "status_code", "operator": "is_not", "value": "STATUS_CODE_ERROR"},
+        {"field": "content", "operator": "contains", "value": "return books"},
     ]
 }
 
@@ -34,14 +45,19 @@ def main() -> None:
     """Write all pictures."""
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, running_stack(Path(folder) / "data") as stack:
-        send_samples(stack)
-        views = _views(stack)
+        views = _views(stack, random.Random(5))
         asyncio.run(_write_all(stack, views))
 
 
-def _views(stack: RunningStack) -> Mapping[str, str]:
+def _views(stack: RunningStack, randomness: random.Random) -> Mapping[str, str]:
     """The address of each view, by the name of its picture."""
     revisions = _commit_two_revisions(stack)
+    sent = sum(_send_copy(stack, name, randomness, revisions) for name in SHOWN for _ in range(COPIES))
+    stack.ask_until(
+        "/spans/groups/query",
+        {"measures": [{"of": "count"}]},
+        lambda answer: answer["groups"][0]["values"]["count"] >= sent,
+    )
     data = {
         "filtering": {"conditions": [{"field": "status_code", "value": "STATUS_CODE_ERROR"}]},
         "formatting": {"focus": "span"},
@@ -49,10 +65,9 @@ def _views(stack: RunningStack) -> Mapping[str, str]:
     stack.ask("/simple/queries/", {"query": {"slug": "failed-calls", "name": "Failed calls", "data": data}})
     call = stack.ask("/spans/query", {"filtering": AGENT, "windowing": {"limit": 1}})["spans"][0]
     session = stack.ask("/spans/sessions/query", {})["session_ids"][0]
-    stack.ask_until("/spans/query", {"windowing": {"limit": 1}}, lambda answer: answer["count"] == 1)
     return {
-        "traces": "traces",
-        "spans": "spans?sort=cost",
+        "traces": "traces?oldest=-12h",
+        "spans": "spans?sort=cost&oldest=-12h",
         "trace": f"traces/{call['trace_id']}?span={call['span_id']}",
         "sessions": "sessions",
         "session": f"sessions/{session}",
@@ -74,6 +89,29 @@ def _commit_two_revisions(stack: RunningStack) -> tuple[str, str]:
     deployed = {"application_ref": {"slug": "faq-bot"}, "environment_ref": {"slug": "production"}, "message": "go live"}
     stack.ask("/applications/revisions/deploy", deployed)
     return created["revision_id"], committed["id"]
+
+
+def _send_copy(stack: RunningStack, name: str, randomness: random.Random, revisions: tuple[str, str]) -> int:
+    """Send a sample with new ids at some time of the last hours, as spans of one revision; return how many spans."""
+    request = ExportTraceServiceRequest.FromString((SAMPLES / f"{name}.otlp_proto.bin").read_bytes())
+    spans = [span for one in request.resource_spans for scope in one.scope_spans for span in scope.spans]
+    shift_ns = (
+        time.time_ns() - randomness.randrange(HOURS * 3_600_000_000_000) - max(s.end_time_unix_nano for s in spans)
+    )
+    fresh: dict[bytes, bytes] = {b"": b""}
+    revision_id = revisions[randomness.random() < 0.4]
+    for span in spans:
+        span.trace_id = fresh.setdefault(span.trace_id, randomness.randbytes(16))
+        span.span_id = fresh.setdefault(span.span_id, randomness.randbytes(8))
+        span.parent_span_id = fresh.setdefault(span.parent_span_id, randomness.randbytes(8))
+        span.start_time_unix_nano += shift_ns
+        span.end_time_unix_nano += shift_ns
+        span.attributes.add(key="ag.references.application_revision.id").value.string_value = revision_id
+        for event in span.events:
+            event.time_unix_nano += shift_ns
+    body, headers = request.SerializeToString(), {"content-type": "application/x-protobuf"}
+    urllib.request.urlopen(urllib.request.Request(f"{stack.api}/v1/traces", body, headers), timeout=20).close()
+    return len(spans)
 
 
 async def _write_all(stack: RunningStack, views: Mapping[str, str]) -> None:

@@ -12,6 +12,7 @@ const PRESETS = [
   ['-30d', 'Last 30 days'], ['', 'All time'],
 ];
 const UNITS_MS = /** @type {Record<string, number>} */ ({ s: 1e3, m: 6e4, h: 3.6e6, d: 8.64e7, w: 6.048e8 });
+const UNIT_NAMES = /** @type {Record<string, string>} */ ({ s: 'seconds', m: 'minutes', h: 'hours', d: 'days', w: 'weeks' });
 
 /** The `oldest` and `newest` of the address, for `windowing`. */
 export function timeRange() {
@@ -39,7 +40,7 @@ function timeMs(text) {
 export function TimeRange() {
   const { oldest, newest } = timeRange();
   const preset = newest ? undefined : PRESETS.find(([value]) => value === (oldest ?? ''));
-  const label = preset ? preset[1] : `${localTime(oldest) || 'the beginning'} – ${localTime(newest) || 'now'}`;
+  const label = preset ? preset[1] : `${nameOf(oldest) || 'the beginning'} – ${nameOf(newest) || 'now'}`;
   return html`<${Menu} label=${label} title="Time range" class="time-range">
     ${(/** @type {() => void} */ close) => html`
       ${PRESETS.map(([value, name]) => html`<button
@@ -51,6 +52,12 @@ export function TimeRange() {
         <button class="primary">Apply</button>
       </form>`}
   </${Menu}>`;
+}
+
+/** A time in words: `12 hours ago` for `-12h`. @param {string | undefined} text */
+function nameOf(text) {
+  const [, count, unit = ''] = /^-(\d+)([smhdw])$/.exec(text ?? '') ?? [];
+  return count ? `${count} ${UNIT_NAMES[unit]} ago` : localTime(text);
 }
 
 /** @param {SubmitEvent} event */

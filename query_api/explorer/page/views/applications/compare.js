@@ -40,7 +40,7 @@ function Side({ title, answer, all, choose }) {
   const revision = answer.application_revision;
   return html`<section class="card"><h2>${title}</h2>
     <select aria-label=${title} value=${revision?.id} onChange=${(/** @type {any} */ event) => choose(event.target.value)}>
-      ${all.map((each) => html`<option value=${each.id}>${each.application_variant_slug} v${each.version}${each.message ? ` · ${each.message}` : ''}</option>`)}
+      ${all.map((each) => html`<option value=${each.id}>v${each.version}${each.message ? ` · ${each.message}` : ''} (${each.application_variant_slug})</option>`)}
     </select>
     <p class="soft">${revision?.message ?? 'No message'} · <${Time} value=${revision?.created_at} /></p></section>`;
 }

@@ -84,7 +84,7 @@ function List({ kind }) {
       </div>
     </div>
     ${!sort && !pages.error && html`<${Overview} filter=${filter} oldest=${oldest} newest=${newest} />`}
-    ${sort && html`<p class="ranking" role="status">A ranking: the first ${RANKED_MAX} ${kind.name} by ${sort}.
+    ${sort && html`<p class="ranking" role="status">A ranking: the first ${RANKED_MAX} ${kind.name} by ${sort}.${' '}
       ${kind.name === 'traces' ? 'Traces' : 'Spans'} without that value are left out.</p>`}
     ${pages.error && wrongCondition(pages.error) === null && html`<${ErrorNotice} error=${pages.error} retry=${pages.reload} />`}
     ${!pages.complete && html`<${IncompleteNotice} />`}
@@ -103,6 +103,7 @@ function List({ kind }) {
 /** @param {{pages: any, count: number, isRanking: boolean}} props */
 function Footer({ pages, count, isRanking }) {
   if (pages.isLoading) return html`<p class="table-foot soft" role="status">Loading…</p>`;
+  if (pages.error) return null;
   if (pages.next !== null) return html`<p class="table-foot"><button class="quiet" onClick=${pages.more}>Load more</button></p>`;
   return html`<p class="table-foot soft">${isRanking ? `The first ${count}.` : `All ${count} are shown.`}</p>`;
 }

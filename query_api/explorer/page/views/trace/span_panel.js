@@ -6,13 +6,15 @@ import { cost, duration, number } from '../../app/format.js';
 import { useLoaded } from '../../app/loading.js';
 import { attribute, costOf, durationOf, isError, modelOf, serviceOf } from '../../app/spans.js';
 import { CopyButton } from '../../components/copy.js';
-import { JsonTree } from '../../components/json_tree.js';
+import { JsonTree, LongText } from '../../components/json_tree.js';
 import { ErrorNotice } from '../../components/notices.js';
 import { Time } from '../../components/time.js';
 import { Attributes } from './attributes.js';
 import { Conversation, messagesOf } from './conversation.js';
 import { Data } from './data.js';
 import { Events, Links } from './events.js';
+
+const MESSAGE_MAX = 300;
 
 /** @param {{traceId: string, spanId: string, close: () => void}} props */
 export function SpanPanel({ traceId, spanId, close }) {
@@ -75,7 +77,7 @@ function Exception({ span }) {
   const exception = attribute(span, 'ag.exception') ?? {};
   const message = span.status_message || exception.message || 'The span has the status ERROR and no message.';
   return html`<div class="notice error compact" role="note">
-    ${exception.type && html`<strong>${exception.type}</strong>`}<p class="text">${message}</p></div>`;
+    ${exception.type && html`<strong>${exception.type}</strong>`}<p class="text"><${LongText} text=${message} max=${MESSAGE_MAX} /></p></div>`;
 }
 
 /** @param {{span: import('../../app/spans.js').Span}} props */
