@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from query_api.admin import dead_letters, resolve, status
 from query_api.admin import schemas as admin
-from query_api.analytics import groups_models
+from query_api.analytics import facets_models, groups_models
 from query_api.analytics import handlers as analytics
 from query_api.analytics import models as analytics_models
 from query_api.compat import accounts, flat
@@ -59,6 +59,10 @@ COUNTS: Final = Route(
     "POST", "/tracing/spans/analytics", analytics.query_counts, "Query counts and sums over time.", "Analytics",
     analytics_models.CountsResponse, query=analytics_models.CountsParameters, body=analytics_models.CountsQuery,
 )
+FACETS: Final = Route(
+    "POST", "/spans/facets/query", saved.query_facets, "Query attribute paths or frequent values.", "Analytics",
+    facets_models.FacetsResponse, body=facets_models.FacetsQuery,
+)
 SESSIONS: Final = Route(
     "POST", "/spans/sessions/query", sessions.query_sessions, "Query session ids.", "Analytics", sessions.SessionIds,
     body=sessions.ActivityQuery,
@@ -74,6 +78,7 @@ ANALYTICS: Final = (
     replace(METRICS, path="/tracing/analytics/query", deprecated=True),
     COUNTS,
     replace(COUNTS, method="GET", body=None),
+    FACETS,
     SESSIONS,
     USERS,
     replace(SESSIONS, path="/tracing/sessions/query", deprecated=True),

@@ -14,7 +14,7 @@ from pydantic import Field, field_validator
 
 from common.errors import Conflict, InvalidFilter, InvalidInput, NotFound
 from common.ids import span_id_hex, trace_id_hex
-from query_api.analytics import groups
+from query_api.analytics import facets, groups
 from query_api.filter.language import GroupOperator, Node
 from query_api.filter.parse import ConditionModel, FilteringModel, check_groups, parse, parse_filter
 from query_api.filter.sql.compile import compile_filter
@@ -133,6 +133,11 @@ async def query_groups(request: Request) -> Response:
 async def query_summaries(request: Request) -> Response:
     """Return a page of the traces that have a matching span, latest match first, in one line each."""
     return await summaries.query_summaries(request, *await resolved_query(request, focus=Focus.TRACE))
+
+
+async def query_facets(request: Request) -> Response:
+    """Return the attribute paths that occur in spans, or the most frequent values of keys."""
+    return await facets.query_facets(request, *await resolved_query(request, focus=Focus.SPAN))
 
 
 class ResolvedQuery(NamedTuple):

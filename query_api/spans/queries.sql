@@ -11,6 +11,22 @@ WHERE {of_project}
 ORDER BY trace_id, span_id, record_ms DESC, version DESC, partition_id DESC
 LIMIT 1 BY trace_id, span_id
 
+-- latest_versions_of_few --
+-- The places of the same versions for a few of many traces. FINAL would read and merge the versions of all traces: four
+-- times the processor time for 10,000 spans of a million.
+SELECT trace_id, span_id, partition_id, intDiv(latest.1, 2) AS record_offset, latest.2 AS start_us
+FROM
+(
+    SELECT trace_id, span_id, partition_id, argMax((version, start_us, record_ms), version) AS latest
+    FROM span_versions
+    PREWHERE {of_project}
+        AND ({condition})
+    GROUP BY trace_id, span_id, partition_id
+    HAVING latest.1 % 2 = 0
+)
+ORDER BY trace_id, span_id, latest.3 DESC, latest.1 DESC, partition_id DESC
+LIMIT 1 BY trace_id, span_id
+
 -- sent_versions --
 -- Every version of some spans, and every deletion (odd versions): the input of the same rule in Python.
 SELECT trace_id, span_id, partition_id, version, record_ms, start_us, parent_id, usage_is_own{others}

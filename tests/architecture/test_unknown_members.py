@@ -443,7 +443,7 @@ async def test_every_member_that_clients_of_the_reference_send_is_known(
 def test_every_query_of_the_reference_is_covered() -> None:
     asked = {route.path for route in NARROWING if route.method == "POST"}
     twins = {path.replace("/tracing/", "/spans/").replace("/users/", "/sessions/") for path, *_ in SENT_BY_CLIENTS}
-    ours = {"/spans/groups/query", "/traces/summaries/query", *(route.path for route in DEAD_LETTERS)}
-    beyond = {"/environments/revisions/log", *ours}
+    added = {"/spans/groups/query", "/spans/facets/query", "/traces/summaries/query"}
+    beyond = {"/environments/revisions/log", *added, *(route.path for route in DEAD_LETTERS)}
 
     assert {path.replace("/tracing/", "/spans/").replace("/users/", "/sessions/") for path in asked} - twins <= beyond

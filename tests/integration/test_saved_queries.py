@@ -33,6 +33,7 @@ LOG = "cluster/spans/0"
 SPANS = "/spans/query"
 TRACES = "/traces/query"
 GROUPS = "/spans/groups/query"
+FACETS = "/spans/facets/query"
 RETRIEVE = "/queries/revisions/retrieve"
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -254,6 +255,15 @@ class TestWhichRevisionIsRun:
         await api.save(filtering=SLOW, formatting={"focus": "trace"})
 
         assert "formatting.focus=trace" in (await api.ask(GROUPS, **api.ref, status=409))["detail"]
+
+    async def test_saved_query_chooses_the_spans_of_facets(self, api: Api):
+        await api.save(filtering=SLOW, windowing={"newest": at(8), "limit": 1, "order": "ascending"})
+
+        [saved] = (await api.ask(FACETS, **api.ref, keys=[NUMBER]))["facets"]
+        [narrowed] = (await api.ask(FACETS, **api.ref, keys=[NUMBER], windowing={"newest": at(6)}))["facets"]
+
+        assert [each["value"] for each in saved["values"]] == [2, 4, 6]
+        assert [each["value"] for each in narrowed["values"]] == [2, 4]
 
     async def test_archived_query_still_runs(self, api: Api, ids: dict[str, str]):
         for path in ("", f"variants/{ids['main']}/", f"revisions/{ids['r3']}/"):

@@ -415,7 +415,7 @@ def test_visible_spans_agree_in_sql_and_python(engine: Engine, sent: list[Record
     project_id = uuid4()
     spans = ProjectSpans(engine.store, project_id, clock=SystemClock(), budget_s=10.0)
 
-    async def in_python_and_in_sql() -> tuple[list[Version], TraceSums, pa.Table, pa.Table]:
+    async def in_python_and_in_sql() -> tuple[list[Version], TraceSums, pa.Table, pa.Table, pa.Table]:
         for record in sent:
             await record.store(engine.store, project_id)
         versions, sums = await latest_of_traces(spans, [trace.to_bytes(16, "big") for trace in range(1, 4)])
@@ -425,9 +425,10 @@ def test_visible_spans_agree_in_sql_and_python(engine: Engine, sent: list[Record
             sums,
             rows,
             await spans.select(trace_sums_sql(SQL["latest_versions"]).replace("{condition}", "1"), {}),
+            await spans.select(SQL["latest_versions_of_few"].replace("{condition}", "1"), {}),
         )
 
-    versions, sums, rows, sums_rows = engine.runner.run(in_python_and_in_sql())
+    versions, sums, rows, sums_rows, rows_of_few = engine.runner.run(in_python_and_in_sql())
 
     expected = Counter[int]()
     for place in visible(sent):
@@ -436,7 +437,7 @@ def test_visible_spans_agree_in_sql_and_python(engine: Engine, sent: list[Record
     assert Counter({int.from_bytes(row["trace_id"], "big"): row["tokens_total"] for row in sums_rows.to_pylist()}) == (
         expected
     )
-    assert sorted(versions) == sorted(versions_of(rows))
+    assert sorted(versions) == sorted(versions_of(rows)) == sorted(versions_of(rows_of_few))
     assert sorted(
         (version.trace_id[-1], version.span_id[-1], version.start_us - START_US) for version in versions
     ) == sorted(visible(sent))

@@ -1,0 +1,133 @@
+"""``POST /spans/facets/query``: the attribute paths of spans, or the most frequent values of some keys (contract §3.5).
+
+Both count visible spans of a sample (``sample.py``) and look at leaves (``common/clickhouse/leaves.py``), which have no
+paths of arrays. A path with a segment ``0`` after the first one is taken as one of an array, so whatever is below the
+path before that segment is counted as one array. Spans with the same paths and types are counted together first: there
+are few shapes of spans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from query_api.analytics.facets_models import FacetsQuery
+from query_api.analytics.groups_models import FieldAndKey, GroupsWindowing
+from query_api.analytics.sample import SpanSample, newest_spans, visible_rows
+from query_api.explain.explain import explained
+from query_api.filter.language import Node, ValuePlace
+from query_api.filter.parse import parse_place
+from query_api.filter.sql.compile import compile_node
+from query_api.filter.sql.expressions import Parameters
+from query_api.filter.sql.values import read_typed, value_of
+from query_api.request.route import Request, Response
+from query_api.spans.project_spans import ProjectSpans, project_spans
+from query_api.spans.windowing import Window, Windowing, microseconds, percent_of
+
+VALUE_BYTES_MAX: Final = 1_024
+"""Of a value that a response lists."""
+
+_TYPES: Final = {"s": "string", "n": "number", "b": "boolean", "a": "array", "o": "object"}
+"""The first letter of a leaf and the type that it means, in the order of responses."""
+
+_SHAPE: Final = {
+    "paths": "mapKeys(leaves)",
+    "letters": "arrayStringConcat(arrayMap(typed -> left(typed, 1), mapValues(leaves)))",
+}
+_TOO_LONG: Final = "long"
+"""Stands for every longer value; not a typed text."""
+
+_NO_SCALARS: Final = ("", "a", "o")
+"""Typed texts of nothing, an empty array and an empty object."""
+
+_ABOVE_FIRST_ELEMENT: Final = "^(.+?)[.]0(?:[.]|$)"
+_ARRAYS: Final = (
+    f"arrayDistinct(arrayFilter(path -> path != '', arrayMap(path -> extract(path, '{_ABOVE_FIRST_ELEMENT}'), paths)))"
+)
+_LEAVES: Final = "arrayZip(CAST(paths, 'Array(String)'), extractAll(letters, '.'))"
+_IS_OUTSIDE: Final = "NOT arrayExists(array -> startsWith(leaf.1, concat(array, '.')), arrays)"
+
+
+async def query_facets(request: Request, filtering: Node, windowing: Windowing | GroupsWindowing) -> Response:
+    """Return the attribute paths that occur in spans, or the values of keys. Of ``windowing`` the bounds and the rate
+    count."""
+    query: FacetsQuery = request.body
+    spans = project_spans(request)
+    places = [parse_place(key.field, key.key, path=f"keys[{index}]") for index, key in enumerate(query.keys or [])]
+    matching = await compile_node(filtering)
+    window = Window(
+        newest_us=microseconds(windowing.newest),
+        oldest_us=microseconds(windowing.oldest),
+        rate_percent=percent_of(windowing.rate),
+    ).conditions()
+    sample = await newest_spans(spans, window, matching)
+    if query.keys is None:
+        facets = await _path_facets(spans, sample, limit=query.limit)
+    else:
+        facets = await _value_facets(spans, sample, query.keys, places, limit=query.limit)
+    members: dict[str, Any] = {"count": len(facets), "facets": facets}
+    if (sampled := sample.sampled()) is not None:
+        members["sampled"] = sampled
+    if query.explain:
+        members["explain"] = orjson.Fragment(await explained(spans, filtering))
+    return Response(orjson.dumps(members))
+
+
+async def _path_facets(spans: ProjectSpans, sample: SpanSample, *, limit: int) -> list[dict[str, Any]]:
+    shapes = f"SELECT paths, letters, count() AS times FROM ({visible_rows(_SHAPE)}) GROUP BY paths, letters"
+    with_arrays = f"SELECT times, {_LEAVES} AS leaves, {_ARRAYS} AS arrays FROM ({shapes})"
+    every = "arrayDistinct(arrayConcat(arrayMap(array -> (array, 'a'), arrays), leaves))"
+    counted = f"arrayFilter(leaf -> {_IS_OUTSIDE}, {every})"
+    sql = (
+        "SELECT leaf.1 AS path, groupUniqArray(leaf.2) AS letters, sum(times) AS spans_count\n"
+        f"FROM (SELECT times, arrayJoin({counted}) AS leaf FROM ({with_arrays}))\n"
+        "WHERE position(path, '\\0') = 0\nGROUP BY path\nORDER BY spans_count DESC, path\nLIMIT {limit:UInt32}\n"
+    )
+    rows = await spans.select(sql, {**sample.parameters, "limit": limit}, step="paths")
+    return [
+        {"path": row["path"].decode(), "types": _types(row["letters"]), "count": row["spans_count"]}
+        for row in rows.to_pylist()
+    ]
+
+
+def _types(letters: Sequence[bytes]) -> list[str]:
+    return [name for letter, name in _TYPES.items() if letter.encode() in letters]
+
+
+async def _value_facets(
+    spans: ProjectSpans, sample: SpanSample, keys: Sequence[FieldAndKey], places: Sequence[ValuePlace], *, limit: int
+) -> list[dict[str, Any]]:
+    parameters = Parameters()
+    parameters.values.update(sample.parameters)
+    typed = (value_of(place, parameters).typed for place in places)
+    columns = {f"typed{index}": expression for index, expression in enumerate(typed)}
+    bounded = (f"if(length({name}) > {VALUE_BYTES_MAX} + 1, '{_TOO_LONG}', {name})" for name in columns)
+    numbered = ", ".join(f"({index}, {value})" for index, value in enumerate(bounded))
+    counted = (
+        "SELECT value.1 AS facet, value.2 AS typed, count() AS times\n"
+        f"FROM (SELECT arrayJoin([{numbered}]) AS value FROM ({visible_rows(columns)}))\n"
+        f"WHERE typed NOT IN {_NO_SCALARS}\nGROUP BY facet, typed"
+    )
+    sql = (
+        f"SELECT *, sum(times) OVER (PARTITION BY facet) AS total\nFROM ({counted})\n"
+        f"ORDER BY facet, typed = '{_TOO_LONG}', times DESC, typed\nLIMIT {{limit:UInt32}} BY facet\n"
+    )
+    found: dict[int, list[Mapping[str, Any]]] = {index: [] for index in range(len(keys))}
+    rows = await spans.select(sql, {**parameters.values, "limit": limit}, step="values")
+    for row in rows.to_pylist():
+        found[row["facet"]].append(row)
+    return [_value_facet(key, found[index]) for index, key in enumerate(keys)]
+
+
+def _value_facet(key: FieldAndKey, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    listed = [(row["typed"].decode(), row["times"]) for row in rows if row["typed"].decode() != _TOO_LONG]
+    values = [{"value": read_typed(typed), "count": times} for typed, times in listed]
+    others = rows[0]["total"] - sum(times for _, times in listed) if rows else 0
+    return {
+        "field": key.field,
+        **({} if key.key is None else {"key": key.key}),
+        "values": values,
+        **({"others": others} if others else {}),
+    }

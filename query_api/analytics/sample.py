@@ -1,0 +1,113 @@
+"""A bounded sample of spans, for statements that read wide columns: the newest ones that match (contract §3.5).
+
+Narrow columns choose the rows, of every version: the newest that match, at most ``SPANS_MAX``, and none after the first
+``BYTES_MAX`` of their responses. The statement that reads their wide columns takes them by their starts and hashes, so
+that it does not evaluate the filter again, and keeps those that are latest versions. A span that is replaced between
+the two statements may be missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from common.errors import DeadlineExceeded
+from common.limits import MIB
+from query_api.filter.sql.compile import Compiled
+from query_api.spans.project_spans import SQL, ProjectSpans, StatementBudget, Table, read_from
+from query_api.spans.versions import (
+    HexDigits,
+    among_ids,
+    among_starts,
+    id_bytes,
+    integers_of,
+    packed_ids,
+    packed_starts,
+    split_ids,
+)
+from query_api.spans.windowing import Conditions
+
+SPANS_MAX: Final = 10_000
+BYTES_MAX: Final = 32 * MIB
+COUNT_S_MAX: Final = 1.0
+"""Time to count what matches. Without a filter the primary key answers; with one, every row is tested."""
+
+_HASH: Final = "cityHash64(start_us, span_id, trace_id, partition_id, record_offset)"
+_NEWEST_FIRST: Final = "ORDER BY start_us DESC, span_id DESC, trace_id DESC"
+_OF_SAMPLE: Final = f"trace_id IN {among_ids('sample_traces')} AND span_id IN {among_ids('sample_spans')}"
+_LATEST: Final = SQL["latest_versions_of_few"].replace("{condition}", _OF_SAMPLE)
+
+
+@dataclass(frozen=True, slots=True)
+class SpanSample:
+    """The rows of a sample.
+
+    ``parameters`` are those of ``visible_rows``. ``matching_count`` is the number of all rows that match, and is
+    ``None`` if it is not known.
+    """
+
+    rows_count: int
+    parameters: Mapping[str, Any]
+    matching_count: int | None
+
+    def sampled(self) -> dict[str, int] | None:
+        """Return the member of a response that says how much was examined; ``None`` if that was everything."""
+        if self.matching_count == self.rows_count:
+            return None
+        of = {} if self.matching_count is None else {"of": self.matching_count}
+        return {**of, "examined": self.rows_count}
+
+
+def visible_rows(columns: Mapping[str, str]) -> str:
+    """Return a query of the visible spans of a sample, with ``columns``: names and expressions over a row of
+    ``spans``."""
+    selected = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
+    in_sample = f"{_HASH} IN reinterpret(unhex({{sample_rows:String}}), 'Array(UInt64)')"
+    is_latest = f"{_HASH} IN (SELECT {_HASH} FROM ({_LATEST}))"
+    rows = read_from(Table.SPANS, is_latest, prewhere=[f"start_us IN {among_starts('sample_starts')}", in_sample])
+    return f"SELECT {selected}\n{rows}\nLIMIT 1 BY {_HASH}"
+
+
+async def newest_spans(spans: ProjectSpans, window: Conditions, matching: Compiled) -> SpanSample:
+    """Return the newest spans in the window that match."""
+    conditions, parameters = [*window.texts, matching.sql], {**window.parameters, **matching.parameters}
+    sql = (
+        f"SELECT start_us, span_id, trace_id, response_bytes, {_HASH} AS row_hash\n"
+        f"{read_from(Table.SPANS, *conditions)}\n{_NEWEST_FIRST}\nLIMIT {SPANS_MAX + 1}\n"
+    )
+    rows = await spans.select(sql, parameters, step="candidates")
+    rows_count = min(_rows_within(BYTES_MAX, rows.column("response_bytes").to_numpy()), SPANS_MAX, rows.num_rows)
+    if rows_count == rows.num_rows:
+        matching_count: int | None = rows_count
+    else:
+        matching_count = await _count(spans, conditions, parameters)
+    return SpanSample(rows_count, _parameters(rows.slice(0, rows_count)), matching_count)
+
+
+def _rows_within(bytes_max: int, sizes: Sequence[int]) -> int:
+    """How many rows it takes to reach ``bytes_max``; more than there are if all together are smaller."""
+    return int(np.searchsorted(np.cumsum(sizes, dtype=np.int64), bytes_max)) + 1
+
+
+def _parameters(rows: pa.Table) -> dict[str, HexDigits]:
+    return {
+        "sample_starts": packed_starts(integers_of(rows, "start_us")),
+        "sample_spans": HexDigits(id_bytes(rows, "span_id")),
+        "sample_traces": packed_ids(set(split_ids(id_bytes(rows, "trace_id")))),
+        "sample_rows": HexDigits(rows.column("row_hash").to_numpy().astype("<u8").tobytes()),
+    }
+
+
+async def _count(spans: ProjectSpans, conditions: Sequence[str], parameters: Mapping[str, Any]) -> int | None:
+    sql = f"SELECT count() AS matching_count {read_from(Table.SPANS, *conditions)}"
+    share = StatementBudget(seconds_max=COUNT_S_MAX)
+    try:
+        rows = await spans.select(sql, parameters, step="spans that match", share=share)
+    except DeadlineExceeded:
+        return None
+    matching_count: int = rows.column("matching_count")[0].as_py()
+    return matching_count
