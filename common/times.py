@@ -20,7 +20,8 @@ _NAIVE_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - formatting a time w
 _MICROSECOND: Final = timedelta(microseconds=1)
 _NS_PER_UNIT: Final = {10: 1_000_000_000, 13: 1_000_000, 16: 1_000, 19: 1}
 _FRACTION: Final = re.compile(r"[.,]([0-9]{6})([0-9]{1,3})[0-9]*")
-_BEFORE_NOW: Final = re.compile(r"-([0-9]{1,9})([smhdw])")
+_BEFORE_NOW: Final = re.compile(r"-[0-9]{1,9}[smhdw]")
+_MEANT_AS_RELATIVE: Final = re.compile(r"\s*(?:now|-(?!\s*[0-9.]+\Z))", re.IGNORECASE)
 _SECONDS_PER_UNIT: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _ALLOWED: Final = (
     "allowed are ISO 8601, and seconds, milli-, micro- or nanoseconds since 1970 of 10, 13, 16 or 19 digits"
@@ -73,15 +74,33 @@ def parse_time_ns(value: str | int | float) -> int:
     return _from_digits(value)
 
 
-def relative_us(text: str, *, now_us: int) -> int | None:
-    """Return the time that ``now`` or a text such as ``-15m`` means at ``now_us``; ``None`` for any other text.
+class RelativeTime(str):
+    """A time before now, as its text: ``now``, or a text such as ``-15m`` with a unit of ``s m h d w``."""
 
-    Units are ``s m h d w``. Microseconds since 1970.
-    """
-    if text == "now":
-        return now_us
-    before = _BEFORE_NOW.fullmatch(text)
-    return now_us - int(before[1]) * _SECONDS_PER_UNIT[before[2]] * 1_000_000 if before else None
+    __slots__ = ()
+
+    @classmethod
+    def read(cls, value: object) -> RelativeTime | None:
+        """Return the relative time that a value is; ``None`` for any other value, and for a time before the year 1."""
+        if not isinstance(value, str) or (value != "now" and not _BEFORE_NOW.fullmatch(value)):
+            return None
+        relative = cls(value)
+        return relative if relative.at_us(0) >= EARLIEST_US else None
+
+    def at_us(self, now_us: int) -> int:
+        """Return the microseconds since 1970 that it means at ``now_us``."""
+        if self == "now":
+            return now_us
+        return now_us - int(self[1:-1]) * _SECONDS_PER_UNIT[self[-1]] * 1_000_000
+
+
+RELATIVE_TIMES: Final = "now, or a time before now with a unit of s m h d w, such as -15m"
+"""What a message says is allowed."""
+
+
+def looks_relative(value: object) -> bool:
+    """Return whether a value is meant as a relative time, well-formed or not: no other time begins like it."""
+    return isinstance(value, str) and _MEANT_AS_RELATIVE.match(value) is not None
 
 
 def _from_digits(value: int) -> int:

@@ -46,7 +46,7 @@ async def list_dead_letters(request: Request) -> Response:
     scope = _scope(parameters)
     after = None
     if parameters.next is not None:
-        after = _unpack(read_cursor(parameters.next, scope=scope, secret=context.cursor_secret))
+        after = _unpack(read_cursor(parameters.next, scope=scope, secret=context.cursor_secret).position)
     found = list(islice(matching(known, parameters, context, after=after), parameters.limit + 1))
     page = found[: parameters.limit]
     last = None
@@ -155,8 +155,7 @@ def examined_of(known: KnownDeadLetters, wanted: DeadLetterFilter) -> Examined |
 
 
 def _bound(time: datetime | None) -> str | None:
-    time_us = microseconds(time)
-    return None if time_us is None else time_key(format_us(nearest_formattable_us(time_us)))
+    return None if time is None else time_key(format_us(nearest_formattable_us(microseconds(time))))
 
 
 def _spelled_as_id(project: str) -> str:

@@ -24,7 +24,7 @@ from query_api.filter.sql.expressions import Parameters
 from query_api.filter.sql.values import read_typed, value_of
 from query_api.request.route import Request, Response
 from query_api.spans.project_spans import ProjectSpans, project_spans
-from query_api.spans.windowing import Window, Windowing, microseconds, percent_of
+from query_api.spans.windowing import Window, Windowing, bound_us, percent_of
 
 VALUE_BYTES_MAX: Final = 1_024
 """Of a value that a response lists."""
@@ -56,10 +56,11 @@ async def query_facets(request: Request, filtering: Node, windowing: Windowing |
     query: FacetsQuery = request.body
     spans = project_spans(request)
     places = [parse_place(key.field, key.key, path=f"keys[{index}]") for index, key in enumerate(query.keys or [])]
-    matching = await compile_node(filtering)
+    now_us = request.context.clock.now_ns() // 1_000
+    matching = await compile_node(filtering, now_us=now_us)
     window = Window(
-        newest_us=microseconds(windowing.newest),
-        oldest_us=microseconds(windowing.oldest),
+        newest_us=bound_us(windowing.newest, now_us=now_us),
+        oldest_us=bound_us(windowing.oldest, now_us=now_us),
         rate_percent=percent_of(windowing.rate),
     ).conditions()
     sample = await newest_spans(spans, window, matching)

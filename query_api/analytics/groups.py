@@ -34,7 +34,7 @@ from query_api.filter.sql.compile import Compiled, compile_node
 from query_api.filter.sql.values import read_typed
 from query_api.request.route import Request, Response
 from query_api.spans.project_spans import ProjectSpans, StatementBudget, Table, project_spans, read_from
-from query_api.spans.windowing import SAMPLED, Windowing, microseconds, percent_of
+from query_api.spans.windowing import SAMPLED, Windowing, bound_us, percent_of
 
 BUCKETS_MAX: Final = 2_000
 """Buckets of one group."""
@@ -58,9 +58,10 @@ class SpanWindow:
     rate_percent: int = 100
 
     @classmethod
-    def of(cls, windowing: Windowing | GroupsWindowing) -> SpanWindow:
-        """Return the window of a request."""
-        return cls(microseconds(windowing.oldest), microseconds(windowing.newest), percent_of(windowing.rate))
+    def of(cls, windowing: Windowing | GroupsWindowing, *, now_us: int) -> SpanWindow:
+        """Return the window of a request; relative bounds count from ``now_us``."""
+        oldest_us, newest_us = (bound_us(bound, now_us=now_us) for bound in (windowing.oldest, windowing.newest))
+        return cls(oldest_us, newest_us, percent_of(windowing.rate))
 
     def conditions(self) -> tuple[list[str], Row]:
         """Return conditions on rows of ``spans``, and the values in them."""
@@ -91,7 +92,9 @@ async def query_groups(request: Request, filtering: Node, windowing: Windowing |
     query: GroupsQuery = request.body
     plan, names = _plan_of(query)
     spans = project_spans(request)
-    rows, examined = await _run(spans, plan, await compile_node(filtering), SpanWindow.of(windowing))
+    now_us = request.context.clock.now_ns() // 1_000
+    matching = await compile_node(filtering, now_us=now_us)
+    rows, examined = await _run(spans, plan, matching, SpanWindow.of(windowing, now_us=now_us))
     members = _members(plan, names, rows)
     members["complete"] = examined is None
     if examined is not None:

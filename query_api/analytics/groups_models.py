@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from query_api.explain.explain import Explain, Explanation
 from query_api.filter.language import ATTRIBUTES, FIELDS
 from query_api.request.json_body import Listed, Strict, refuse_boolean
-from query_api.request.references import ReferenceIn, Time
+from query_api.request.references import Bound, ReferenceIn
 from query_api.spans.windowing import Filtering
 
 GROUP_BY_MAX: Final = 3
@@ -119,8 +119,8 @@ class OrderByModel(Strict):
 class GroupsWindowing(Strict):
     """The spans that count, by their start_time."""
 
-    oldest: Time | None = Field(None, description="The start of the window, included.")
-    newest: Time | None = Field(None, description="The end of the window, excluded.")
+    oldest: Bound | None = Field(None, description="The start of the window, included.")
+    newest: Bound | None = Field(None, description="The end of the window, excluded.")
     rate: float | None = Field(
         None, ge=0, le=1, description="The share of traces that is sampled, from 0 to 1; default 1, all of them."
     )

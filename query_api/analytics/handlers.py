@@ -27,9 +27,10 @@ from query_api.filter.language import OPERATORS, Node, OperandKind, Operator
 from query_api.filter.parse import ConditionModel, FilteringModel, parse_filter
 from query_api.filter.sql.compile import compile_node
 from query_api.filter.sql.expressions import IS_ROOT
+from query_api.request.references import moment_us
 from query_api.request.route import Request, Response
 from query_api.spans.project_spans import ProjectSpans, project_spans
-from query_api.spans.windowing import SAMPLED, BasicWindowing, Focus, Format, WindowBy, microseconds, percent_of
+from query_api.spans.windowing import SAMPLED, BasicWindowing, Focus, Format, WindowBy, bound_us, percent_of
 
 BINS_MAX_TOTAL: Final = 262_144
 """Bins of all histograms of a response, if the request sets their number: about 30 MB of JSON."""
@@ -99,16 +100,17 @@ async def query_counts(request: Request) -> Response:
 
 
 async def _analysis(request: Request, parameters: AnalyticsParameters, body: CountsQuery | MetricsQuery) -> _Analysis:
-    merged = _merged(parameters, body)
+    now_us = request.context.clock.now_ns() // 1000
+    merged = _merged(parameters, body, now_us=now_us)
     buckets = buckets_of(
-        oldest_us=merged.oldest,
-        newest_us=merged.newest,
+        oldest_us=moment_us(merged.oldest, now_us=now_us),
+        newest_us=moment_us(merged.newest, now_us=now_us),
         interval_min=merged.interval,
-        now_us=request.context.clock.now_ns() // 1000,
+        now_us=now_us,
     )
     is_flat = body.filter is not None or parameters.filter is not None
     node = await parse_filter(merged.filter, path="filter" if is_flat else "filtering")
-    matching = await compile_node(node)
+    matching = await compile_node(node, now_us=now_us)
     focus, by = merged.focus or Focus.TRACE, merged.by or WindowBy.START_TIME
     conditions = [f"{TIMES_US[by]} >= {{oldest_us:Int64}}", f"{TIMES_US[by]} < {{newest_us:Int64}}"]
     window: dict[str, Any] = {
@@ -127,13 +129,13 @@ async def _analysis(request: Request, parameters: AnalyticsParameters, body: Cou
     return _Analysis(merged, spans, focus, by, buckets, node, values)
 
 
-def _merged(parameters: AnalyticsParameters, body: CountsQuery | MetricsQuery) -> AnalyticsParameters:
+def _merged(parameters: AnalyticsParameters, body: CountsQuery | MetricsQuery, *, now_us: int) -> AnalyticsParameters:
     """Flat members of the body take precedence over the query string, and this over ``windowing`` and ``filtering``."""
     windowing = body.windowing or BasicWindowing()
     nested: dict[str, Any] = {
         "by": windowing.by,
-        "newest": microseconds(windowing.newest),
-        "oldest": microseconds(windowing.oldest),
+        "newest": bound_us(windowing.newest, now_us=now_us),
+        "oldest": bound_us(windowing.oldest, now_us=now_us),
         "interval": windowing.interval,
         "rate": windowing.rate,
         "filter": body.filtering,

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, Field, field_validator
 
 from common.errors import InvalidCursor
 from common.ids import span_id_hex, trace_id_hex
-from common.times import parse_time_ns
+from common.times import RelativeTime, parse_time_ns
 from query_api.explain.explain import Explain, Explanation
 from query_api.filter.parse import FilteringModel, check_groups, parse_filter
 from query_api.intake.models import LinksResponse, SpanLink
@@ -19,6 +19,7 @@ from query_api.pages.page import Page
 from query_api.pages.spans import SpanModel, span_page
 from query_api.pages.traces import ACCEPTED, NodeModel, Trace, trace_id_of, trace_page, traces_of
 from query_api.request.json_body import Strict, json_response, parse_json_text, refuse_boolean
+from query_api.request.references import BoundIn
 from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import delete_trace
 from query_api.spans.project_spans import project_spans
@@ -47,7 +48,7 @@ def _filter(value: Any) -> Any:
     return loaded
 
 
-FlatTime: TypeAlias = Annotated[datetime, BeforeValidator(_moment, json_schema_input_type=str | int)]
+FlatTime: TypeAlias = Annotated[datetime | RelativeTime, BoundIn(read=_moment)]
 FlatFilter: TypeAlias = Annotated[
     FilteringModel | None, BeforeValidator(_filter, json_schema_input_type=FilteringModel | str | None)
 ]

@@ -18,7 +18,7 @@ import orjson
 from common.errors import InvalidFilter
 from common.ids import parse_span_id, parse_trace_id
 from common.json_numbers import INT64_MIN, UINT64_MAX, is_number
-from common.times import parse_time_ns
+from common.times import RELATIVE_TIMES, RelativeTime, parse_time_ns
 from query_api.filter.language import (
     Field,
     Kind,
@@ -106,7 +106,7 @@ def read_value(field: Field, value: Any, at: str) -> Operand:
 def read_comparable(field: Field, operator: Operator, value: Any, at: str) -> str | float:
     """Read the operand of a comparison: a number, a string for the order of strings, or a time."""
     if field.kind is Kind.TIME:
-        return read_time(value, at)
+        return read_any_time(value, at)
     if isinstance(value, str) or is_number(value):
         check_size(value, at)
         comparable: str | float = value
@@ -119,7 +119,7 @@ def read_range(field: Field, operator: Operator, value: Any, at: str) -> list[An
     if not isinstance(value, list) or len(value) != 2:
         raise InvalidFilter(at, f"'{operator}' needs a list of exactly two values.")
     bounds = [read_comparable(field, operator, bound, f"{at}[{index}]") for index, bound in enumerate(value)]
-    if isinstance(bounds[0], str) is not isinstance(bounds[1], str):
+    if field.kind is not Kind.TIME and isinstance(bounds[0], str) is not isinstance(bounds[1], str):
         raise InvalidFilter(at, f"'{operator}' needs two numbers or two strings; got one of each.")
     return bounds
 
@@ -252,6 +252,18 @@ def read_time(value: Any, at: str) -> int:
     return read_time_ns(value, at) // 1000
 
 
+def read_any_time(value: Any, at: str) -> int | RelativeTime:
+    """Read a time as ``read_time`` does, or relative to the server's clock."""
+    relative = RelativeTime.read(value)
+    if relative is not None:
+        return relative
+    try:
+        return read_time(value, at)
+    except InvalidFilter as exc:
+        reason = exc.detail.removeprefix(f"{at}: ").removesuffix(".")
+        raise InvalidFilter(at, f"{reason}; also allowed: {RELATIVE_TIMES}.") from exc
+
+
 def _read_enum(field: Field, value: Any, at: str) -> str:
     if isinstance(value, str) and value in field.values:
         return value
@@ -263,7 +275,7 @@ _READERS: Final[Mapping[Kind, Reader]] = {
     Kind.TRACE_ID: read_trace_id,
     Kind.SPAN_ID: read_span_id,
     Kind.UUID: read_uuid,
-    Kind.TIME: read_time,
+    Kind.TIME: read_any_time,
     Kind.TEXT: read_text,
     Kind.JSON: read_json,
     Kind.SHORTHAND: read_scalar,

@@ -247,7 +247,7 @@ def sign_coordinates(where: Sequence[Coordinates], *, project_id: UUID, secret: 
 
 def read_signed_coordinates(text: str, *, project_id: UUID, secret: bytes) -> list[Coordinates]:
     """Return what ``sign_coordinates`` encrypted for the project. Raises ``InvalidCursor``."""
-    position = read_cursor(text, scope=_coordinates_scope(project_id), secret=secret).decode()
+    position = read_cursor(text, scope=_coordinates_scope(project_id), secret=secret).position.decode()
     return [parse_coordinates(part) for part in position.split(",")]
 
 

@@ -34,10 +34,10 @@ from query_api.pages.page import (
 )
 from query_api.request.progress import Through
 from query_api.request.route import Request, Response
-from query_api.spans.cursor import read_cursor, write_cursor
+from query_api.spans.page_cursor import page_cursor
 from query_api.spans.project_spans import ProjectSpans, Table, project_spans, read_from
 from query_api.spans.rows import Rendered, fetch_rows
-from query_api.spans.windowing import BEGINNING, NOW, Order, Window, Windowing, beginning_us, cursor_scope, limit_of
+from query_api.spans.windowing import BEGINNING, NOW, Order, Window, Windowing, beginning_us, limit_of
 
 SPARE_ARRIVALS: Final = 16
 """Arrivals beyond what a page needs, so that a few stale versions do not cost a second round."""
@@ -83,24 +83,26 @@ async def query_feed(request: Request, filtering: Node, windowing: Windowing) ->
     """
     windowing = windowing.model_copy(update={"order": Order.ASCENDING})
     context, settings = request.context, request.context.settings.query
-    scope = cursor_scope("feed", request.project_id, filtering, windowing)
+    cursor = page_cursor(request, "feed", filtering, windowing)
     query = FeedQuery(
-        await compile_node(filtering),
-        Window.of(windowing),
+        await compile_node(filtering, now_us=cursor.now_us),
+        Window.of(windowing, now_us=cursor.now_us),
         limit=limit_of(windowing.limit, settings),
         bytes_max=settings.page_bytes_max,
     )
-    sent = None if windowing.next is None else read_cursor(windowing.next, scope=scope, secret=context.cursor_secret)
     await look_up_stored(context, request.project_id)
     spans = project_spans(request)
-    positions = await _first_positions(request, spans, windowing) if sent is None else Positions.unpack(sent)
+    if cursor.position is None:
+        positions = await _first_positions(request, spans, windowing, now_us=cursor.now_us)
+    else:
+        positions = Positions.unpack(cursor.position)
     if windowing.from_ == NOW:
         found = FeedPage([], positions, is_complete=True)
     else:
         spans, found = await _read_news(request, spans, query, positions, wait_s=windowing.wait_s or 0.0)
-    cursor = write_cursor(found.positions.pack(), scope=scope, secret=context.cursor_secret)
+    following = cursor.write(found.positions.pack())
     explanation = await explanation_of(spans, filtering)
-    return Response(spans_json(Page(found.spans, cursor, found.is_complete, explanation)))
+    return Response(spans_json(Page(found.spans, following, found.is_complete, explanation)))
 
 
 async def _read_news(
@@ -121,7 +123,7 @@ async def _read_news(
         positions, spans = found.positions, project_spans(request)
 
 
-async def _first_positions(request: Request, spans: ProjectSpans, windowing: Windowing) -> Positions:
+async def _first_positions(request: Request, spans: ProjectSpans, windowing: Windowing, *, now_us: int) -> Positions:
     """Return where a feed without a cursor begins. ``context.stored`` is up to date."""
     context, begins_at = request.context, windowing.from_
     if begins_at is None or begins_at == BEGINNING:
@@ -129,8 +131,7 @@ async def _first_positions(request: Request, spans: ProjectSpans, windowing: Win
     offsets = {id_: through.offset for id_, through in context.stored.through(request.project_id).items()}
     if begins_at == NOW:
         return Positions.at_end_of(offsets)
-    created_us = beginning_us(begins_at, now_us=context.clock.now_ns() // 1_000)
-    return await positions_at(spans, created_us, offsets)
+    return await positions_at(spans, beginning_us(begins_at, now_us=now_us), offsets)
 
 
 async def read_feed(

@@ -22,22 +22,22 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import orjson
-from pydantic import AfterValidator, BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from common.errors import InvalidCursor
-from common.times import format_us
+from common.times import RelativeTime, format_us
 from query_api.explain.explain import Explain, Explanation, explained
 from query_api.filter.parse import parse_filter
 from query_api.filter.sql.compile import Compiled, compile_node
 from query_api.freshness.follow import stored_offsets
 from query_api.pages.snapshot import Snapshot
 from query_api.request.json_body import Strict, refuse_boolean
-from query_api.request.references import Time
+from query_api.request.references import BoundIn
 from query_api.request.route import Request, Response
-from query_api.spans.cursor import read_cursor, write_cursor
+from query_api.spans.page_cursor import page_cursor
 from query_api.spans.project_spans import project_spans
 from query_api.spans.visible_spans import visible_spans
-from query_api.spans.windowing import Filtering, Order, Window, Windowing, cursor_scope, limit_of
+from query_api.spans.windowing import Filtering, Order, Window, Windowing, limit_of, microseconds
 
 ID_BYTES_MAX: Final = 256
 """Of an id in a cursor, so that a client can carry it."""
@@ -63,7 +63,7 @@ def _in_utc(moment: datetime) -> datetime:
         return _FIRST if zoned.year == _FIRST.year else _LAST
 
 
-ActivityBound: TypeAlias = Annotated[Time, AfterValidator(_in_utc)]
+ActivityBound: TypeAlias = Annotated[datetime | RelativeTime, BoundIn("windowing", convert=_in_utc)]
 """A bound that responses repeat, so it must be a moment that they can write."""
 
 
@@ -168,23 +168,24 @@ async def query_users(request: Request) -> Response:
 async def _query(request: Request, *, kind: str) -> Response:
     query: ActivityQuery = request.body
     asked = query.windowing or ActivityWindowing()
-    windowing = Windowing.model_construct(newest=asked.newest, oldest=asked.oldest, order=asked.order, rate=asked.rate)
+    windowing = Windowing.model_construct(
+        **{name: getattr(asked, name) for name in ("newest", "oldest", "next", "order", "rate")}
+    )
     filtering = await parse_filter(query.filtering)
-    settings, secret = request.context.settings.query, request.context.cursor_secret
-    limit = limit_of(asked.limit, settings)
-    window = Window.of(windowing)
+    limit = limit_of(asked.limit, request.context.settings.query)
     # The leading bound is in the cursor instead of its scope, because a client may write it in two ways.
-    leading = "newest" if window.is_descending else "oldest"
+    leading = "oldest" if asked.order is Order.ASCENDING else "newest"
     ordering = f"{kind}s by {'latest' if query.realtime else 'earliest'} span"
-    scope = cursor_scope(ordering, request.project_id, filtering, windowing.model_copy(update={leading: None}))
+    cursor = page_cursor(request, ordering, filtering, windowing, unscoped=leading)
+    window = Window.of(windowing, now_us=cursor.now_us)
     after: IdPosition | None = None
-    if asked.next is None:
+    if cursor.position is None:
         offsets = await stored_offsets(request.context, request.project_id, is_continued=False)
         snapshot = Snapshot.of_partitions(offsets)
     else:
-        after = IdPosition.unpack(read_cursor(asked.next, scope=scope, secret=secret))
+        after = IdPosition.unpack(cursor.position)
         window, snapshot = _first_window(window, after, leading=leading), after.snapshot
-    matching = await compile_node(filtering)
+    matching = await compile_node(filtering, now_us=cursor.now_us)
     sql, parameters = _statement(ID_OF[kind], matching, window, snapshot, after, is_realtime=bool(query.realtime))
     spans = project_spans(request)
     found = await spans.select(sql, {**parameters, "ids": limit + 1}, step="ids by activity")
@@ -193,15 +194,24 @@ async def _query(request: Request, *, kind: str) -> Response:
     if len(found) > limit:
         *_, last = page
         position = IdPosition(last["activity_us"], last["beginning"], last["tail"], window.leading_us, snapshot)
-        bounds = {"newest": window.newest_us, "oldest": window.oldest_us, leading: position.activity_us}
-        following = {name: format_us(bound_us) for name, bound_us in bounds.items() if bound_us is not None}
-        cursor = write_cursor(position.pack(), scope=scope, secret=secret)
-        members["windowing"] = {**following, "next": cursor, "limit": limit, "order": window.order}
+        bounds = _shown(asked) | {leading: format_us(position.activity_us)}
+        following = cursor.write(position.pack())
+        members["windowing"] = {**bounds, "next": following, "limit": limit, "order": window.order}
         if asked.rate is not None:
             members["windowing"]["rate"] = asked.rate
     if spans.is_recorded:
         members["explain"] = orjson.Fragment(await explained(spans, filtering))
     return Response(orjson.dumps(members))
+
+
+def _shown(asked: ActivityWindowing) -> dict[str, str]:
+    """The bounds of a request, as a response repeats them: a relative one as its text."""
+    bounds = {name: bound for name in ("newest", "oldest") if (bound := getattr(asked, name)) is not None}
+    return {name: bound if isinstance(bound, RelativeTime) else _text_of(bound) for name, bound in bounds.items()}
+
+
+def _text_of(bound: datetime) -> str:
+    return format_us(microseconds(bound))
 
 
 def _first_window(window: Window, after: IdPosition, *, leading: str) -> Window:

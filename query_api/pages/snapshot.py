@@ -22,7 +22,6 @@ from functools import lru_cache
 from typing import Any, Final
 
 from common.errors import InvalidCursor
-from query_api.spans.cursor import read_cursor
 from query_api.spans.project_spans import Table, read_from
 from query_api.spans.versions import Version
 from query_api.spans.windowing import TracePosition, Window, Windowing, place_of_reference
@@ -134,21 +133,21 @@ class TraceWindow(Window):
         return _CURSOR.pack(*place, _NEWEST_INCLUDED if self.includes_newest else 0) + self.snapshot.pack()
 
 
-def traces_window(windowing: Windowing, *, snapshot: Snapshot, scope: bytes, secret: bytes) -> TraceWindow:
+def traces_window(windowing: Windowing, *, snapshot: Snapshot, position: bytes | None, now_us: int) -> TraceWindow:
     """Return the part of the traces that a page is taken from. Raises ``InvalidCursor``.
 
-    ``snapshot`` is what is stored now, for a scan that begins.
+    ``snapshot`` is what is stored now, for a scan that begins; ``position`` and ``now_us`` are those of the
+    ``PageCursor``.
     """
-    window = replace(TraceWindow.of(windowing), snapshot=snapshot)
-    if windowing.next is None:
-        return window
-    bound = place_of_reference(windowing.next, window, "a trace id", "the place of that trace")
-    if bound is not None:
-        return replace(window, after=TracePosition(*bound), includes_newest=window.is_descending)
-    packed = read_cursor(windowing.next, scope=scope, secret=secret)
+    window = replace(TraceWindow.of(windowing, now_us=now_us), snapshot=snapshot)
+    if position is None:
+        if windowing.next is None:
+            return window
+        place = place_of_reference(windowing.next, window, "a trace id", "the place of that trace")
+        return replace(window, after=TracePosition(*place), includes_newest=window.is_descending)
     try:
-        start_us, trace_id, flags = _CURSOR.unpack_from(packed)
-        snapshot = Snapshot.unpack(packed[_CURSOR.size :])
+        start_us, trace_id, flags = _CURSOR.unpack_from(position)
+        snapshot = Snapshot.unpack(position[_CURSOR.size :])
     except struct.error as exc:
         raise InvalidCursor("The cursor in windowing.next cannot be read.") from exc
     includes_newest = bool(flags & _NEWEST_INCLUDED)

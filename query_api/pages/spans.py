@@ -43,7 +43,7 @@ from query_api.pages.page import (
 from query_api.request.json_body import PromotedTexts, Strict
 from query_api.request.references import ReferenceIn
 from query_api.request.route import Request, Response
-from query_api.spans.cursor import write_cursor
+from query_api.spans.page_cursor import page_cursor
 from query_api.spans.project_spans import ProjectSpans, StatementBudget, project_spans
 from query_api.spans.rows import Rendered, fetch_matching_rows
 from query_api.spans.versions import Position
@@ -54,7 +54,6 @@ from query_api.spans.windowing import (
     WindowBy,
     Windowing,
     WindowingResponse,
-    cursor_scope,
     limit_of,
     pack_position,
     refuse_unfit,
@@ -136,20 +135,20 @@ async def query_spans(request: Request, filtering: Node, windowing: Windowing) -
 
 async def span_page(request: Request, filtering: Node, windowing: Windowing) -> Page[Rendered]:
     """Return the page of spans that ``windowing`` asks for."""
-    settings, secret = request.context.settings.query, request.context.cursor_secret
-    scope = cursor_scope("spans", request.project_id, filtering, windowing)
+    settings = request.context.settings.query
+    cursor = page_cursor(request, "spans", filtering, windowing, takes_ids=True)
     spans = project_spans(request)
     found = await find_page(
         spans,
-        await compile_node(filtering),
-        spans_window(windowing, scope=scope, secret=secret),
+        await compile_node(filtering, now_us=cursor.now_us),
+        spans_window(windowing, position=cursor.position, now_us=cursor.now_us),
         limit=limit_of(windowing.limit, settings),
         bytes_max=settings.page_bytes_max,
     )
     explanation = await explanation_of(spans, filtering)
     ends_at = found.ends_at
-    cursor = None if ends_at is None else write_cursor(pack_position(ends_at), scope=scope, secret=secret)
-    return Page(found.spans, cursor, found.is_complete, explanation)
+    following = None if ends_at is None else cursor.write(pack_position(ends_at))
+    return Page(found.spans, following, found.is_complete, explanation)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from query_api.pages.page import Page, explanation_of
 from query_api.pages.snapshot import Snapshot, traces_window
 from query_api.pages.trace_search import FoundTrace, find_traces
 from query_api.request.route import Request
-from query_api.spans.cursor import write_cursor
+from query_api.spans.page_cursor import page_cursor
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows_ahead import RowsAhead
-from query_api.spans.windowing import TracePosition, Windowing, cursor_scope, limit_of
+from query_api.spans.windowing import TracePosition, Windowing, limit_of
 
 Item_co = TypeVar("Item_co", covariant=True)
 Item = TypeVar("Item")
@@ -55,22 +55,22 @@ async def page_of_traces(
     ``kind`` names the pages: a cursor of one kind is invalid for another. ``read`` returns what the page shows of the
     traces that were found; ``rows`` prefetches them for it.
     """
-    settings, secret = request.context.settings.query, request.context.cursor_secret
-    scope = cursor_scope(kind, request.project_id, filtering, windowing)
+    cursor = page_cursor(request, kind, filtering, windowing, takes_ids=True)
     is_continued = windowing.next is not None
     offsets = await stored_offsets(request.context, request.project_id, is_continued=is_continued)
-    window = traces_window(windowing, snapshot=Snapshot.of_partitions(offsets), scope=scope, secret=secret)
-    limit = limit_of(windowing.limit, settings)
-    found = await find_traces(spans, await compile_node(filtering), window, limit=limit, rows=rows)
+    snapshot = Snapshot.of_partitions(offsets)
+    window = traces_window(windowing, snapshot=snapshot, position=cursor.position, now_us=cursor.now_us)
+    limit = limit_of(windowing.limit, request.context.settings.query)
+    matching = await compile_node(filtering, now_us=cursor.now_us)
+    found = await find_traces(spans, matching, window, limit=limit, rows=rows)
     page = await read(found.traces)
     explanation = await explanation_of(spans, filtering)
     ends_at = page.ends_at if page.is_cut else found.searched_to or page.ends_at
     if ends_at is None or not (found.more_follow or page.is_cut):
         return Page(page.traces, None, is_complete=True, explanation=explanation)
-    cursor = write_cursor(window.pack(ends_at), scope=scope, secret=secret)
     is_full = page.is_cut or len(found.traces) == limit
     is_complete = bool(page.traces) and (is_full or found.searched_to is None)
-    return Page(page.traces, cursor, is_complete, explanation)
+    return Page(page.traces, cursor.write(window.pack(ends_at)), is_complete, explanation)
 
 
 def parts_of(found: Sequence[FoundTrace], *, spans_max: int) -> Iterator[list[FoundTrace]]:

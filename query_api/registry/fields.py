@@ -64,7 +64,7 @@ def _tags(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-def _in_utc(moment: datetime) -> datetime:
+def in_utc(moment: datetime) -> datetime:
     """Convert to UTC. A time without a zone is UTC."""
     try:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
@@ -73,7 +73,7 @@ def _in_utc(moment: datetime) -> datetime:
 
 
 Slug = Annotated[NamedSlug, AfterValidator(_not_too_long)]
-Moment = Annotated[Time, AfterValidator(_in_utc)]
+Moment = Annotated[Time, AfterValidator(in_utc)]
 Meta = Annotated[dict[str, Any], AfterValidator(storable_json)]
 Tags = Annotated[Meta, AfterValidator(_tags)]
 

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainValidator,
+    ValidationInfo,
+    WithJsonSchema,
+)
+from pydantic_core import CoreSchema, core_schema
 
-from common.times import parse_time_ns
+from common.errors import InvalidInput
+from common.times import RELATIVE_TIMES, RelativeTime, looks_relative, parse_time_ns
 from query_api.request.json_body import Strict
 
 _SLUG: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 _ACCEPTED_AS_TIME: Final[dict[str, Any]] = {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "number"}]}
+_RELATIVE: Final = {
+    "type": "string",
+    "pattern": "^(now|-[0-9]{1,9}[smhdw])$",
+    "description": "Relative to the server's clock.",
+}
 
 
 def _url_safe(slug: str) -> str:
@@ -33,9 +49,68 @@ Time: TypeAlias = Annotated[datetime, WithJsonSchema(_ACCEPTED_AS_TIME, mode="va
 """Text, or a number since 1970: seconds up to 2e10, milliseconds above (reference ``spans-api`` §6.1)."""
 
 
-def _parse_microseconds(value: Any) -> int | None:
+class BoundIn:
+    """Annotates a bound of a window, which may be a relative time. A malformed one raises ``InvalidInput``.
+
+    ``at`` is the path of the window in a request. Any other value is read by ``read`` and then by pydantic as a time,
+    which ``convert`` changes.
+    """
+
+    def __init__(
+        self,
+        at: str = "",
+        *,
+        read: Callable[[Any], Any] | None = None,
+        convert: Callable[[datetime], datetime] | None = None,
+    ) -> None:
+        self._prefix = f"{at}." if at else ""
+        self._read = read
+        self._convert = convert
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of a time with the relative times before it."""
+        time = handler.generate_schema(datetime)
+        shown = core_schema.wrap_serializer_function_ser_schema(_serialize_bound, schema=time)
+        return core_schema.with_info_wrap_validator_function(self._validate, time, serialization=shown)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Describe what is accepted, or in a response what is shown."""
+        shown = [{"type": "string", "format": "date-time"}, _RELATIVE]
+        number = {"type": "number" if self._read is None else "integer"}
+        return {"anyOf": [*shown, number] if handler.mode == "validation" else shown}
+
+    def _validate(
+        self, value: Any, validate: core_schema.ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> datetime | RelativeTime:
+        relative = read_relative(value, f"{self._prefix}{info.field_name}")
+        if relative is not None:
+            return relative
+        moment: datetime = validate(value if self._read is None else self._read(value))
+        return moment if self._convert is None else self._convert(moment)
+
+
+def _serialize_bound(bound: datetime | RelativeTime, serialize: Callable[[Any], Any]) -> Any:
+    return bound if isinstance(bound, RelativeTime) else serialize(bound)
+
+
+def read_relative(value: Any, at: str) -> RelativeTime | None:
+    """Return the relative time that a value is, or ``None``. Raises ``InvalidInput`` for a malformed one; ``at`` is its
+    path."""
+    relative = RelativeTime.read(value)
+    if relative is None and looks_relative(value):
+        raise InvalidInput(f"{at}: '{value[:64]}' is not a relative time; allowed: {RELATIVE_TIMES}.")
+    return relative
+
+
+Bound: TypeAlias = Annotated[datetime | RelativeTime, BoundIn("windowing")]
+"""A bound of ``windowing``: a ``Time``, or a time relative to the server's clock."""
+
+
+def _parse_microseconds(value: Any, info: ValidationInfo) -> int | RelativeTime | None:
     if value is None:
         return None
+    if (relative := read_relative(value, str(info.field_name))) is not None:
+        return relative
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise ValueError(  # noqa: TRY004 - pydantic reports only ValueError
             "a time is an ISO 8601 string, or an integer of 10, 13, 16 or 19 digits (s, ms, µs or ns since 1970)"
@@ -46,8 +121,16 @@ def _parse_microseconds(value: Any) -> int | None:
         raise ValueError(str(exc)) from exc
 
 
-Moment: TypeAlias = Annotated[int | None, BeforeValidator(_parse_microseconds, json_schema_input_type=str | int | None)]
-"""A time in a request, as microseconds since 1970."""
+Moment: TypeAlias = Annotated[
+    int | RelativeTime | None, PlainValidator(_parse_microseconds, json_schema_input_type=str | int | None)
+]
+"""A time in a request: microseconds since 1970, or relative to the server's clock."""
+
+
+def moment_us(moment: int | RelativeTime | None, *, now_us: int) -> int | None:
+    """Return a ``Moment`` in microseconds since 1970; a relative one counts from ``now_us``."""
+    return moment.at_us(now_us) if isinstance(moment, RelativeTime) else moment
+
 
 Text = Annotated[str, AfterValidator(refuse_nul)]
 NamedSlug = Annotated[str, AfterValidator(_url_safe)]

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from datetime import datetime
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 from pydantic import Field, field_validator
 
 from common.errors import Conflict, InvalidFilter, InvalidInput, NotFound
 from common.ids import span_id_hex, trace_id_hex
+from common.times import RelativeTime
 from query_api.analytics import facets, groups
 from query_api.filter.language import GroupOperator, Node
 from query_api.filter.parse import ConditionModel, FilteringModel, check_groups, parse, parse_filter
+from query_api.filter.relative_times import resolve_times
 from query_api.filter.sql.compile import compile_filter
 from query_api.freshness.headers import with_freshness
 from query_api.pages import spans, summaries, traces
 from query_api.pages.spans import SpansQuery
 from query_api.registry.checks import find_named_revision, references_of
-from query_api.registry.fields import Moment, json_text, storable_json
+from query_api.registry.fields import in_utc, json_text, storable_json
 from query_api.registry.handlers import lineage_of
 from query_api.registry.kinds import QUERIES, History, RevisionData, Sample
 from query_api.registry.responses import RetrievalInfo, RevisionResponse
@@ -31,7 +34,7 @@ from query_api.registry.routes import kind_routes
 from query_api.registry.schemas import RevisionReferences
 from query_api.registry.values import References, Revision
 from query_api.request.json_body import Listed, Strict
-from query_api.request.references import Text
+from query_api.request.references import BoundIn, Text
 from query_api.request.route import Request, Response
 from query_api.spans.rows import Rendered
 from query_api.spans.windowing import Focus, Format, Windowing, WindowingResponse, refuse_feed, refuse_unfit
@@ -56,11 +59,16 @@ class Formatting(Strict):
     format: Format | None = Field(None, description="For clients: no effect on responses.")
 
 
-class SavedWindowing(Windowing):
-    """The page of a saved query; members of a request replace it. Times are stored in UTC."""
+SavedBound: TypeAlias = Annotated[datetime | RelativeTime, BoundIn(WINDOWING_AT, convert=in_utc)]
 
-    newest: Moment | None = Field(None, description="Upper bound of start_time; exclusive in descending order.")
-    oldest: Moment | None = Field(None, description="Lower bound of start_time; exclusive in ascending order.")
+
+class SavedWindowing(Windowing):
+    """The page of a saved query; members of a request replace it. Times are stored in UTC, and relative times as they
+    were sent: they are resolved each time the query runs.
+    """
+
+    newest: SavedBound | None = Field(None, description="Upper bound of start_time; exclusive in descending order.")
+    oldest: SavedBound | None = Field(None, description="Lower bound of start_time; exclusive in ascending order.")
     next: Text | None = Field(
         None, max_length=131_072, description="Set the cursor on the request, not in a saved query."
     )
@@ -95,7 +103,7 @@ class QueryData(RevisionData):
 
     def stored(self) -> str | None:
         """Return the JSON to store; empty data is nothing. Raises ``InvalidInput`` for a query that cannot be run."""
-        compile_filter(parse(self.filtering, path=SAVED_AT))
+        compile_filter(resolve_times(parse(self.filtering, path=SAVED_AT), now_us=0))
         if self.windowing is not None:
             is_about_traces = self.formatting is not None and self.formatting.focus is Focus.TRACE
             (refuse_feed if is_about_traces else refuse_unfit)(self.windowing, at=WINDOWING_AT)

@@ -30,7 +30,7 @@ from query_api.registry.routes import kind_routes, resolving_route
 from query_api.registry.values import Revision
 from query_api.request.json_body import Strict
 from query_api.request.references import Moment as StartTime
-from query_api.request.references import Reference
+from query_api.request.references import Reference, moment_us
 from query_api.request.route import Request, Response
 from query_api.spans.project_spans import ProjectSpans, project_spans, trace_sums_sql
 from query_api.spans.visible_spans import visible_spans
@@ -131,11 +131,12 @@ class ApplicationRevisions(DeployableRevisions):
         if revision is None:
             return self._response(None)
         parameters: CountParameters = request.query
+        now_us = request.context.clock.now_ns() // 1000
         window = buckets_of(
-            oldest_us=parameters.oldest,
-            newest_us=parameters.newest,
+            oldest_us=moment_us(parameters.oldest, now_us=now_us),
+            newest_us=moment_us(parameters.newest, now_us=now_us),
             interval_min=None,
-            now_us=request.context.clock.now_ns() // 1000,
+            now_us=now_us,
         )
         counts = await _counts_of(project_spans(request), _spans_of(revision), window)
         return self._response(revision, counts=counts)
@@ -167,7 +168,7 @@ async def _counts_of(spans: ProjectSpans, filtering: FilteringModel, window: Buc
     It repeats the window and the filter as ``/spans/query`` takes them, so that clients can list what was counted.
     Raises what ``ProjectSpans.select`` raises: counts are complete, or there are none.
     """
-    matching = await compile_node(await parse_filter(filtering))
+    matching = await compile_node(await parse_filter(filtering), now_us=window.newest_us)  # it has no relative times
     conditions = ["start_us >= {oldest_us:Int64}", "start_us < {newest_us:Int64}", matching.sql]
     bounds = {"oldest_us": window.oldest_us, "newest_us": window.newest_us}
     runs = f"SELECT {_OF_RUN}\nFROM ({visible_spans(_OF_SPAN, conditions)})\nGROUP BY trace_id"

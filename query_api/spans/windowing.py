@@ -14,17 +14,14 @@ from enum import StrEnum
 from typing import Annotated, Any, Final, NamedTuple, Self, TypeAlias, TypeVar
 from uuid import UUID
 
-import orjson
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, field_validator
 
 from common.errors import InvalidCursor, InvalidInput
 from common.settings import QuerySettings
-from common.times import parse_time_ns, relative_us
-from query_api.filter.language import Node
+from common.times import RelativeTime, parse_time_ns
 from query_api.filter.parse import FilteringModel, check_groups
 from query_api.request.json_body import Strict, number_up_to, refuse_boolean
-from query_api.request.references import Time
-from query_api.spans.cursor import fingerprint, read_cursor
+from query_api.request.references import Bound
 from query_api.spans.versions import Position
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -45,7 +42,7 @@ NOW: Final = "now"
 
 
 def _checked_beginning(text: str) -> str:
-    if text not in (BEGINNING, NOW) and relative_us(text, now_us=0) is None:
+    if text != BEGINNING and RelativeTime.read(text) is None:
         parse_time_ns(text)
     return text
 
@@ -90,8 +87,8 @@ class Format(StrEnum):
 class BasicWindowing(Strict):
     """The page to return: its bounds, its order and its size."""
 
-    newest: Time | None = Field(None, description="Bound of start_time: excluded when descending.")
-    oldest: Time | None = Field(None, description="Bound of start_time: excluded when ascending.")
+    newest: Bound | None = Field(None, description="Bound of start_time: excluded when descending.")
+    oldest: Bound | None = Field(None, description="Bound of start_time: excluded when ascending.")
     next: str | None = Field(None, max_length=131_072, description="The cursor that the last page returned.")
     limit: int | None = Field(None, ge=1, description="Spans on a page; default 100, at most 10,000.")
     order: Order | None = Field(None, description="Default descending.")
@@ -131,17 +128,22 @@ IsComplete: TypeAlias = Annotated[
 """The member of a response."""
 
 
-def microseconds(moment: datetime | None) -> int | None:
-    """Return microseconds since 1970; a time without a zone is UTC."""
-    if moment is None:
+def bound_us(bound: datetime | RelativeTime | None, *, now_us: int) -> int | None:
+    """Return a bound in microseconds since 1970; a relative one counts from ``now_us``."""
+    if bound is None:
         return None
+    return bound.at_us(now_us) if isinstance(bound, RelativeTime) else microseconds(bound)
+
+
+def microseconds(moment: datetime) -> int:
+    """Return microseconds since 1970; a time without a zone is UTC."""
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
 
 
 def beginning_us(begins_at: str, *, now_us: int) -> int:
     """Return the ``created_at`` that ``windowing.from`` names: neither ``BEGINNING`` nor ``NOW``."""
-    relative = relative_us(begins_at, now_us=now_us)
-    return parse_time_ns(begins_at) // 1_000 if relative is None else relative
+    relative = RelativeTime.read(begins_at)
+    return parse_time_ns(begins_at) // 1_000 if relative is None else relative.at_us(now_us)
 
 
 def percent_of(rate: float | None) -> int:
@@ -223,11 +225,11 @@ class Window:
     after: Place | None = None
 
     @classmethod
-    def of(cls, windowing: Windowing) -> Self:
-        """Return the window of a first page."""
+    def of(cls, windowing: BasicWindowing, *, now_us: int) -> Self:
+        """Return the window of a first page; relative bounds count from ``now_us``."""
         order = windowing.order or Order.DESCENDING
-        bounds = (microseconds(windowing.newest), microseconds(windowing.oldest))
-        return cls(order, *bounds, percent_of(windowing.rate))
+        newest_us, oldest_us = (bound_us(bound, now_us=now_us) for bound in (windowing.newest, windowing.oldest))
+        return cls(order, newest_us, oldest_us, percent_of(windowing.rate))
 
     @property
     def is_descending(self) -> bool:
@@ -284,29 +286,28 @@ class Window:
         return Conditions(texts, {name: value for part in parts for name, value in part.parameters.items()})
 
 
-def spans_window(windowing: Windowing, *, scope: bytes, secret: bytes) -> Window:
-    """Return the part of the spans that a page is taken from. Raises ``InvalidCursor``."""
-    window = Window.of(windowing)
+def spans_window(windowing: Windowing, *, position: bytes | None, now_us: int) -> Window:
+    """Return the part of the spans that a page is taken from. Raises ``InvalidCursor``.
+
+    ``position`` and ``now_us`` are those of the ``PageCursor``.
+    """
+    window = Window.of(windowing, now_us=now_us)
+    if position is not None:
+        return replace(window, after=unpack_position(position))
     if windowing.next is None:
         return window
     bound = place_of_reference(windowing.next, window, "a span id", "the start_time of that span")
-    if bound is None:
-        return replace(window, after=unpack_position(read_cursor(windowing.next, scope=scope, secret=secret)))
     # After all spans of that time and id: the order of the reference is not total (reference §6.2).
     start_us, span_id = bound
     return replace(window, after=edge(Position, start_us, window.order)._replace(span_id=span_id))
 
 
-def place_of_reference(cursor: str, window: Window, what: str, bound: str) -> tuple[int, bytes] | None:
-    """Read a cursor of a client of the reference: an id, and a bound that is its place. ``None`` if it is ours."""
-    try:
-        id_ = UUID(cursor).bytes
-    except ValueError:
-        return None
+def place_of_reference(cursor: str, window: Window, what: str, bound: str) -> tuple[int, bytes]:
+    """Return the place in a cursor of a client of the reference: an id, and the bound that is its time."""
     if window.leading_us is None:
         name = "newest" if window.is_descending else "oldest"
         raise InvalidCursor(f"windowing.next as {what} needs windowing.{name}: {bound}.")
-    return window.leading_us, id_
+    return window.leading_us, UUID(cursor).bytes
 
 
 def pack_position(position: Position) -> bytes:
@@ -320,18 +321,6 @@ def unpack_position(packed: bytes) -> Position:
         return Position(*_SPAN_CURSOR.unpack(packed))
     except struct.error as exc:
         raise InvalidCursor("The cursor in windowing.next cannot be read.") from exc
-
-
-def cursor_scope(kind: str, project_id: UUID, filtering: Node, windowing: Windowing) -> bytes:
-    """Return the fingerprint of all that decides what pages there are and in which order; the limit is not part of it.
-
-    ``kind`` names the pages, so that a cursor of one route is invalid on another.
-    """
-    order = windowing.order or Order.DESCENDING
-    bounds = [microseconds(windowing.newest), microseconds(windowing.oldest), windowing.rate]
-    conditions = orjson.dumps(filtering, option=orjson.OPT_SORT_KEYS)  # one text for one filter
-    rest = repr([str(part) for part in [order, *bounds]]).encode()
-    return fingerprint([kind.encode(), project_id.bytes, conditions, rest])
 
 
 def limit_of(limit: int | None, settings: QuerySettings, *, at: tuple[str, ...] = LIMIT_AT) -> int:

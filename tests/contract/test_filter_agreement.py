@@ -24,12 +24,13 @@ from common.times import parse_time_ns
 from query_api.filter.language import FIELDS, SHORTHANDS, SUMS_MAX, Kind, Node, Operator
 from query_api.filter.matches import number_of, shorthand_value, value_at
 from query_api.filter.parse import FilteringModel, parse, parse_place
+from query_api.filter.relative_times import resolve_times
 from query_api.filter.sql.compile import compile_filter
 from query_api.filter.sql.expressions import Parameters, text_condition, visible_number
 from query_api.filter.sql.values import read_typed, value_of
 from query_api.filter.text_search import FOLDING, TextOperator, TextSearch, fold, text_of
 from tests.support.filter_corpus import FilterCorpus, filter_corpus
-from tests.support.filters import FILTERS
+from tests.support.filters import FILTERS, NOW_US
 
 SEED = 20_260_101
 """Seed of the spans; ``--hypothesis-seed`` replaces it."""
@@ -54,7 +55,7 @@ def corpus(
 
 def parsed(filtering: dict[str, Any]) -> Node:
     whole = filtering if "conditions" in filtering else {"conditions": [filtering]}
-    return parse(FilteringModel.model_validate(whole))
+    return resolve_times(parse(FilteringModel.model_validate(whole)), now_us=NOW_US)
 
 
 @pytest.mark.timeout(3_600)
@@ -108,6 +109,10 @@ COUNTEREXAMPLES: list[dict[str, Any]] = [
     {"field": "resource", "key": "attributes.b", "operator": "endswith", "value": "e-6"},
     {"field": "scope", "key": "attributes.a", "operator": "like", "value": "1.2345678901234568E+20"},
     {"field": "start_time", "operator": "endswith", "value": ".000001Z"},
+    {"field": "start_time", "value": "now"},
+    {"field": "start_time", "operator": "not_in", "value": ["-2s", "now"]},
+    {"field": "end_time", "operator": "btwn", "value": ["-1s", "2026-05-28T20:26:42"]},
+    *({"field": "start_time", "operator": name, "value": "-1s"} for name in ("eq", "neq", "gt", "gte", "lt", "lte")),
     of_attributes("a", "has", "a"),
     of_attributes("a.0.1.2.3.4.5.6.7.8.9", "has", "a"),
     of_attributes("a", "has", {"a": ["x"]}),

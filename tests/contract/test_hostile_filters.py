@@ -20,11 +20,12 @@ from common.settings import ClickHouseSettings
 from common.times import SystemClock
 from query_api.filter.language import FIELDS, GroupOperator, Node, Operator
 from query_api.filter.parse import parse
+from query_api.filter.relative_times import resolve_times
 from query_api.pages.spans import SpansQuery
 from query_api.request.json_body import read_body
 from tests.support.api import context_of, serving
 from tests.support.filter_corpus import FilterCorpus, filter_corpus
-from tests.support.filters import FILTERS
+from tests.support.filters import FILTERS, NOW_US
 
 SEED = 20_260_102
 SPANS_COUNT = 60
@@ -108,9 +109,10 @@ def _body(filtering: Any) -> bytes:
 
 def _accepted(body: bytes) -> Node | None:
     try:
-        return parse(read_body(SpansQuery, body, content_type=None, required=False).filtering)
+        node = parse(read_body(SpansQuery, body, content_type=None, required=False).filtering)
     except InvalidInput:
         return None
+    return resolve_times(node, now_us=NOW_US)
 
 
 async def _ask_all(corpus: FilterCorpus, bodies: list[bytes]) -> None:

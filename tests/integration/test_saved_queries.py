@@ -22,6 +22,7 @@ from common.stored_position import StoredPosition
 from common.times import SystemClock, format_us
 from query_api.request.context import ApiContext
 from query_api.request.route import NO_PROJECT
+from tests.fakes.clock import ManualClock
 from tests.fakes.rowless_store import RowlessStore
 from tests.support.api import KnownKeys, context_of, serving
 from tests.support.history import HistoryClient
@@ -693,6 +694,69 @@ class TestRetrieving:
         await api.ask(RETRIEVE, **api.ref, include_traces=True)
 
         assert await api.client.call("GET", f"/queries/revisions/{made['revision_id']}") == before
+
+
+class TestRelativeTimes:
+    """Span n starts n seconds after the start; the clock is 8 seconds after it at first."""
+
+    FILTERING = where("start_time", "-6s", "gt")
+    WINDOWING: Mapping[str, Any] = {"oldest": "-4s", "newest": "now", "order": "ascending"}
+
+    @pytest_asyncio.fixture(loop_scope="module")
+    async def clock(self, api: Api, context: ApiContext) -> AsyncIterator[ManualClock]:
+        clock = ManualClock(now_ns=START_NS + 8_000_000_000)
+        async with serving(replace(context, clock=clock)) as session:
+            api.client.session = session
+            yield clock
+
+    async def test_text_is_stored_and_resolved_at_each_run(self, api: Api, clock: ManualClock):
+        made = await api.save(filtering=self.FILTERING, windowing=self.WINDOWING)
+
+        first = await api.spans()
+        clock.advance(3)
+        second = await api.spans()
+
+        assert (first, second) == ([5, 6, 7, 8], [8, 9, 10, 11])
+        stored = (await api.client.call("GET", f"/queries/revisions/{made['revision_id']}"))["query_revision"]["data"]
+        assert stored["windowing"] == self.WINDOWING
+        assert stored["filtering"]["conditions"][0]["value"] == "-6s"
+
+    async def test_pages_of_a_run_have_the_times_of_its_first(self, api: Api, clock: ManualClock):
+        await api.save(filtering=self.FILTERING, windowing={**self.WINDOWING, "limit": 2})
+
+        page = await api.ask(**api.ref)
+        clock.advance(30)
+        rest = await api.ask(**api.ref, windowing={"next": page["windowing"]["next"]})
+
+        assert span_numbers(page) + span_numbers(rest) == [5, 6, 7, 8]
+
+    async def test_retrieval_that_runs_resolves_them(self, api: Api, clock: ManualClock):
+        await api.save(filtering=self.FILTERING, windowing=self.WINDOWING)
+        clock.advance(3)
+
+        found = await api.ask(RETRIEVE, **api.ref, include_trace_ids=True)
+
+        assert sorted(int(id_, 16) for id_ in found["query_revision"]["data"]["trace_ids"]) == [1, 2, 3, 4]
+
+    async def test_request_may_narrow_by_its_own(self, api: Api, clock: ManualClock):
+        await api.save(filtering=self.FILTERING, windowing=self.WINDOWING)
+
+        assert await api.spans(windowing={"oldest": "-2s"}) == [7, 8]
+        assert await api.spans(filtering=where("start_time", "-2s", "lte")) == [5, 6]
+
+    @pytest.mark.parametrize(
+        ("data", "says"),
+        [
+            ({"windowing": {"oldest": "-4y"}}, "data.windowing.oldest: '-4y' is not a relative time; allowed: now,"),
+            ({"filtering": where("start_time", "-4y", "gt")}, "data.filtering.conditions[0].value: Timestamp “-4y”"),
+        ],
+    )
+    async def test_malformed_one_is_not_saved(self, api: Api, data: Any, says: str):
+        body = {"query": {"slug": api.slug, "data": data}}
+
+        refused = await api.client.post("/simple/queries/", body, status=400)
+
+        assert refused["detail"].startswith(says)
 
 
 async def test_only_requests_that_refer_to_a_saved_query_need_postgres(

@@ -77,6 +77,11 @@ TIME = st.sampled_from(
         START_NS + 1_123_456_789,
     ]
 )
+NOW_US = START_NS // 1000 + 2_123_456
+"""What relative times count from: the time of some spans."""
+
+ANY_TIME = TIME | st.sampled_from(["now", "-0h", "-1s", "-2s", "-1m", "-2w"])
+
 SPAN_ID = st.integers(1, 200).map(lambda number: f"{number:016x}") | st.just("0x0000000000000002")
 TRACE_ID = st.integers(1, 40).map(lambda number: f"{number:02X}" * 16)
 UUIDS = st.integers(0, 3).map(lambda number: str(UUID(int=number))) | st.just(UUID(int=1).hex.upper())
@@ -153,7 +158,7 @@ def scalars(field: Field) -> st.SearchStrategy[Any]:
         case Kind.ENUM:
             return st.sampled_from(field.values)
         case Kind.TIME:
-            return TIME
+            return ANY_TIME
         case Kind.UUID:
             return UUIDS
         case Kind.SHORTHAND:
@@ -204,9 +209,9 @@ def operands(draw: st.DrawFn, field: Field, operator: str) -> dict[str, Any]:
             )
         }
     if operator in ORDERED:
-        return {"value": draw(TIME if field.kind is Kind.TIME else st.one_of(comparables(field)))}
+        return {"value": draw(ANY_TIME if field.kind is Kind.TIME else st.one_of(comparables(field)))}
     if operator == "btwn":
-        ends = TIME if field.kind is Kind.TIME else draw(st.sampled_from(comparables(field)))
+        ends = ANY_TIME if field.kind is Kind.TIME else draw(st.sampled_from(comparables(field)))
         return {"value": draw(st.lists(ends, min_size=2, max_size=2))}
     if operator in PATTERNED:
         text = {"like": LIKE, "matches": REGEX}.get(operator, MOMENT if field.kind is Kind.TIME else PART)

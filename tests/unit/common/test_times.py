@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from common.times import format_us, parse_time_ns, relative_us
+from common.times import EARLIEST_US, RelativeTime, format_us, looks_relative, parse_time_ns
 
 NOON_NS = 1_714_564_800_000_000_000  # 2024-05-01T12:00:00Z
 
@@ -97,4 +97,28 @@ def test_any_input_is_a_time_or_raises_value_error(value):
     ],
 )
 def test_relative_time_is_before_now(text, time_us):
-    assert relative_us(text, now_us=NOON_NS // 1_000) == time_us
+    relative = RelativeTime.read(text)
+
+    assert (None if relative is None else relative.at_us(NOON_NS // 1_000)) == time_us
+
+
+def test_relative_time_before_the_year_1_is_none():
+    days = -EARLIEST_US // 86_400_000_000
+
+    assert RelativeTime.read(f"-{days}d") is not None
+    assert RelativeTime.read(f"-{days + 1}d") is None
+    assert RelativeTime.read("-999999999w") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "is_meant"),
+    [
+        *(
+            (text, True)
+            for text in ("now", "NOW", " now", "now-15m", "-15m", "-15M", "-15", "-15 m", "-1y", "-1.5h", "-")
+        ),
+        *((value, False) for value in ("", "2024-05-01", "yesterday", "1714564800", "15m", 17, None, ["now"])),
+    ],
+)
+def test_what_is_meant_as_a_relative_time(value, is_meant):
+    assert looks_relative(value) is (is_meant and value != "-15")

@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from common.errors import InvalidFilter
+from common.times import RelativeTime
 from query_api.filter.language import (
     EVERYTHING,
     FIELDS,
@@ -30,6 +31,7 @@ from query_api.filter.parse import (
     parse,
     parse_place,
 )
+from query_api.filter.relative_times import has_relative_time, resolve_times
 
 TRACE = "0123456789abcdef0123456789abcdef"
 
@@ -106,6 +108,38 @@ def test_times_are_read_in_every_spelling_to_the_microsecond(spelling: str | int
     assert one(field="start_time", operator="gt", value=spelling) == Condition(
         "start_time", Operator.GT, 1_714_564_800_000_001
     )
+
+
+@pytest.mark.parametrize("operator", ["is", "eq", "neq", "gt", "gte", "lt", "lte"])
+def test_relative_times_are_resolved_later(operator: str) -> None:
+    node = one(field="end_time", operator=operator, value="-15m")
+
+    assert node == Condition("end_time", Operator(operator), RelativeTime("-15m"))
+    assert has_relative_time(node)
+    assert resolve_times(node, now_us=10**12) == Condition("end_time", Operator(operator), 10**12 - 900_000_000)
+
+
+def test_relative_times_of_lists_and_groups_are_resolved() -> None:
+    node = parsed(
+        {"field": "start_time", "operator": "btwn", "value": ["-1h", "2024-05-01"]},
+        {"field": "created_at", "operator": "not_in", "value": ["now", 1714564800000001]},
+        {"field": "span_name", "value": "now"},
+        {"field": "start_time", "operator": "contains", "value": "-15m"},
+    )
+
+    resolved = resolve_times(node, now_us=10**12)
+
+    assert resolved == Group(
+        GroupOperator.AND,
+        (
+            Condition("start_time", Operator.BTWN, [10**12 - 3_600_000_000, 1_714_521_600_000_000]),
+            negation(Condition("created_at", Operator.IN, [10**12, 1_714_564_800_000_001])),
+            Condition("span_name", Operator.IS, "now"),
+            Condition("start_time", Operator.CONTAINS, "-15m"),
+        ),
+    )
+    assert not has_relative_time(resolved)
+    assert resolve_times(resolved, now_us=0) is resolved
 
 
 @pytest.mark.parametrize(("value", "text"), [(5, "5"), (5.0, "5"), (0.1, "0.1"), (True, "true"), ("x", "x")])
@@ -205,8 +239,11 @@ REFUSED = [
     ({"field": "start_time", "operator": "gt", "value": "yesterday"}, "value: Timestamp “yesterday” cannot be read"),
     ({"field": "start_time", "operator": "gt", "value": 17}, "value: Timestamp 17 is ambiguous"),
     ({"field": "start_time", "operator": "gt", "value": 1714564800.5}, "value: a time must be an ISO 8601 string, or an integer of 10, 13, 16 or 19 digits"),
-    ({"field": "start_time", "operator": "gt", "value": True}, "value: a time must be an ISO 8601 string, or an integer of 10, 13, 16 or 19 digits (s, ms, µs or ns since 1970); got a boolean."),
+    ({"field": "start_time", "operator": "gt", "value": True}, "value: a time must be an ISO 8601 string, or an integer of 10, 13, 16 or 19 digits (s, ms, µs or ns since 1970); got a boolean; also allowed: now, or a time before now with a unit of s m h d w, such as -15m."),
     ({"field": "start_time", "operator": "gt"}, "value: a time must be"),
+    ({"field": "start_time", "operator": "gt", "value": "-15y"}, "19 digits; also allowed: now, or a time before now with a unit of s m h d w, such as -15m."),
+    ({"field": "start_time", "operator": "in", "value": ["-999999999w"]}, "value[0]: Timestamp “-999999999w” cannot be read"),
+    ({"field": "events", "operator": "in", "value": [{"timestamp": "-15m"}]}, "value[0].timestamp: Timestamp “-15m” cannot be read"),
     ({"field": "attributes", "key": "a", "operator": "gt"}, "value: 'gt' needs a number or a string; got null."),
     ({"field": "attributes", "key": "a", "operator": "gt", "value": True}, "value: 'gt' needs a number or a string; got a boolean."),
     ({"field": "attributes", "key": "a", "operator": "eq", "value": [1]}, "value: 'eq' needs a number or a string; got a list."),

@@ -9,18 +9,15 @@ import pytest
 
 from common.errors import InvalidCursor
 from query_api.pages.snapshot import Snapshot, TraceWindow, traces_window
-from query_api.spans.cursor import FINGERPRINT_BYTES, write_cursor
 from query_api.spans.windowing import Order, TracePosition, Windowing
 
-BELONGS_TO = bytes(FINGERPRINT_BYTES)
-SECRET = b"secret"
 POSITION = TracePosition(-5, b"t" * 16)
 
 
 def read(window: TraceWindow, **windowing: object) -> TraceWindow:
-    cursor = write_cursor(window.pack(POSITION), scope=BELONGS_TO, secret=SECRET)
-    asked = Windowing.model_validate({"next": cursor, **windowing})
-    return traces_window(asked, snapshot=Snapshot.of_partitions({"new": 99}), scope=BELONGS_TO, secret=SECRET)
+    asked = Windowing.model_validate({"next": "a cursor", **windowing})
+    snapshot = Snapshot.of_partitions({"new": 99})
+    return traces_window(asked, snapshot=snapshot, position=window.pack(POSITION), now_us=0)
 
 
 @pytest.mark.parametrize("logs_count", [0, 1, 300])
@@ -37,8 +34,8 @@ def test_reference_cursor_includes_newest_on_all_pages_after_it() -> None:
     window = traces_window(
         Windowing.model_validate({**asked, "next": str(UUID(int=7))}),
         snapshot=Snapshot(),
-        scope=BELONGS_TO,
-        secret=SECRET,
+        position=None,
+        now_us=0,
     )
 
     assert window.after == TracePosition(window.newest_us or 0, UUID(int=7).bytes)
@@ -52,15 +49,13 @@ def test_reference_cursor_of_traces_without_its_bound_is_rejected(order: Order) 
     asked = Windowing.model_validate({"next": str(UUID(int=7)), "order": order})
 
     with pytest.raises(InvalidCursor):
-        traces_window(asked, snapshot=Snapshot(), scope=BELONGS_TO, secret=SECRET)
+        traces_window(asked, snapshot=Snapshot(), position=None, now_us=0)
 
 
 @pytest.mark.parametrize("packed", [b"", b"short", bytes(25) + b"x"])
 def test_invalid_position_is_rejected(packed: bytes) -> None:
-    cursor = write_cursor(packed, scope=BELONGS_TO, secret=SECRET)
-
     with pytest.raises(InvalidCursor):
-        traces_window(Windowing(next=cursor), snapshot=Snapshot(), scope=BELONGS_TO, secret=SECRET)
+        traces_window(Windowing(next="a cursor"), snapshot=Snapshot(), position=packed, now_us=0)
 
 
 def test_window_includes_oldest_and_excludes_newest() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from common.errors import InvalidCursor
 from common.kafka.record import Coordinates
 from query_api.freshness.headers import COORDINATES_MAX, read_signed_coordinates, sign_coordinates
-from query_api.spans.cursor import VERSION, fingerprint, read_cursor, write_cursor
+from query_api.spans.cursor import DATED, fingerprint, read_cursor, write_cursor
 from query_api.spans.versions import Position
 from query_api.spans.windowing import Order, edge, is_edge, pack_position, unpack_position
 from tests.support.api import PROJECT_A
@@ -29,7 +29,9 @@ def test_written_cursor_is_read_back(start_us: int, span_id: bytes, trace_id: by
 
     text = write_cursor(pack_position(position), scope=OWNER, secret=SECRET)
 
-    assert unpack_position(read_cursor(text, scope=OWNER, secret=SECRET)) == position
+    content = read_cursor(text, scope=OWNER, secret=SECRET)
+    assert unpack_position(content.position) == position
+    assert content.now_us is None
     assert set(text) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
@@ -40,6 +42,27 @@ def test_edge_comes_after_every_span_with_its_start(start_us: int, span_id: byte
     assert is_edge(edge(Position, start_us, Order.ASCENDING))
     assert is_edge(edge(Position, start_us, Order.DESCENDING))
     assert not is_edge(POSITION)
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.binary(max_size=60))
+def test_time_of_the_first_page_is_read_back(now_us: int, position: bytes) -> None:
+    text = write_cursor(position, scope=OWNER, secret=SECRET, now_us=now_us)
+
+    assert read_cursor(text, scope=OWNER, secret=SECRET) == (position, now_us)
+
+
+def test_version_of_a_cursor_cannot_be_changed() -> None:
+    raw = base64.urlsafe_b64decode(CURSOR + "=" * (-len(CURSOR) % 4))
+    dated = base64.urlsafe_b64encode(bytes([DATED]) + raw[1:]).rstrip(b"=").decode()
+
+    with pytest.raises(InvalidCursor, match="was changed"):
+        read_cursor(dated, scope=OWNER, secret=SECRET)
+
+
+def test_cursor_of_an_earlier_release_is_read() -> None:
+    text = "BSqZHpWsgPOgJ-y0e0UJHg_vv6E45GqvuAUWMWWc6KbFt6I4_B2jqQCY2w8LmjqGT1DBETbWzF7Rv0QoZSveYjf0Bb0W2_fwZQ"
+
+    assert unpack_position(read_cursor(text, scope=OWNER, secret=SECRET).position) == POSITION
 
 
 @pytest.mark.parametrize("index", range(0, len(CURSOR), 7))
@@ -83,7 +106,7 @@ def test_cursor_with_another_secret_is_rejected() -> None:
 
 
 def test_cursor_of_another_version_has_its_own_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("query_api.spans.cursor.VERSION", VERSION + 1)
+    monkeypatch.setattr("query_api.spans.cursor.VERSION", DATED + 1)
 
     with pytest.raises(InvalidCursor, match="another version"):
         read_cursor(CURSOR, scope=OWNER, secret=SECRET)
