@@ -26,7 +26,8 @@ from common.limits import MIB
 from common.times import Clock, format_us, nearest_formattable_us
 
 BLOCK_RECORDS: Final = 2_000
-"""Records of each partition that are read first; each further block is twice as large."""
+BLOCK_RECORDS_MAX: Final = 20_000
+"""Records of each partition that are read first; each further block is twice as large, up to the maximum."""
 
 KEPT_MAX: Final = 100_000
 """Open dead letters in memory, about 1.5 KiB each; the oldest are forgotten."""
@@ -197,7 +198,7 @@ class DeadLetterIndex:
         extent = await self._log.extent(self.topic)
         if not extent.partitions:
             raise Unavailable(f"There is no topic {self.topic}.")
-        if self._is_other_topic(extent) or self._records_count > 2 * EXAMINED_MAX:
+        if self._is_other_topic(extent) or self._is_worn():
             await self._stop_scan()
             self._reset(extent.cluster_id)
         for number, offsets in extent.partitions.items():
@@ -217,6 +218,11 @@ class DeadLetterIndex:
             for number, progress in self._progress.items()
         )
 
+    def _is_worn(self) -> bool:
+        """Whether reading anew finds more, or takes less memory."""
+        has_room = len(self._open.dead_letters) < KEPT_MAX // 2
+        return self._records_count > 2 * EXAMINED_MAX or (bool(self._forgotten_before) and has_room)
+
     async def _scan_back(self) -> None:
         """Return when there is nothing more to read. Raises the error of the task that reads."""
         if self._scan is None and self._has_more():
@@ -227,7 +233,7 @@ class DeadLetterIndex:
     async def _run_scan(self) -> ServiceError | None:
         try:
             while self._has_more():
-                block = 2 * self._block
+                block = min(2 * self._block, BLOCK_RECORDS_MAX)
                 unread = {number: at for number, at in self._progress.items() if not at.is_whole}
                 await self._read(
                     {number: range(max(at.first, at.floor - block), at.floor) for number, at in unread.items()}
@@ -250,6 +256,7 @@ class DeadLetterIndex:
     def _has_more(self) -> bool:
         return (
             any(not progress.is_whole for progress in self._progress.values())
+            and not self._forgotten_before
             and len(self._open.dead_letters) < KEPT_MAX
             and self._records_count < EXAMINED_MAX
             and self._bytes_count < EXAMINED_BYTES_MAX
@@ -284,9 +291,9 @@ class DeadLetterIndex:
 
     def _forget_oldest(self) -> None:
         if len(self._open.dead_letters) > KEPT_MAX:
-            forgotten = self._newest_first()[KEPT_MAX * 9 // 10 :]
-            self._open.forget(forgotten)
-            self._forgotten_before = time_key(forgotten[0].created_at) + "~"
+            newest_first = self._newest_first()
+            self._forgotten_before = time_key(newest_first[KEPT_MAX * 9 // 10].created_at)
+            self._open.forget([each for each in newest_first if time_key(each.created_at) < self._forgotten_before])
             self._sorted = None
 
     def _known(self) -> KnownDeadLetters:

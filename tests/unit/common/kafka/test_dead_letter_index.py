@@ -144,14 +144,30 @@ async def test_only_the_newest_are_kept(
 
     found = await known(index)
 
-    assert offsets(found) == list(range(11, 2, -1))
-    assert found.since is not None
-    assert found.since > time_key(created_at(2))
-    assert index.find(ids[2]) is None
-    assert index.may_be_older(Coordinates(TOPIC, 0, 2))
-    await topic.drop(broker, broker.publisher(), TOPIC, ids[2])
+    assert (offsets(found), found.since) == (list(range(11, 1, -1)), time_key(created_at(2)))
+    assert (index.find(ids[1]), index.may_be_older(Coordinates(TOPIC, 0, 1))) == (None, True)
+    await topic.drop(broker, broker.publisher(), TOPIC, ids[1])
     await known(index)
-    assert not index.may_be_older(Coordinates(TOPIC, 0, 2))
+    assert not index.may_be_older(Coordinates(TOPIC, 0, 1))
+
+
+async def test_forgotten_ones_are_read_again_when_there_is_room(
+    broker: StallingBroker, index: DeadLetterIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letter_index, "KEPT_MAX", 10)
+    monkeypatch.setattr(dead_letter_index, "BLOCK_RECORDS", 4)
+    ids = [await add_dead_letter(broker, number, at_s=number) for number in range(12)]
+    await known(index)
+    first = await known(index)
+    broker.read_count = 0
+    assert offsets(await known(index)) == offsets(first)
+    assert broker.read_count == 0
+
+    for dead_letter_id in ids[3:]:
+        await topic.drop(broker, broker.publisher(), TOPIC, dead_letter_id)
+    await known(index)
+
+    assert offsets(await known(index)) == [2, 1, 0]
 
 
 async def test_reading_ends_at_its_limit(
