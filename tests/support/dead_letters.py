@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
-from common.kafka.record import Coordinates, Header, Publisher
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from common.kafka.record import Coordinates, Header, Publisher, Record
 from common.times import format_us
 from tests.fakes.kafka import MemoryBroker
 
 TOPIC = "spans.dead_letter"
 BEGIN_S = 1_750_000_000
+
+
+class StallingBroker(MemoryBroker):
+    """A broker that sends only the first ``reads_left`` ranges, until ``go_on`` is set."""
+
+    def __init__(self, *, partitions: int = 1) -> None:
+        super().__init__(partitions=partitions)
+        self.reads_left = 1_000
+        self.go_on = asyncio.Event()
+        self.read_count = 0
+
+    async def read_ranges(self, topic: str, ranges: Mapping[int, range]) -> AsyncIterator[Sequence[Record]]:
+        if not any(ranges.values()):
+            return
+        if not self.reads_left:
+            await self.go_on.wait()
+        else:
+            self.reads_left -= 1
+        async for records in super().read_ranges(topic, ranges):
+            self.read_count += len(records)
+            yield records
 
 
 def created_at(at_s: float) -> str:

@@ -15,12 +15,13 @@ from pydantic import SecretStr
 from common.errors import Unavailable
 from common.kafka import dead_letter_index
 from common.kafka.dead_letter_index import DeadLetterIndex
+from common.kafka.record import Coordinates
 from common.settings import Encoding, KafkaSettings, Settings, TopicSettings
-from query_api.admin import resolve
+from query_api.admin import dead_letters, resolve
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import PROJECT_A, KnownKeys, context_of
-from tests.support.dead_letters import TOPIC, add_dead_letter, created_at
+from tests.support.dead_letters import TOPIC, StallingBroker, add_dead_letter, created_at
 from tests.unit.query_api.conftest import Client
 
 PATH = "/admin/dead-letters"
@@ -55,12 +56,12 @@ class Api:
 
 
 @pytest.fixture
-def broker() -> MemoryBroker:
-    return MemoryBroker(partitions=1)
+def broker() -> StallingBroker:
+    return StallingBroker()
 
 
 @pytest.fixture
-async def api(broker: MemoryBroker, aiohttp_client: Client) -> AsyncIterator[Api]:
+async def api(broker: StallingBroker, aiohttp_client: Client) -> AsyncIterator[Api]:
     index = DeadLetterIndex(broker, TOPIC, ManualClock())
     settings = Settings(auth="off", kafka=KAFKA)
     client = await aiohttp_client(context_of(broker=broker, settings=settings, dead_letters=index))
@@ -181,6 +182,7 @@ async def test_replay_publishes_the_bytes_once(api: Api) -> None:
     would_too = await api.ask("POST", f"/{dead_letter_id}/replay", json={"dry_run": True})
     before = api.broker.records("spans")
     replayed = await api.ask("POST", f"/{dead_letter_id}/replay", json={})
+    assert api.index.find(dead_letter_id) is None  # without reading it back
     again = await api.ask("POST", f"/{dead_letter_id}/replay", status=404)
 
     assert (would["dry_run"], would["dead_letter"]["id"], would) == (True, dead_letter_id, would_too)
@@ -333,6 +335,69 @@ async def test_unread_dead_letters_are_said_to_be_missing(api: Api, monkeypatch:
     assert "may be older" in refused[0]["detail"]
     assert refused[0] == refused[1]
     assert (await api.ask("GET", "/0-99")) == {"count": 0}
+
+
+async def test_pages_go_on_while_older_dead_letters_are_read(
+    api: Api, broker: StallingBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letter_index, "BLOCK_RECORDS", 2)
+    monkeypatch.setattr(dead_letters, "READ_S", 0.05)
+    for number in range(9):
+        await add_dead_letter(broker, number, at_s=number)
+
+    async def page(cursor: str | None) -> tuple[list[int], bool, str | None]:
+        answer = await api.ask("GET", params={"limit": 4, **({"next": cursor} if cursor else {})})
+        offsets = [each["offset"] for each in answer["dead_letters"]]
+        return offsets, answer.get("complete", True), answer.get("windowing", {}).get("next")
+
+    def stall() -> None:
+        api.index._reset("")
+        broker.reads_left = 1
+        broker.go_on.clear()
+
+    stall()
+    first = await page(None)
+    second = await page(first[2])
+    broker.go_on.set()
+    third = await page(second[2])
+    stall()
+    fourth = await page(third[2])  # older than what is known after the index was reset
+    refused = await api.ask("POST", "/0-0/replay", status=503)
+    broker.go_on.set()
+    fifth = await page(fourth[2])
+
+    assert [first[:2], second[:2], third[:2]] == [([8, 7], False), ([], False), ([6, 5, 4, 3], True)]
+    assert [fourth[:2], fifth[:2]] == [([], False), ([2, 1, 0], True)]
+    assert fifth[2] is None
+    assert "Its reading goes on: try again." in refused["detail"]
+
+
+async def test_client_that_leaves_does_not_stop_a_replay(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    dead_letter_id = await add_dead_letter(api.broker, 0)
+    is_published, is_marked, go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    append = MemoryBroker.append
+
+    async def append_slowly(broker: MemoryBroker, topic: str, value: bytes | None, **rest: Any) -> Coordinates:
+        where = await append(broker, topic, value, **rest)
+        if topic == "spans":
+            is_published.set()
+            await go_on.wait()
+        else:
+            is_marked.set()
+        return where
+
+    monkeypatch.setattr(MemoryBroker, "append", append_slowly)
+    leaving = asyncio.create_task(api.ask("POST", f"/{dead_letter_id}/replay"))
+    await is_published.wait()
+    leaving.cancel()
+    await asyncio.wait({leaving})
+    await asyncio.sleep(0.05)  # until the server has noticed
+    await api.ask("POST", f"/{dead_letter_id}/replay", status=409)
+    go_on.set()
+    await is_marked.wait()
+
+    assert await api.offsets() == []
+    assert len(api.broker.records("spans")) == 1
 
 
 @pytest.mark.parametrize(
