@@ -20,6 +20,7 @@ from common.settings import KafkaSettings, Settings
 Options = ParamSpec("Options")
 
 _OF_SHARED: Final = ("span_count", "codes")
+_NOT_SHOWN: Final = ("project", "published_ms")
 
 
 def on_kafka(
@@ -109,9 +110,11 @@ async def _publisher(kafka: KafkaSettings) -> AsyncIterator[Publisher]:
 
 def _members(dead_letter: DeadLetter) -> dict[str, Any]:
     """Return the members of contract §7; ``span_count`` and ``codes`` only if several spans share the dead letter."""
-    members = dead_letter._asdict()
-    del members["project"]
-    return {name: member for name, member in members.items() if name not in _OF_SHARED or member is not None}
+    return {
+        name: member
+        for name, member in dead_letter._asdict().items()
+        if name not in _NOT_SHOWN and (name not in _OF_SHARED or member is not None)
+    }
 
 
 def _print_table(dead_letters: list[DeadLetter]) -> None:

@@ -3,9 +3,11 @@
 The topic keeps every dead letter forever, so one read of it may take minutes. The first request reads the end of each
 partition; a task then reads blocks before it, in the background. Later requests read only what was added.
 
-A dead letter is replayed or dropped by a later record, perhaps of another partition. So an open dead letter is known to
-be open if every partition has been read back to its time: those are listed, and ``since`` says how far back that is.
-(The clocks of the processes that publish may differ by less than the time in which an administrator acts.)
+A dead letter is replayed or dropped by a later record, perhaps of another partition. So a dead letter is open for
+certain if every partition has been read back to a time before it was published: those are listed, and ``since`` says
+how far back that is. (The clocks of the processes that publish may differ by less than the time in which an
+administrator acts.) It was rejected before it was published, perhaps long before: the embedded stack publishes the open
+ones again when it starts.
 
 Belongs to one event loop.
 """
@@ -17,7 +19,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from common.errors import ServiceError, Unavailable
 from common.kafka.dead_letters import DeadLetter, OpenDeadLetters
@@ -39,10 +41,16 @@ EXAMINED_BYTES_MAX: Final = 4096 * MIB
 FETCH_GAP_MAX: Final = 100
 """Records that are read and ignored between two wanted ones, instead of reading twice."""
 
+_EVER_MS: Final = -(2**63)
 
-def sort_key(dead_letter: DeadLetter) -> tuple[str, str]:
-    """Return what orders dead letters by time: their texts of time differ in length."""
-    return time_key(dead_letter.created_at), dead_letter.id
+
+SortKey: TypeAlias = tuple[str, int, int]
+
+
+def sort_key(dead_letter: DeadLetter) -> SortKey:
+    """Return what orders dead letters by the time of rejection, then by partition and offset."""
+    partition, _, offset = dead_letter.id.partition("-")
+    return time_key(dead_letter.created_at), int(partition), int(offset)
 
 
 def time_key(time: str) -> str:
@@ -58,7 +66,7 @@ class KnownDeadLetters:
     """Open for certain."""
 
     since: str | None
-    """A ``time_key``: nothing older is in ``newest_first``. ``None``: every open dead letter is."""
+    """A ``time_key``: every open dead letter from then on is known. ``None``: every open dead letter is."""
 
     is_reading: bool
     """Whether older ones are still being read."""
@@ -130,7 +138,7 @@ class DeadLetterIndex:
     def find(self, dead_letter_id: str) -> DeadLetter | None:
         """Return the dead letter with this id, or of which this is a duplicate, if it is open for certain."""
         found = self._open.find(dead_letter_id)
-        return found if found is not None and time_key(found.created_at) >= (self._since() or "") else None
+        return found if found is not None and found.published_ms > self._read_back_to_ms() else None
 
     def resolve(self, dead_letter_id: str) -> None:
         """Note at once that a dead letter was replayed or dropped, before the topic says so."""
@@ -278,10 +286,16 @@ class DeadLetterIndex:
             progress.floor, progress.end = min(progress.floor, offsets.start), max(progress.end, offsets.stop)
             progress.floor_ms = min(progress.floor_ms, first_ms.get(number, sys.maxsize))
 
+    def _read_back_to_ms(self) -> int:
+        """Return a time after which everything was read that was published, in all partitions."""
+        return max((at.floor_ms for at in self._progress.values() if not at.is_whole), default=_EVER_MS)
+
     def _since(self) -> str | None:
-        """Return the time back to which all partitions have been read."""
-        floors_ms = [progress.floor_ms for progress in self._progress.values() if not progress.is_whole]
-        read_back_to = time_key(format_us(nearest_formattable_us(max(floors_ms) * 1_000))) if floors_ms else ""
+        """Return the time since which every open dead letter is known."""
+        read_back_to_ms = self._read_back_to_ms()
+        read_back_to = ""
+        if read_back_to_ms != _EVER_MS:
+            read_back_to = time_key(format_us(nearest_formattable_us((read_back_to_ms + 1) * 1_000)))
         return max(read_back_to, self._forgotten_before) or None
 
     def _newest_first(self) -> list[DeadLetter]:
@@ -297,10 +311,10 @@ class DeadLetterIndex:
             self._sorted = None
 
     def _known(self) -> KnownDeadLetters:
-        newest_first, since = self._newest_first(), self._since()
-        if since is not None:
-            newest_first = [dead_letter for dead_letter in newest_first if time_key(dead_letter.created_at) >= since]
-        return KnownDeadLetters(newest_first, since, self._scan is not None, self._records_count, self._read_us)
+        newest_first, read_back_to_ms = self._newest_first(), self._read_back_to_ms()
+        if read_back_to_ms != _EVER_MS:
+            newest_first = [dead_letter for dead_letter in newest_first if dead_letter.published_ms > read_back_to_ms]
+        return KnownDeadLetters(newest_first, self._since(), self._scan is not None, self._records_count, self._read_us)
 
 
 async def _until_done(task: asyncio.Task[ServiceError | None]) -> None:

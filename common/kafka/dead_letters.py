@@ -52,7 +52,7 @@ class DeadLetter(NamedTuple):
     """One dead letter, without its bytes; the members and their order are those of contract §7.
 
     ``span_count`` and ``codes`` (spans per code) are set only for a dead letter that many spans share. ``project`` is
-    what the header ``project-id`` of the original record says.
+    what the header ``project-id`` of the original record says, ``published_ms`` the timestamp of the dead letter.
     """
 
     id: str
@@ -67,6 +67,7 @@ class DeadLetter(NamedTuple):
     span_count: int | None = None
     codes: dict[str, int] | None = None
     project: str | None = None
+    published_ms: int = 0
 
 
 class OpenDeadLetters:
@@ -296,6 +297,7 @@ def dead_letter_of(record: Record) -> DeadLetter:
         span_count=_number(record, SPAN_COUNT_HEADER),
         codes=_codes(record),
         project=_text(record, PROJECT_HEADER)[:PROJECT_CHARACTERS_MAX] or None,
+        published_ms=record.timestamp_ms,
     )
 
 

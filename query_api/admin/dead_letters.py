@@ -13,7 +13,7 @@ from typing import Final
 from uuid import UUID
 
 from common.errors import Conflict, InvalidCursor, Unavailable
-from common.kafka.dead_letter_index import DeadLetterIndex, KnownDeadLetters, sort_key, time_key
+from common.kafka.dead_letter_index import DeadLetterIndex, KnownDeadLetters, SortKey, sort_key, time_key
 from common.kafka.dead_letters import DeadLetter, parse_id
 from common.times import format_us, nearest_formattable_us
 from query_api.admin.schemas import (
@@ -35,7 +35,7 @@ READ_S: Final = 5.0
 """How long a request waits for the topic of dead letters to be read."""
 
 _SEPARATOR: Final = "/"
-_LATEST: Final = ("9999", "")
+_LATEST: Final = ("9999", 0, 0)
 
 
 async def list_dead_letters(request: Request) -> Response:
@@ -52,11 +52,11 @@ async def list_dead_letters(request: Request) -> Response:
     last = None
     if len(found) > len(page):
         last = sort_key(page[-1])
-    elif known.is_reading and known.since is not None and not is_whole_topic(known, parameters):
-        last = min((known.since, ""), after or _LATEST)  # what is still being read is older
+    elif known.is_reading and not is_whole_topic(known, parameters):
+        last = sort_key(page[-1]) if page else after or _LATEST
     windowing = None
     if last is not None:
-        position = _SEPARATOR.join(last).encode()
+        position = _SEPARATOR.join(map(str, last)).encode()
         windowing = WindowingResponse(next=write_cursor(position, scope=scope, secret=context.cursor_secret))
     return json_response(
         DeadLettersResponse(
@@ -110,7 +110,7 @@ async def find(request: Request) -> DeadLetter | None:
 
 
 def matching(
-    known: KnownDeadLetters, wanted: DeadLetterFilter, context: ApiContext, *, after: tuple[str, str] | None = None
+    known: KnownDeadLetters, wanted: DeadLetterFilter, context: ApiContext, *, after: SortKey | None = None
 ) -> Iterator[DeadLetter]:
     """Yield the open dead letters that match, the newest first; with ``after`` those that follow this ``sort_key``."""
     oldest, newest = _bound(wanted.oldest), _bound(wanted.newest)
@@ -172,8 +172,8 @@ def _scope(parameters: DeadLettersParameters) -> bytes:
     return fingerprint([b"dead letters", NO_PROJECT.bytes, rest])
 
 
-def _unpack(position: bytes) -> tuple[str, str]:
-    time, separator, dead_letter_id = position.decode("ascii", "replace").partition(_SEPARATOR)
-    if not separator:
+def _unpack(position: bytes) -> SortKey:
+    time, *numbers = position.decode("ascii", "replace").split(_SEPARATOR)
+    if len(numbers) != 2 or not all(number.isdigit() for number in numbers):
         raise InvalidCursor("The cursor in windowing.next cannot be read.")
-    return time, dead_letter_id
+    return time, int(numbers[0]), int(numbers[1])

@@ -40,6 +40,7 @@ class Installation:
         self.log = KafkaLog(kafka)
 
     async def add(self, offset: int, *, value: bytes = b"no json") -> str:
+        """Publish a dead letter that was rejected after those with a lower offset; return its id."""
         [source] = self.kafka.topics
         return await publish_dead_letter(
             self.publisher, offset, value=value, topic=self.kafka.dead_letter_topic, source=source

@@ -62,10 +62,17 @@ def headers_of(
 
 
 async def add_dead_letter(
-    broker: MemoryBroker, offset: int, *, at_s: float = 0.0, value: bytes = b"no json", key: bytes = b"k", **rest: str
+    broker: MemoryBroker,
+    offset: int,
+    *,
+    at_s: float = 0.0,
+    published_s: float | None = None,
+    value: bytes = b"no json",
+    key: bytes = b"k",
+    **rest: str,
 ) -> str:
-    """Publish one at ``at_s``; return its id."""
-    broker.now_ms = round((BEGIN_S + at_s) * 1_000)
+    """Publish one that was rejected at ``at_s``, by default at once; return its id."""
+    broker.now_ms = round((BEGIN_S + (at_s if published_s is None else published_s)) * 1_000)
     more = (("project-id", rest.pop("project").encode()),) if "project" in rest else ()
     headers = headers_of(offset, at_s=at_s, more=more, **rest)
     where = await broker.append(TOPIC, value, key=key, headers=headers)
@@ -76,7 +83,7 @@ async def publish_dead_letter(
     publisher: Publisher, offset: int, *, value: bytes = b"no json", topic: str = TOPIC, source: str = "spans"
 ) -> str:
     """Publish one to a broker; return its id."""
-    return id_of(await publisher.publish(topic, value, headers=headers_of(offset, topic=source)))
+    return id_of(await publisher.publish(topic, value, headers=headers_of(offset, at_s=offset, topic=source)))
 
 
 def id_of(where: Coordinates) -> str:

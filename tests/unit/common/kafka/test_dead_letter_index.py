@@ -100,7 +100,7 @@ async def test_unfinished_read_lists_what_is_open_for_certain(
     second = await known(index)
     await index.close()
 
-    assert (offsets(first), first.since, first.is_reading) == ([9, 8], time_key(created_at(8)), True)
+    assert (offsets(first), first.since, first.is_reading) == ([9], time_key(created_at(8.001)), True)
     assert (found, may_be_older) == ([False, False, True], [True, True, False])
     assert (offsets(second), second.since, second.is_reading) == (list(range(9, -1, -1)), None, False)
 
@@ -162,8 +162,23 @@ async def test_reading_ends_at_its_limit(
 
     found = await known(index)
 
-    assert (offsets(found), found.is_reading, found.records_count) == ([19, 18, 17, 16, 15, 14], False, 6)
-    assert found.since == time_key(created_at(14))
+    assert (offsets(found), found.is_reading, found.records_count) == ([19, 18, 17, 16, 15], False, 6)
+    assert found.since == time_key(created_at(14.001))
+
+
+async def test_dead_letters_that_were_carried_over_are_listed(
+    broker: StallingBroker, index: DeadLetterIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were rejected long before they were published."""
+    monkeypatch.setattr(dead_letter_index, "BLOCK_RECORDS", 3)
+    broker.reads_left = 1
+    for number in range(9):
+        await add_dead_letter(broker, number, at_s=number / 100, published_s=1_000 + number)
+
+    found = await known(index, timeout_s=0.05)
+
+    assert (offsets(found), found.since) == ([8, 7], time_key(created_at(1_006.001)))
+    broker.go_on.set()
 
 
 async def test_topic_of_another_cluster_is_read_anew(broker: StallingBroker, index: DeadLetterIndex) -> None:

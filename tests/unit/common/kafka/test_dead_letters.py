@@ -57,6 +57,7 @@ async def test_list_shows_each_rejection_with_its_members() -> None:
         "span_count": None,
         "codes": None,
         "project": "p",
+        "published_ms": 1_760_000_000_000,
     }
     assert found.is_complete
 
