@@ -341,7 +341,7 @@ async def test_pages_go_on_while_older_dead_letters_are_read(
     api: Api, broker: StallingBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dead_letter_index, "BLOCK_RECORDS", 2)
-    monkeypatch.setattr(dead_letters, "READ_S", 0.05)
+    monkeypatch.setattr(dead_letters, "READ_S", 0.5)
     for number in range(9):
         await add_dead_letter(broker, number, at_s=number)
 
