@@ -78,7 +78,7 @@ export function Waterfall({ outline, zoom, setZoom, selected, select }) {
   };
   const first = Math.max(0, Math.floor(top / ROW_HEIGHT) - ROWS_AROUND);
   const last = Math.min(rows.length, Math.ceil((top + height) / ROW_HEIGHT) + ROWS_AROUND);
-  return html`<div class="waterfall" ref=${scroller} role="tree" aria-label="Spans of the trace" tabindex="0"
+  return html`<div class="waterfall" ref=${scroller} role="region" aria-label="Waterfall" tabindex="0"
       onScroll=${() => setTop(scroller.current?.scrollTop ?? 0)} onWheel=${onWheel}>
     <div class="wf-head">
       <span class="wf-tools">
@@ -87,7 +87,7 @@ export function Waterfall({ outline, zoom, setZoom, selected, select }) {
       </span>
       <${Axis} zoom=${zoom} />
     </div>
-    <div class="wf-rows" style=${{ height: `${rows.length * ROW_HEIGHT}px` }}>
+    <div class="wf-rows" role="tree" aria-label="Spans of the trace" style=${{ height: `${rows.length * ROW_HEIGHT}px` }}>
       ${rows.slice(first, last).map((index, place) => html`<${Row} key=${index} outline=${outline} index=${index} zoom=${zoom}
         top=${(first + place) * ROW_HEIGHT} depth=${depths[first + place]} isClosed=${closed.has(index)}
         isSelected=${index === selected} toggle=${toggle} select=${select} />`)}
