@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from query_api.explain.explain import Explain, Explanation
 from query_api.filter.language import Node
@@ -40,6 +40,7 @@ from query_api.pages.page import (
     run_rounds,
     spans_json,
 )
+from query_api.pages.ranking import ranked_spans
 from query_api.request.json_body import PromotedTexts, Strict
 from query_api.request.references import ReferenceIn
 from query_api.request.route import Request, Response
@@ -73,6 +74,17 @@ class SpansQuery(Strict):
     References name a saved query. Its conditions apply in addition to those of the request, and its window supplies the
     members that the request does not set.
     """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "filtering": {"conditions": [{"field": "status_code", "value": "STATUS_CODE_ERROR"}]},
+                    "windowing": {"oldest": "2026-01-02T00:00:00Z", "limit": 50, "sort": {"by": "cost"}},
+                }
+            ]
+        }
+    )
 
     filtering: Filtering = Field(None, description="The filter of the spans.")
     windowing: Windowing | None = Field(None, description="The page to return.")
@@ -134,7 +146,9 @@ async def query_spans(request: Request, filtering: Node, windowing: Windowing) -
 
 
 async def span_page(request: Request, filtering: Node, windowing: Windowing) -> Page[Rendered]:
-    """Return the page of spans that ``windowing`` asks for."""
+    """Return the page of spans, or the ranking, that ``windowing`` asks for."""
+    if windowing.sort is not None:
+        return await ranked_spans(request, filtering, windowing, windowing.sort)
     settings = request.context.settings.query
     cursor = page_cursor(request, "spans", filtering, windowing, takes_ids=True)
     spans = project_spans(request)

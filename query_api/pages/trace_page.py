@@ -9,7 +9,9 @@ from query_api.filter.language import Node
 from query_api.filter.sql.compile import compile_node
 from query_api.freshness.follow import stored_offsets
 from query_api.pages.page import Page, explanation_of
-from query_api.pages.snapshot import Snapshot, traces_window
+from query_api.pages.ranking import ranking_of
+from query_api.pages.snapshot import Snapshot, TraceWindow, traces_window
+from query_api.pages.trace_ranking import rank_traces
 from query_api.pages.trace_search import FoundTrace, find_traces
 from query_api.request.route import Request
 from query_api.spans.page_cursor import page_cursor
@@ -50,12 +52,18 @@ async def page_of_traces(
     read: Callable[[Sequence[FoundTrace]], Awaitable[ReadTraces[Item]]],
     rows: RowsAhead | None = None,
 ) -> Page[Item]:
-    """Return the page of traces that ``windowing`` asks for.
+    """Return the page of traces, or the ranking, that ``windowing`` asks for.
 
     ``kind`` names the pages: a cursor of one kind is invalid for another. ``read`` returns what the page shows of the
     traces that were found; ``rows`` prefetches them for it.
     """
     cursor = page_cursor(request, kind, filtering, windowing, takes_ids=True)
+    if windowing.sort is not None:
+        ranking = await ranking_of(request, filtering, windowing, windowing.sort, now_us=cursor.now_us)
+        ranked = await rank_traces(spans, ranking, TraceWindow.of(windowing, now_us=cursor.now_us), rows=rows)
+        page = await read(ranked.traces)
+        is_complete = ranked.is_complete and not page.is_cut
+        return Page(page.traces, None, is_complete, await explanation_of(spans, filtering))
     is_continued = windowing.next is not None
     offsets = await stored_offsets(request.context, request.project_id, is_continued=is_continued)
     snapshot = Snapshot.of_partitions(offsets)

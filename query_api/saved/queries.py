@@ -23,6 +23,7 @@ from query_api.filter.relative_times import resolve_times
 from query_api.filter.sql.compile import compile_filter
 from query_api.freshness.headers import with_freshness
 from query_api.pages import spans, summaries, traces
+from query_api.pages.ranking import check_ranking
 from query_api.pages.spans import SpansQuery
 from query_api.registry.checks import find_named_revision, references_of
 from query_api.registry.fields import in_utc, json_text, storable_json
@@ -107,6 +108,7 @@ class QueryData(RevisionData):
         if self.windowing is not None:
             is_about_traces = self.formatting is not None and self.formatting.focus is Focus.TRACE
             (refuse_feed if is_about_traces else refuse_unfit)(self.windowing, at=WINDOWING_AT)
+            check_ranking(self.windowing, at=WINDOWING_AT)
         text = self.text()
         return None if text == "{}" else text
 

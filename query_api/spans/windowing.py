@@ -21,7 +21,7 @@ from common.settings import QuerySettings
 from common.times import RelativeTime, parse_time_ns
 from query_api.filter.parse import FilteringModel, check_groups
 from query_api.request.json_body import Strict, number_up_to, refuse_boolean
-from query_api.request.references import Bound
+from query_api.request.references import Bound, Text
 from query_api.spans.versions import Position
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -29,6 +29,9 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 SAMPLED: Final = "reinterpretAsUInt32(reverse(substring(trace_id, 1, 4))) % 100 < {rate_percent:UInt8}"
 """The condition of ``windowing.rate`` on ``trace_id``: the same traces each time (reference §6.4). Omit it at 100 %."""
+
+SORT_LENGTH_MAX: Final = 4_096
+"""Characters of the path of an attribute to sort by."""
 
 LIMIT_AT: Final = ("body", "windowing", "limit")
 _SPAN_CURSOR: Final = struct.Struct(">q16s16s")
@@ -104,8 +107,27 @@ class BasicWindowing(Strict):
     _are_numbers = field_validator("limit", "wait_s", "rate", "interval", mode="before")(refuse_boolean)
 
 
+class Sort(Strict):
+    """The value by which spans or traces are ranked."""
+
+    by: Text = Field(
+        min_length=1,
+        max_length=SORT_LENGTH_MAX,
+        description="`duration`, `tokens`, `cost`, or the path of an attribute. Strings that are numbers count; spans"
+        " without a number there are left out. A trace has the duration from its earliest start to its latest end, the"
+        " tokens and cost of all its spans, and the largest value of an attribute of its matching spans.",
+    )
+    order: Order | None = Field(None, description="Default descending: the largest first.")
+
+
 class Windowing(BasicWindowing):
     """The page to return: its bounds, its order and its size, and where a feed begins."""
+
+    sort: Sort | None = Field(
+        None,
+        description="Return the first spans or traces by a value, at most 1,000, without `next`. Equal values are in"
+        " the order of pages.",
+    )
 
     from_: Annotated[str, AfterValidator(_checked_beginning)] | None = Field(
         None,
@@ -156,6 +178,7 @@ def refuse_unfit(windowing: Windowing, *, at: str = "windowing") -> None:
 
     ``at`` is the path of the window in the request.
     """
+    _refuse_sort(windowing, at=at)
     if windowing.by is WindowBy.CREATED_AT:
         if windowing.order is Order.DESCENDING:
             raise InvalidInput(f"{at}.order: the feed by created_at is ascending; allowed: ascending, or no order.")
@@ -167,8 +190,18 @@ def refuse_unfit(windowing: Windowing, *, at: str = "windowing") -> None:
         raise InvalidInput(f'{at}.wait_s: only the feed can wait; ask with "by": "created_at".')
 
 
+def _refuse_sort(windowing: Windowing, *, at: str) -> None:
+    """Raise ``InvalidInput`` if a ranking is asked to continue, or to stream."""
+    if windowing.sort is not None:
+        if windowing.next is not None:
+            raise InvalidInput(f"{at}.sort: a ranking has no next page; allowed: sort or next, not both.")
+        if windowing.by is WindowBy.CREATED_AT:
+            raise InvalidInput(f"{at}.sort: the feed by created_at has its own order; allowed here: by start_time.")
+
+
 def refuse_feed(windowing: Windowing, *, at: str = "windowing") -> None:
     """Raise ``InvalidInput`` if the feed is asked for traces: it returns spans."""
+    _refuse_sort(windowing, at=at)
     if windowing.by is WindowBy.CREATED_AT:
         raise InvalidInput(
             f"{at}.by: the feed by created_at returns spans: use /spans/query; allowed here: start_time."

@@ -206,6 +206,11 @@ class ServiceName(JsonPlace):
         return f"(service_name IN ({self._parameters.texts(texts)}) OR {otherwise})"
 
 
+_TOTAL: Final = "ag.metrics.{}.incremental.total"
+_LEAF_COLUMNS: Final = {_TOTAL.format("tokens"): "tokens_leaf", _TOTAL.format("costs"): "cost_leaf"}
+"""Leaves that have a column of their own, which the engine reads without all other leaves."""
+
+
 class AttributePlace(JsonPlace):
     """The value at a path in ``attributes``: ``leaves`` has the scalars, ``leaf_items`` and ``content`` are indexed."""
 
@@ -229,7 +234,7 @@ class AttributePlace(JsonPlace):
 
     def _scalar(self) -> str:
         """The typed text of the scalar; ``''`` if there is none."""
-        return f"leaves[{self._parameters.text(self._leaf_path)}]"
+        return _LEAF_COLUMNS.get(self._leaf_path) or f"leaves[{self._parameters.text(self._leaf_path)}]"
 
     def _wanted(self, scalars: list[Any]) -> str:
         return self._parameters.texts([typed_text(scalar) for scalar in scalars])
