@@ -96,7 +96,7 @@ def _cells(
         columns.stored,
         [*conditions, matching.sql],
         are_many=matching.sql == EVERY_ROW.sql,
-        with_counted_totals=columns.needs_counted_totals,
+        with_counted_totals=sorted(columns.counted_units),
     )
     visible = "".join(f", {expression} AS {name}" for name, expression in columns.visible.items())
     keys = "".join(f"{column} AS {name}, " for name, column in groups.items())

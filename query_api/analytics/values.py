@@ -32,7 +32,7 @@ class Values:
         self._visible: dict[str, str] = {}
         self._derived: dict[str, str] = {}
         self._needs_sums = False
-        self._needs_counted_totals = False
+        self._counted_units: set[str] = set()
 
     def rows(self) -> str:
         """Return the statement that selects ``time_us`` and every requested value, one row per span."""
@@ -42,7 +42,7 @@ class Values:
             self._conditions,
             are_many=self._is_unfiltered,
             with_sums=self._needs_sums,
-            with_counted_totals=self._needs_counted_totals,
+            with_counted_totals=sorted(self._counted_units),
         )
         visible = "".join(f", {expression} AS {name}" for expression, name in self._visible.items())
         derived = "".join(f", {expression} AS {name}" for expression, name in self._derived.items())
@@ -64,7 +64,7 @@ class Values:
         Null if nothing counts: the span reports none, spans below it report the same again, or the total counts in
         another trace, in which case the column holds 0, although ``leaves`` may hold a number.
         """
-        self._needs_counted_totals = True
+        self._counted_units.add(unit)
         stored = _name(self._stored, f"{unit}_total", "stored")
         total = _name(self._visible, f"if(is_counted_in_part, counted_{unit}, {stored})", "visible")
         return _name(self._derived, f"if({total} = 0 OR NOT isFinite({total}), NULL, {total})", "used")

@@ -10,7 +10,7 @@ ms slower: the engine analyses every column of the table again.)
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -297,16 +297,21 @@ def _with_usage(query: str, reports: str) -> str:
     return query.replace("{usage}", SQL["usage"]).replace("{reports}", reports)
 
 
-def _metric_alone(metric: str) -> str:
-    """Return what each span of the project reports of one metric. Constants for the others make the engine read
-    less.
+def reports_alone(versions: str, metrics: Collection[str]) -> str:
+    """Return what spans report of these metrics (``tokens``, ``costs``, ``errors``), for ``trace_sums_sql``.
+
+    ``versions`` is the query ``latest_versions``. Constants for other metrics make the engine read less.
     """
-    amounts = (name if name.startswith(metric) else f"0. AS {name}" for name in Metrics._fields)
+    amounts = (name if name.startswith(tuple(metrics)) else f"0. AS {name}" for name in Metrics._fields)
     columns = ", ".join(("trace_id", "span_id", "parent_id", "usage_is_own", *amounts))
-    return f"SELECT {columns} FROM ({SQL['latest_versions'].replace('{condition}', '1')})"
+    return f"SELECT {columns} FROM ({versions})"
+
+
+_OF_PROJECT_VERSIONS: Final = SQL["latest_versions"].replace("{condition}", "1")
 
 
 USAGE_OF_PROJECT: Final[Mapping[str, str]] = {
-    usage_of(metric): trace_sums_sql(_metric_alone(metric)) for metric in ("tokens", "costs", "errors")
+    usage_of(metric): trace_sums_sql(reports_alone(_OF_PROJECT_VERSIONS, [metric]))
+    for metric in ("tokens", "costs", "errors")
 }
 """The queries that a filter names by a placeholder, for every trace of the project."""

@@ -17,12 +17,20 @@ or the next one of its partition. The join names the latest versions first, so t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from common.span import Metrics
 from query_api.filter.sql.compile import EVERY_ROW
-from query_api.spans.project_spans import SQL, Table, counted_totals_sql, read_from, trace_sums_sql
+from query_api.filter.sql.expressions import IS_ROOT
+from query_api.spans.project_spans import (
+    SQL,
+    Table,
+    counted_totals_sql,
+    read_from,
+    reports_alone,
+    trace_sums_sql,
+)
 
 _PLACE: Final = ("trace_id", "span_id", "partition_id", "start_us")
 _VERSION: Final = ", ".join((*_PLACE, "record_offset"))
@@ -31,12 +39,7 @@ _SAME_PLACE: Final = " AND ".join(f"latest.{column} = matching.{column}" for col
 _HAS_USAGE: Final = " OR ".join(f"{amount} != 0" for amount in Metrics._fields)
 
 _SUMS: Final = trace_sums_sql(SQL["latest_versions"])
-_COUNTED_TOTALS: Final = (
-    "SELECT trace_id, span_id, 1 AS is_counted_in_part, counted_tokens, counted_costs"
-    f" FROM ({counted_totals_sql(SQL['latest_versions'])})"
-)
-"""The spans whose tokens or costs count only in part, because spans below report some of them (ADR 0010), and that
-part."""
+_OF_NODE: Final = "cityHash64(trace_id, {})"
 
 
 def visible_spans(
@@ -46,15 +49,16 @@ def visible_spans(
     and_also: Sequence[str] = (),
     are_many: bool = False,
     with_sums: bool = False,
-    with_counted_totals: bool = False,
+    with_counted_totals: Collection[str] = (),
 ) -> str:
     """Return a subquery with ``start_us`` and ``columns``, one row for each visible span that meets all conditions.
 
     ``columns`` maps names to expressions over a row of ``spans``; ``conditions`` are such expressions, too.
     ``and_also`` are conditions to apply once instead of twice. ``are_many``: the conditions are only a window.
     ``with_sums`` adds the columns of ``Metrics``: the sums over the visible spans of the row's whole trace, or 0.
-    ``with_counted_totals`` adds ``is_counted_in_part``, 1 if spans below report the same again, and then
-    ``counted_tokens`` and ``counted_costs``, the parts of its totals that count.
+    ``with_counted_totals`` names units of usage, ``tokens`` or ``costs``. It adds ``is_counted_in_part``, 1 if spans
+    below report some of them again, and then ``counted_tokens`` and ``counted_costs``, the parts of its totals that
+    count.
     """
     members = "".join(f", {expression} AS {name}" for name, expression in columns.items())
     has_conditions = any(condition != EVERY_ROW.sql for condition in conditions)
@@ -73,18 +77,32 @@ def visible_spans(
         visible = f"SELECT {of_row}\nFROM ({latest}) AS latest\nASOF INNER JOIN ({rows}) AS matching ON {later}"
     joined = ""
     if with_sums:
-        sums = _SUMS.replace("{condition}", f"{in_traces} AND {_with_reports(1)}")
+        sums = _SUMS.replace("{condition}", f"{in_traces} AND {_with_reports()}")
         joined += f"LEFT ANY JOIN ({sums}) AS sums ON sums.trace_id = visible.trace_id\n"
     if with_counted_totals:
-        counted = _COUNTED_TOTALS.replace("{condition}", f"{in_traces} AND {_with_reports(2)}")
+        few = [] if are_many else [in_traces]
+        nested = SQL["latest_versions"].replace("{condition}", f"{in_traces} AND {_nested(with_counted_totals, few)}")
+        counted = counted_totals_sql(reports_alone(nested, with_counted_totals))
         joined += (
-            f"LEFT ANY JOIN ({counted}) AS counted"
+            "LEFT ANY JOIN (SELECT trace_id, span_id, 1 AS is_counted_in_part, counted_tokens, counted_costs"
+            f" FROM ({counted})) AS counted"
             " ON counted.trace_id = visible.trace_id AND counted.span_id = visible.span_id\n"
         )
     return f"SELECT *\nFROM ({visible}) AS visible\n{joined}"
 
 
-def _with_reports(min_count: int) -> str:
-    """A condition on ``trace_id``: at least ``min_count`` spans of the trace, or versions of them, report usage."""
-    traces = f"SELECT trace_id {read_from(Table.VERSIONS, _HAS_USAGE)} GROUP BY trace_id"
-    return f"trace_id IN ({traces} HAVING count() >= {min_count})"
+def _with_reports() -> str:
+    """A condition on ``trace_id``: a span of the trace, or a version of one, reports usage."""
+    return f"trace_id IN (SELECT trace_id {read_from(Table.VERSIONS, _HAS_USAGE)})"
+
+
+def _nested(units: Collection[str], conditions: Sequence[str]) -> str:
+    """A condition on ``trace_id``: a span that reports these units is the parent of another, in any of their versions.
+
+    Only there a report can count in part. Ids are compared by hash, which may add traces.
+    """
+    is_child = read_from(Table.VERSIONS, *conditions, f"NOT ({IS_ROOT})", "parent_id != span_id")
+    parents = f"SELECT {_OF_NODE.format('parent_id')} {is_child}"
+    reports = " OR ".join(f"{amount} != 0" for amount in Metrics._fields if amount.startswith(tuple(units)))
+    is_parent = f"{_OF_NODE.format('span_id')} IN ({parents})"
+    return f"trace_id IN (SELECT trace_id {read_from(Table.VERSIONS, *conditions, reports, is_parent)})"
