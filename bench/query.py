@@ -93,6 +93,14 @@ def _text(randomness: random.Random, _spans_count: int) -> Body:
     return _page(50, {"field": "content", "operator": "contains", "value": words})
 
 
+def _facets(randomness: random.Random, spans_count: int) -> Body:
+    return {"windowing": {"newest": _newest(randomness, spans_count)["windowing"]["newest"]}}
+
+
+def _facet_values(randomness: random.Random, spans_count: int) -> Body:
+    return {**_facets(randomness, spans_count), "keys": [f"bench.key{randomness.randrange(97)}"]}
+
+
 QUERIES: Final[Mapping[str, Query]] = {
     "newest page of 100": Query("/spans/query", _newest),
     "attribute, page of 50": Query("/spans/query", lambda chance, _: _page(50, _attribute(chance))),
@@ -102,6 +110,8 @@ QUERIES: Final[Mapping[str, Query]] = {
     "text, page of 50": Query("/spans/query", _text),
     "traces by attribute, 50": Query("/traces/query", lambda chance, _: _page(50, _attribute(chance))),
     "newest traces, 50": Query("/traces/query", _newest_traces),
+    "facets: attribute paths": Query("/spans/facets/query", _facets),
+    "facets: values of a key": Query("/spans/facets/query", _facet_values),
 }
 
 

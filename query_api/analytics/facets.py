@@ -14,6 +14,7 @@ from typing import Any, Final
 import orjson
 
 from query_api.analytics.facets_models import FacetsQuery
+from query_api.analytics.groups import SpanWindow
 from query_api.analytics.groups_models import FieldAndKey, GroupsWindowing
 from query_api.analytics.sample import SpanSample, newest_spans, visible_rows
 from query_api.explain.explain import explained
@@ -24,7 +25,7 @@ from query_api.filter.sql.expressions import Parameters
 from query_api.filter.sql.values import read_typed, value_of
 from query_api.request.route import Request, Response
 from query_api.spans.project_spans import ProjectSpans, project_spans
-from query_api.spans.windowing import Window, Windowing, bound_us, percent_of
+from query_api.spans.windowing import Conditions, Windowing
 
 VALUE_BYTES_MAX: Final = 1_024
 """Of a value that a response lists."""
@@ -58,12 +59,8 @@ async def query_facets(request: Request, filtering: Node, windowing: Windowing |
     places = [parse_place(key.field, key.key, path=f"keys[{index}]") for index, key in enumerate(query.keys or [])]
     now_us = request.context.clock.now_ns() // 1_000
     matching = await compile_node(filtering, now_us=now_us)
-    window = Window(
-        newest_us=bound_us(windowing.newest, now_us=now_us),
-        oldest_us=bound_us(windowing.oldest, now_us=now_us),
-        rate_percent=percent_of(windowing.rate),
-    ).conditions()
-    sample = await newest_spans(spans, window, matching)
+    window = SpanWindow.of(windowing, now_us=now_us).conditions()
+    sample = await newest_spans(spans, Conditions(*window), matching)
     if query.keys is None:
         facets = await _path_facets(spans, sample, limit=query.limit)
     else:

@@ -17,7 +17,7 @@ LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 1_000
 KEYS_MAX: Final = 16
 _EXAMPLE: Final[dict[str, Any]] = {
-    "windowing": {"oldest": "2026-01-02T03:00:00Z"},
+    "windowing": {"oldest": "-1h"},
     "keys": ["service", "http.method"],
     "limit": 10,
 }

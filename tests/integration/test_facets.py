@@ -17,7 +17,7 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, typed_text
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore
-from common.ids import DEFAULT_PROJECT_ID, trace_id_hex
+from common.ids import DEFAULT_PROJECT_ID, span_id_hex, trace_id_hex
 from common.settings import ClickHouseSettings
 from common.times import SystemClock, format_us
 from query_api.analytics import sample
@@ -282,6 +282,16 @@ async def test_long_values_are_counted_and_not_listed(api: Facets) -> None:
     assert facet["key"] == "long.text"
     assert {each["value"] for each in facet["values"]} == {texts[0], texts[3]}
     assert facet["others"] == 2
+
+
+async def test_bounds_may_be_relative(api: Facets) -> None:
+    now_ns = SystemClock().now_ns()
+    span = random_span(random.Random(1), 2_000)._replace(start_ns=now_ns - 10**9, end_ns=now_ns)
+    await store_record(api.store, [span], offset=30)
+
+    response = await api.query(windowing={"oldest": "-1h", "newest": "now"}, keys=["span_id"], limit=50)
+
+    assert response["facets"][0]["values"] == [{"value": span_id_hex(span.span_id), "count": 1}]
 
 
 async def test_facets_of_the_page_are_answered(api: Facets) -> None:
