@@ -25,7 +25,16 @@ from aiohttp import web
 from aiohttp.http_exceptions import PayloadEncodingError
 from multidict import MultiMapping
 
-from common.errors import ErrorCode, InvalidInput, NotAdmin, Overloaded, ServiceError, Unauthorized, Unavailable
+from common.errors import (
+    ErrorCode,
+    Forbidden,
+    InvalidInput,
+    NotAdmin,
+    Overloaded,
+    ServiceError,
+    Unauthorized,
+    Unavailable,
+)
 from common.fair_share import OWN_WORK, Tenant, working_for
 from common.http.server import RESPONSE_HEADERS, Handler, Server
 from common.ids import DEFAULT_USER_ID
@@ -162,6 +171,8 @@ async def owner_of(
     default user, whatever its headers say. Raises ``Unauthorized``, or ``Unavailable`` if keys cannot be looked up.
     """
     authorization = headers.get("Authorization", "")
+    if context.keys is None and access is not Access.PUBLIC:
+        _check_same_site(headers)
     match access:
         case Access.PUBLIC:
             return _NOBODY
@@ -179,6 +190,15 @@ async def owner_of(
             if found is None:
                 raise Unauthorized
             return found
+
+
+def _check_same_site(headers: Mapping[str, str]) -> None:
+    """Reject what another web site sends through the browser of somebody who runs Clearspan without authentication.
+
+    Browsers set ``Sec-Fetch-Site``, and pages cannot change it; programs do not send it.
+    """
+    if headers.get("Sec-Fetch-Site", "none") not in {"none", "same-origin"}:
+        raise Forbidden("While authentication is off, requests from other web sites are not accepted.")
 
 
 async def tenant_of(context: ApiContext, project_id: UUID) -> Tenant:

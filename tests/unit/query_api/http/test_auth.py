@@ -177,3 +177,25 @@ def test_without_authentication_only_loopback_is_allowed(host: str) -> None:
 def test_without_authentication_loopback_is_allowed(host: str) -> None:
     check_auth(Settings(auth="off", api_host=host))
     check_auth(Settings(auth="on", api_host="0.0.0.0"))
+
+
+@pytest.mark.parametrize(
+    ("site", "status"), [("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)]
+)
+@pytest.mark.parametrize("path", ["/who", "/admin/state"])
+async def test_other_web_sites_are_rejected_while_authentication_is_off(
+    path: str, site: str, status: int, aiohttp_client: Client
+) -> None:
+    client = await aiohttp_client(context_of(), routes=ROUTES)
+
+    response = await client.get(path, headers={"Sec-Fetch-Site": site})
+
+    assert response.status == status
+
+
+async def test_other_web_sites_may_use_a_key(aiohttp_client: Client) -> None:
+    client = await aiohttp_client(context_of(keys=KnownKeys({KEY: PROJECT_A})), routes=ROUTES)
+
+    response = await client.get("/who", headers={"Sec-Fetch-Site": "cross-site", "Authorization": KEY})
+
+    assert response.status == 200

@@ -82,7 +82,7 @@ function Letter({ id }) {
       <${CopyButton} text=${letter.value_base64 ?? ''} label="Copy as base64" /></p>
     <pre class="bytes">${isHex ? hexOf(content) : new TextDecoder().decode(content)}</pre>
     ${isDropping && html`<${Dialog} title="Drop this dead letter?" close=${() => setDropping(false)}>
-      <p>Its bytes are not kept anywhere else. This cannot be undone.</p>
+      <p>It is not listed or replayed any more. Its bytes stay in the topic of dead letters until Kafka deletes them.</p>
       <button class="danger" onClick=${() => act(() => call('DELETE', `admin/dead-letters/${id}`), 'Dropped.')}>Drop it</button></${Dialog}>`}
   </div>`;
 }

@@ -28,7 +28,7 @@ export function ResolveAll({ code, topic, done }) {
     <button class="danger" onClick=${() => send('drop', true)}>Drop all…</button>
     ${problem && html`<${ErrorNotice} error=${problem} />`}
     ${asked && html`<${Dialog} title="${asked.action === 'replay' ? 'Replay' : 'Drop'} ${number(asked.plan.count)} dead letters?" close=${() => setAsked(null)}>
-      <p>${asked.action === 'replay' ? 'Their bytes are published to their topics again.' : 'Their bytes are not kept anywhere else. This cannot be undone.'}
+      <p>${asked.action === 'replay' ? 'Their bytes are published to their topics again.' : 'They are not listed or replayed any more. Their bytes stay in the topic of dead letters until Kafka deletes them.'}
         ${asked.plan.remaining > 0 ? ` ${number(asked.plan.remaining)} more match; ask again for them.` : ''}</p>
       <button class=${asked.action === 'drop' ? 'danger' : 'primary'} onClick=${() => send(asked.action, false)}>
         ${asked.action === 'replay' ? 'Replay them' : 'Drop them'}</button></${Dialog}>`}`;
