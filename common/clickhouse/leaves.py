@@ -36,6 +36,9 @@ ALWAYS_OBJECT_PATHS = frozenset(
     }
 )
 
+MODEL_COLUMN = "model_leaf"
+"""The column with the leaf of ``ag.meta.response.model``, or if there is none, that of ``ag.meta.request.model``."""
+
 EMPTY_OBJECT = "o"
 EMPTY_ARRAY = "a"
 

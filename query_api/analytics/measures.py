@@ -31,9 +31,6 @@ PERCENTILES: Final[Mapping[Aggregate, float]] = {
 USAGE: Final[Mapping[str, str]] = {"tokens": "tokens", "cost": "costs"}
 """Shorthands whose reports count once (ADR 0010), and their names in columns."""
 
-_NARROW: Final[Mapping[str, str]] = {"model": "transform(model_leaf, ['o', 'a'], ['', ''], model_leaf)"}
-"""Typed texts that a column has, so that the map of leaves is not read: a million LLM spans take 4 s less."""
-
 _NUMBERS: Final = frozenset({"duration", *USAGE})
 _ARE_ERRORS: Final = f"status_code = {StatusCode.STATUS_CODE_ERROR.value}"
 _IN_TIMES: Final = (Aggregate.MIN, Aggregate.MAX, Aggregate.UNIQ)
@@ -131,7 +128,7 @@ class MeasureColumns:
 
     def typed(self, place: ValuePlace) -> str:
         """Return the column of the typed text of a value (``query_api/filter/sql/values.py``)."""
-        return self._pass_on(_NARROW.get(place.field) or value_of(place, self._parameters).typed, "typed")
+        return self._pass_on(value_of(place, self._parameters).typed, "typed")
 
     def statistic(self, values: Measured, statistic: Aggregate | None) -> Callable[[Merge], str]:
         """Return a function from the merge of partials to the expression of a statistic, ``None`` for a count."""

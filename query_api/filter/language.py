@@ -162,7 +162,8 @@ SHORTHANDS: Final[Mapping[str, tuple[ValuePlace, ...]]] = {
     "tokens": (_in_ag("metrics", "tokens", "incremental", "total"),),
     "cost": (_in_ag("metrics", "costs", "incremental", "total"),),
 }
-"""Shorthand → where its value is: at the first of the places that has one. ``duration`` is computed (contract §3.5)."""
+"""Shorthand → where its value is: at the first of the places that has a leaf (``common/clickhouse/leaves.py``), or at
+the last. An object or array that holds a scalar has none. ``duration`` is computed (contract §3.5)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,8 +133,16 @@ def shorthand_value(name: str, span: Mapping[str, Any]) -> Any:
     """Return the value of a field of ``SHORTHANDS``; ``None`` if the span has none."""
     if name == DURATION:
         return (_time_us(span["end_time"]) - _time_us(span["start_time"])) / 1000
-    values = (value_at(span.get(place.field), place.path) for place in SHORTHANDS[name])
-    return next((value for value in values if value is not None), None)
+    *preferred, last = [value_at(span.get(place.field), place.path) for place in SHORTHANDS[name]]
+    return next((value for value in preferred if value is not None and not _is_around_a_scalar(value)), last)
+
+
+def _is_around_a_scalar(value: Any) -> bool:
+    """Whether a value is an object or array with a scalar somewhere in it."""
+    members = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(
+        _is_around_a_scalar(member) if isinstance(member, dict | list) else member is not None for member in members
+    )
 
 
 def _time_us(text: str) -> int:

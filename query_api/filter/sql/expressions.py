@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, assert_never
 
+from common.clickhouse.leaves import EMPTY_ARRAY, EMPTY_OBJECT
 from common.clickhouse.span_columns import NO_PARENT
 from common.json_numbers import INT64_MIN, INTEGER_CHARS_MAX, NUMBER_GRAMMAR, UINT64_MAX, is_number
 from query_api.filter.language import Condition, NotNormalError, Operator
@@ -249,6 +250,11 @@ def typed_from_json(raw: str) -> str:
         f"{raw} = 'true', 'b1', {raw} = 'false', 'b0', "
         f"match({raw}, '^[-0-9]'), concat('n', {raw}), '')"
     )
+
+
+def scalar_leaf(leaf: str) -> str:
+    """Return a leaf as the typed text of a scalar: ``''`` for an empty object or array."""
+    return f"if({leaf} IN ('{EMPTY_OBJECT}', '{EMPTY_ARRAY}'), '', {leaf})"
 
 
 def visible_typed(typed: str) -> str:

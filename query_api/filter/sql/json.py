@@ -21,7 +21,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, EMPTY_ARRAY, EMPTY_OBJECT, typed_text
+from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, typed_text
 from common.json_numbers import json_number
 from query_api.filter.language import ATTRIBUTES, SERVICE_NAME, Condition, ValuePlace, is_index
 from query_api.filter.sql.expressions import (
@@ -31,6 +31,7 @@ from query_api.filter.sql.expressions import (
     condition_sql,
     let,
     ordered,
+    scalar_leaf,
     typed_from_json,
     typed_text_condition,
     visible_typed,
@@ -229,8 +230,7 @@ class AttributePlace(JsonPlace):
         return self._where_it_occurs(typed_text_condition(self._scalar(), search, self._parameters))
 
     def typed(self) -> str:
-        leaf = self._scalar()
-        return f"if({leaf} IN ('{EMPTY_OBJECT}', '{EMPTY_ARRAY}'), '', {leaf})"
+        return scalar_leaf(self._scalar())
 
     def _scalar(self) -> str:
         """The typed text of the scalar; ``''`` if there is none."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from query_api.filter.language import SHORTHANDS, Condition, Operator, ValuePlace
+from query_api.filter.language import SHORTHANDS, Condition, ValuePlace
 from query_api.filter.sql.expressions import DoubleValue, Parameters, condition_sql
 from query_api.filter.sql.json import json_condition
 
@@ -24,12 +24,9 @@ def shorthand_condition(condition: Condition, parameters: Parameters) -> str:
     *preferred, last = places
     found = _at(last, condition, parameters)
     for place in reversed(preferred):
+        leaf = f"leaves[{parameters.text('.'.join(place.path))}]"
         here = _at(place, condition, parameters)
-        if condition.operator is Operator.EXISTS:
-            found = f"({here} OR {found})"
-        else:
-            exists = _at(place, Condition(condition.field, Operator.EXISTS), parameters)
-            found = f"({here} OR NOT {exists} AND {found})"
+        found = f"({leaf} != '' AND {here} OR {leaf} = '' AND {found})"
     return found
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from common.clickhouse.leaves import MODEL_COLUMN
 from common.clickhouse.span_columns import NO_PARENT
 from common.json_numbers import NUMBER_GRAMMAR
 from common.span import PROMOTED_TEXTS, SpanKind, StatusCode
-from query_api.filter.language import DURATION, FIELDS, SHORTHANDS, Condition, Kind, Operator, ValuePlace
-from query_api.filter.sql.expressions import Parameters, double_text, time_text
-from query_api.filter.sql.json import json_condition, json_place
+from query_api.filter.language import DURATION, FIELDS, SHORTHANDS, Kind, ValuePlace
+from query_api.filter.sql.expressions import Parameters, double_text, scalar_leaf, time_text
+from query_api.filter.sql.json import json_place
 from query_api.filter.sql.shorthands import DURATION_MS
 
 
@@ -97,6 +98,7 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "end_time": _text(time_text("end_us")),
     "created_at": _text(time_text("stored_us")),
     DURATION: f"concat('n', {double_text(DURATION_MS)})",
+    "model": scalar_leaf(MODEL_COLUMN),
 }
 """The typed text of each field that is not in JSON; a field that is missing here is never present on a span."""
 
@@ -109,14 +111,8 @@ _NUMBERS: Final[Mapping[str, str]] = {
 
 
 def _typed(place: ValuePlace, parameters: Parameters) -> str:
-    if places := SHORTHANDS.get(place.field):
-        *preferred, last = places
-        typed = _typed(last, parameters)
-        for each in reversed(preferred):
-            here = _typed(each, parameters)
-            exists = json_condition(Condition(each.field, Operator.EXISTS, path=each.path), parameters)
-            typed = f"multiIf({here} != '', {here}, {exists}, '', {typed})"
-        return typed
+    if place.field in SHORTHANDS and place.field not in _COLUMNS:
+        [place] = SHORTHANDS[place.field]
     if FIELDS[place.field].kind is not Kind.JSON:
         return _COLUMNS.get(place.field, "''")
     found = json_place(place, parameters)

@@ -1,10 +1,9 @@
 -- p1 = "ag.meta.request.model"
 -- p2 = "sgpt-4.1"
 -- p3 = "ag.meta.response.model"
--- p4 = "ag.meta.response.model."
 SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
 WHERE {of_project}
-    AND (((has(leaf_items, concat({p3:String}, '=', left({p2:String}, 64))) OR NOT (leaves[{p3:String}] != '' OR arrayExists(path -> startsWith(path, {p4:String}), mapKeys(leaves))) AND has(leaf_items, concat({p1:String}, '=', left({p2:String}, 64))))))
+    AND (((leaves[{p3:String}] != '' AND has(leaf_items, concat({p3:String}, '=', left({p2:String}, 64))) OR leaves[{p3:String}] = '' AND has(leaf_items, concat({p1:String}, '=', left({p2:String}, 64))))))
 ORDER BY start_us DESC, span_id DESC, trace_id DESC
 LIMIT {candidates:UInt32}
