@@ -246,6 +246,18 @@ async def test_pages_of_summaries_are_those_of_traces(store: ColumnStore, order:
     assert [page["count"] for page in pages] == [3, 3, 1]
 
 
+async def test_ranking_of_summaries_is_that_of_traces(store: ColumnStore) -> None:
+    async with traces_over(store) as api:
+        await api.ingest(*(span(n, trace=n, attributes=tokens(n * 7 % 5)) for n in range(1, 5)), span(9, trace=9))
+        windowing = {"sort": {"by": "tokens"}, "limit": 3}
+        ranked, of_traces = await summaries(api, windowing=windowing), await traces_page(api, windowing=windowing)
+
+    assert [summary["tokens"] for summary in ranked["summaries"]] == [4, 3, 2]
+    trace_ids = [trace["trace_id"] for trace in of_traces["traces"]]
+    assert [summary["trace_id"] for summary in ranked["summaries"]] == trace_ids
+    assert "windowing" not in ranked
+
+
 async def test_cursor_of_summaries_is_one_of_summaries_alone(store: ColumnStore) -> None:
     async with traces_over(store) as api:
         await api.ingest(*(span(number, trace=number) for number in range(1, 4)))
