@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from common.clickhouse.connect import open_store
@@ -229,6 +229,22 @@ async def whole(api: Api) -> tuple[Api, ClientGroups]:
 @pytest.mark.timeout(3_600)
 @settings(max_examples=CASES, suppress_health_check=list(HealthCheck))
 @given(request=REQUESTS)
+@example(
+    request={
+        "group_by": ["model", LABEL],
+        "measures": [{"of": "count"}, *({"of": number, "as": NUMBER_STATISTICS} for number in NUMBERS)],
+        "order_by": {"of": "tokens", "as": "sum"},
+        "limit": 4,
+        "interval": "12h",
+    }
+)
+@example(
+    request={
+        "group_by": [REGION],
+        "measures": [{"of": "tokens", "as": ["sum", "uniq"]}, {"of": "cost", "as": ["avg", "p90"]}],
+        "filtering": {"conditions": [{"field": "parent_id", "operator": "is_not", "value": None}]},
+    }
+)
 async def test_groups_are_those_that_a_client_makes_of_all_spans(
     whole: tuple[Api, ClientGroups], request: dict[str, Any]
 ) -> None:
