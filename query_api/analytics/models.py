@@ -115,8 +115,14 @@ class AnalyticsParameters(Strict):
     by: WindowBy | None = Field(
         None, description="The time of a span that the window and its buckets follow. Default: start_time."
     )
-    oldest: Moment = Field(None, description="The start of the window, included. Default: 30 days before `newest`.")
-    newest: Moment = Field(None, description="The end of the window, excluded. Default: the next midnight, UTC.")
+    oldest: Moment = Field(
+        None,
+        description="The start of the window, included; a relative time too (`-1h`). Default: 30 days before `newest`.",
+    )
+    newest: Moment = Field(
+        None,
+        description="The end of the window, excluded; a relative time too (`now`). Default: the next midnight, UTC.",
+    )
     interval: int | None = Field(
         None,
         gt=0,

@@ -62,10 +62,10 @@ class FlatQuery(Strict):
         None, description="The form of traces: trees with `agenta`, the default; a list of spans with `opentelemetry`."
     )
     newest: FlatTime | None = Field(
-        None, description="The upper bound of `start_time`: ISO 8601, or s, ms, µs or ns since 1970."
+        None, description="The upper bound of `start_time`: ISO 8601, relative, or s, ms, µs or ns since 1970."
     )
     oldest: FlatTime | None = Field(
-        None, description="The lower bound of `start_time`: ISO 8601, or s, ms, µs or ns since 1970."
+        None, description="The lower bound of `start_time`: ISO 8601, relative, or s, ms, µs or ns since 1970."
     )
     limit: int | None = Field(None, ge=1, description="The size of the page; 100 by default, at most 10,000.")
     next: str | None = Field(None, max_length=131_072, description="The cursor of the previous page.")

@@ -68,7 +68,13 @@ class ConditionModel(Strict):
             " and for `scope` also `name` and `version`. `attributes.name` is the attribute of that name."
         ),
     )
-    value: Any = ModelField(None, description="The value to compare with.")
+    value: Any = ModelField(
+        None,
+        description=(
+            "The value to compare with. A time may be relative to the server's clock: `now`, or a time before it with a"
+            " unit of `s m h d w`, such as `-15m`."
+        ),
+    )
     operator: Operator = ModelField(Operator.IS, description="The comparison.")
     options: Options | None = ModelField(None, description="Options of the comparison.")
 

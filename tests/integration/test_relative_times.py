@@ -269,6 +269,16 @@ def test_groups_take_relative_times(at_start: Api) -> None:
     assert counts == [10, 3]
 
 
+@pytest.mark.parametrize(("path", "count"), [("/spans/query", 10), ("/traces/query", 5)])
+def test_rankings_take_relative_times(at_start: Api, path: str, count: int) -> None:
+    condition = {"field": "start_time", "operator": "lt", "value": "now"}
+    windowing = {"oldest": "-10s", "sort": {"by": "duration"}}
+
+    page = at_start.post(path, {"windowing": windowing, "filtering": {"conditions": [condition]}})
+
+    assert page["count"] == count
+
+
 def test_facets_take_relative_times(at_start: Api) -> None:
     condition = {"field": "start_time", "operator": "gte", "value": "-3s"}
     body = {"windowing": {"newest": "now"}, "filtering": {"conditions": [condition]}, "keys": ["ag.session.id"]}
