@@ -30,6 +30,9 @@ from query_api.spans.windowing import Conditions, Windowing
 VALUE_BYTES_MAX: Final = 1_024
 """Of a value that a response lists."""
 
+ARRAYS_MAX: Final = 32
+"""Arrays of a span that are recognized, those in no other array first: the engine copies them for each leaf."""
+
 _TYPES: Final = {"s": "string", "n": "number", "b": "boolean", "a": "array", "o": "object"}
 """The first letter of a leaf and the type that it means, in the order of responses."""
 
@@ -44,8 +47,10 @@ _NO_SCALARS: Final = ("", "a", "o")
 """Typed texts of nothing, an empty array and an empty object."""
 
 _ABOVE_FIRST_ELEMENT: Final = "^(.+?)[.]0(?:[.]|$)"
+_IS_NESTED: Final = "match(array, '.[.][0-9]+(?:[.]|$)')"
 _ARRAYS: Final = (
-    f"arrayDistinct(arrayFilter(path -> path != '', arrayMap(path -> extract(path, '{_ABOVE_FIRST_ELEMENT}'), paths)))"
+    f"arraySlice(arraySort(array -> ({_IS_NESTED}, array), arrayDistinct(arrayFilter("
+    f"array -> array != '', arrayMap(path -> extract(path, '{_ABOVE_FIRST_ELEMENT}'), paths)))), 1, {ARRAYS_MAX})"
 )
 _LEAVES: Final = "arrayZip(CAST(paths, 'Array(String)'), extractAll(letters, '.'))"
 _IS_OUTSIDE: Final = "NOT arrayExists(array -> startsWith(leaf.1, concat(array, '.')), arrays)"

@@ -21,7 +21,7 @@ from common.ids import DEFAULT_PROJECT_ID, span_id_hex, trace_id_hex
 from common.settings import ClickHouseSettings
 from common.times import SystemClock, format_us
 from query_api.analytics import sample
-from query_api.analytics.facets import VALUE_BYTES_MAX
+from query_api.analytics.facets import ARRAYS_MAX, VALUE_BYTES_MAX
 from query_api.filter.language import FIELDS, SHORTHANDS, Kind
 from query_api.filter.matches import shorthand_value, value_at
 from tests.support.api import KnownKeys, context_of, serving
@@ -282,6 +282,20 @@ async def test_long_values_are_counted_and_not_listed(api: Facets) -> None:
     assert facet["key"] == "long.text"
     assert {each["value"] for each in facet["values"]} == {texts[0], texts[3]}
     assert facet["others"] == 2
+
+
+async def test_span_with_thousands_of_arrays_is_answered(api: Facets) -> None:
+    messages = [{"role": "user", "parts": [{"text": "x"}]} for _ in range(3_000)]
+    crowd = {f"a{number}": [1] for number in range(3_000)}
+    span = random_span(random.Random(1), 3_000)._replace(name="many arrays")
+    await store_record(api.store, [span._replace(attributes={"messages": messages, "z": crowd})], offset=40)
+
+    response = await api.query(filtering={"conditions": [{"field": "span_name", "value": "many arrays"}]}, limit=1_000)
+
+    paths = {facet["path"]: facet["types"] for facet in response["facets"]}
+    assert paths["messages"] == ["array"]
+    assert [path for path in paths if path.startswith("messages.")] == []
+    assert sum(kinds == ["array"] for kinds in paths.values()) == ARRAYS_MAX
 
 
 async def test_bounds_may_be_relative(api: Facets) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from common.limits import MIB
 from common.settings import ClickHouseSettings
-from query_api.analytics.facets import VALUE_BYTES_MAX
+from query_api.analytics.facets import ARRAYS_MAX, VALUE_BYTES_MAX
 from query_api.analytics.facets_models import KEYS_MAX, LIMIT_DEFAULT, LIMIT_MAX
 from query_api.analytics.sample import BYTES_MAX, SPANS_MAX
 from tests.support.http_pages import DOCS, PageReader, api_with_storing, exchanges
@@ -28,6 +28,7 @@ def test_page_names_the_limits() -> None:
     page = " ".join((DOCS / PAGE).read_text().split())
 
     assert f"At most {KEYS_MAX} keys" in page
+    assert f"Past the {ARRAYS_MAX}nd array" in page
     assert f"more than {VALUE_BYTES_MAX:,} bytes" in page
     assert f"{LIMIT_DEFAULT} by default, at most {LIMIT_MAX:,}" in page
     assert f"at most {SPANS_MAX:,}, and no more after {BYTES_MAX // MIB} MiB" in page
