@@ -250,9 +250,9 @@ class SpanRankingScan(RankingScan[RankedCandidate, Position]):
         place = f"({', '.join(Position._fields)}) {sign} ({{last_start:Int64}}, {ids})"
         start_us, span_id, trace_id = last.position
         return Conditions(
-            [f"ranked_by {value_sign} {_double('last_value')} OR ranked_by = {_double('last_value')} AND {place}"],
+            [f"ranked_by {value_sign} {double('last_value')} OR ranked_by = {double('last_value')} AND {place}"],
             {
-                "last_value": _bits(last.value),
+                "last_value": bits_of(last.value),
                 "last_start": start_us,
                 "last_span_id": span_id.hex(),
                 "last_trace_id": trace_id.hex(),
@@ -264,7 +264,7 @@ class SpanRankingScan(RankingScan[RankedCandidate, Position]):
         if not self._is_full:
             return Conditions([], {})
         sign = ">=" if self._ranking.is_descending else "<="
-        return Conditions([f"ranked_by {sign} {_double('worst_value')}"], {"worst_value": _bits(self.top[-1].value)})
+        return Conditions([f"ranked_by {sign} {double('worst_value')}"], {"worst_value": bits_of(self.top[-1].value)})
 
     @property
     def _is_full(self) -> bool:
@@ -295,11 +295,12 @@ def window_until(window: Window, until_us: int | None) -> Conditions:
     return Conditions([*conditions, f"start_us {sign} {{until_us:Int64}}"], {**parameters, "until_us": until_us})
 
 
-def _bits(value: float) -> int:
+def bits_of(value: float) -> int:
     """Return the bits of a double: the engine reads decimal digits of a parameter less exactly than the result."""
     bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
     return bits
 
 
-def _double(name: str) -> str:
+def double(name: str) -> str:
+    """Return the double whose bits are a parameter."""
     return f"reinterpretAsFloat64({{{name}:Int64}})"

@@ -370,6 +370,27 @@ async def test_traces_are_ranked_in_time_slices(store: ColumnStore, project_id: 
             )
 
 
+async def test_cost_of_a_trace_is_not_what_its_spans_report_together(store: ColumnStore) -> None:
+    """More traces with replaced versions that report much than the first round looks at."""
+    source, project_id = random.Random(3), uuid4()
+
+    def reporting(cost: float, trace: int, number: int) -> Span:
+        parent_id = (number - 1).to_bytes(8, "big") * 2 if number > 1 else None
+        span = random_span(source, trace, number)
+        return span._replace(parent_id=parent_id, attributes={TOTAL.format("costs"): cost})
+
+    replaced = [reporting(1_000 + trace, trace, 1) for trace in range(1, 50)]
+    await store_record(store, replaced, offset=0, project_id=project_id)
+    await store_record(store, [reporting(trace, trace, 1) for trace in range(1, 50)], offset=1, project_id=project_id)
+    alone = [reporting(cost, 100 + cost, 1) for cost in (60, 61, 62)]
+    await store_record(store, alone, offset=2, project_id=project_id)
+    api = SpanPages.over(store, project_id=project_id)
+
+    page = await asked(api, query_summaries, windowing={"limit": 4, "sort": {"by": "cost"}})
+
+    assert [summary["cost"] for summary in page["summaries"]] == [62, 61, 60, 49]
+
+
 async def test_ranked_traces_are_cut_at_the_size_of_a_page(store: ColumnStore, project_id: UUID) -> None:
     small = SpanPages.over(store, project_id=project_id, page_bytes_max=2_000)
 
