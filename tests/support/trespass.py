@@ -118,7 +118,8 @@ class _Filling:
     def text(self, place: str) -> str:
         """What stands in a place of a path."""
         trace_id, span_id = self.known.traces[self.trace]
-        return {"trace_id": trace_id, "span_id": span_id}.get(place) or self._entity(place.removesuffix("_id"))["id"]
+        known = {"trace_id": trace_id, "span_id": span_id, "dead_letter_id": "unknown", "rest": "spans"}.get(place)
+        return known or self._entity(place.removesuffix("_id"))["id"]
 
     def members(self, model: type[BaseModel], *, layer: str) -> dict[str, Any]:
         """An object of a model about ``layer``: what is known, and what is required."""
@@ -163,6 +164,10 @@ class _Filling:
             "filter": {"conditions": [condition]},
             "filtering": {"conditions": [condition]},
             "links": [{"trace_id": trace_id, "span_id": span_id}],
+            "group_by": [{"field": "span_name"}],
+            "measures": [{"of": "cost", "as": ["sum"]}],
+            "order_by": {"of": "count"},
+            "keys": [{"field": "span_name"}],
             "spans": [span],
             "trace": tree if is_of_intake else None,
             "traces": [tree] if _is_list(field.annotation) else {trace_id: tree},
@@ -214,7 +219,7 @@ class _Filling:
     def _windowing(self, field: FieldInfo) -> Any:
         model = _model_in(field.annotation)
         assert model is not None
-        if self.how is How.BY_CURSOR:
+        if self.how is How.BY_CURSOR and "next" in model.model_fields:
             # Cursors of histories are ids; a small one and the other order show whatever is behind it.
             is_id = UUID in _flat(model.model_fields["next"].annotation)
             return {"next": str(UUID(int=1)), "order": "ascending"} if is_id else {"next": self.known.cursor}
