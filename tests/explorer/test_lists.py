@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.async_api import expect
@@ -106,3 +108,44 @@ async def test_histogram_zooms_by_dragging(explorer: Explorer):
     await explorer.page.mouse.up()
     await expect(explorer.page).not_to_have_url("**oldest=2026-01-01T00%3A00%3A00Z**")
     assert "oldest=2026" in explorer.page.url
+
+
+@pytest.mark.parametrize(
+    ("typed", "condition"),
+    [
+        ("status = error", {"field": "status_code", "operator": "is", "value": "STATUS_CODE_ERROR"}),
+        ("type is agent", {"field": "span_type", "operator": "is", "value": "agent"}),
+        ("duration > 0.1s", {"field": "duration", "operator": "gt", "value": 100}),
+        ("cost > $0.01", {"field": "cost", "operator": "gt", "value": 0.01}),
+        (
+            "attributes.http.status >= 500",
+            {"field": "attributes", "key": "http.status", "operator": "gte", "value": 500},
+        ),
+        ("span_type in chat, tool", {"field": "span_type", "operator": "in", "value": ["chat", "tool"]}),
+        ("card declined", {"field": "content", "operator": "contains", "value": "card declined"}),
+    ],
+)
+async def test_typed_text_becomes_this_condition(typed: str, condition: dict[str, Any], explorer: Explorer):
+    await explorer.open("spans")
+    await explorer.page.get_by_role("combobox", name="Add a condition").fill(typed)
+    await explorer.page.keyboard.press("Enter")
+    await expect(explorer.page.locator(".chip-text")).to_have_count(1)
+    [filtering] = parse_qs(urlsplit(explorer.page.url).query)["filter"]
+    assert json.loads(filtering) == {"conditions": [condition]}
+
+
+async def test_keys_select_and_open_a_row_of_a_fresh_page(explorer: Explorer):
+    await explorer.open("spans")
+    await expect(explorer.page.locator(".rows .row").first).to_be_visible()
+    await explorer.page.keyboard.press("j")
+    await expect(explorer.page.locator(".rows .row.selected")).to_have_count(1)
+    await explorer.page.keyboard.press("Enter")
+    await expect(explorer.page.locator(".wf-row.selected")).to_be_visible()
+
+
+async def test_sessions_are_those_of_the_api_latest_first(explorer: Explorer):
+    await explorer.open("sessions")
+    await expect(explorer.page.locator(".rows .row").first).to_be_visible()
+    names = await explorer.texts(".rows .row .c-name")
+    ids = explorer.stack.ask("/spans/sessions/query", {"windowing": {"limit": 1000}})["session_ids"]
+    assert sorted(names) == sorted(ids)

@@ -11,6 +11,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)
 AGENT_CALL = {"conditions": [
     {"field": "service", "value": "library-desk"}, {"field": "span_type", "value": "chat"},
     {"field": "attributes", "key": "ag.data.outputs.messages", "operator": "exists"},
+    {"field": "tokens", "operator": "exists"},
 ]}  # fmt: skip
 
 
@@ -68,3 +69,11 @@ async def test_orphan_and_second_root_are_marked(explorer: Explorer):
         "2 spans without a parent, 1 whose parent is not stored"
     )
     await expect(explorer.page.locator(".wf-mark")).to_have_text("orphan")
+
+
+async def test_totals_of_a_trace_count_each_call_once(explorer: Explorer):
+    trace_id, _span_id = await _open_agent_trace(explorer)
+    of_trace = {"conditions": [{"field": "trace_id", "value": trace_id}]}
+    [summary] = explorer.stack.ask("/traces/summaries/query", {"filtering": of_trace})["summaries"]
+    tokens = explorer.page.locator(".trace-head .facts div", has_text="Tokens").locator("dd")
+    assert (await tokens.inner_text()) == str(summary["tokens"])

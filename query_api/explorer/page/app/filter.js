@@ -25,6 +25,20 @@ export const FIELD_VALUES = /** @type {Record<string, string[]>} */ ({
   span_type: ['agent', 'chain', 'workflow', 'task', 'tool', 'embedding', 'query', 'llm', 'completion', 'chat', 'rerank'],
 });
 
+/** Other names for fields, and for values of them, as people type them. */
+const FIELD_ALIASES = /** @type {Record<string, string>} */ ({ type: 'span_type', status: 'status_code', name: 'span_name', kind: 'span_kind' });
+const VALUE_ALIASES = /** @type {Record<string, Record<string, string>>} */ ({
+  status_code: { error: 'STATUS_CODE_ERROR', failed: 'STATUS_CODE_ERROR', ok: 'STATUS_CODE_OK', unset: 'STATUS_CODE_UNSET' },
+});
+
+/** Fields that are numbers, and what one of each unit is. */
+const UNITS = /** @type {Record<string, Record<string, number>>} */ ({
+  duration: { '': 1, ms: 1, s: 1000, sec: 1000, min: 60_000, h: 3_600_000 },
+  cost: { '': 1, $: 1 },
+  tokens: { '': 1, k: 1000 },
+});
+export const NUMBER_FIELDS = Object.keys(UNITS);
+
 /** How an operator is typed, and its name in the API. */
 const SYMBOLS = /** @type {Record<string, string>} */ ({
   '=': 'is', '!=': 'is_not', '>': 'gt', '>=': 'gte', '<': 'lt', '<=': 'lte', '~': 'matches',
@@ -48,6 +62,8 @@ export const OPERATORS = [
  */
 export function parseCondition(text) {
   const trimmed = text.trim();
+  const words = /^text contains (".*")$/s.exec(trimmed)?.[1];
+  if (words) return { field: 'content', operator: 'contains', value: JSON.parse(words) };
   const match = /^(\S+?)\s*(!=|>=|<=|=|>|<|~)\s*(.*)$/s.exec(trimmed) ?? /^(\S+)\s+(\w+)\b\s*(.*)$/s.exec(trimmed);
   const [name, operator] = [match?.[1] ?? '', SYMBOLS[match?.[2] ?? ''] ?? (match?.[2] ?? '')];
   if (!match || !NAMES.has(operator) || !fieldOf(name)) return { field: 'content', operator: 'contains', value: trimmed };
@@ -58,14 +74,39 @@ export function parseCondition(text) {
   if (WITHOUT_VALUE.has(operator)) return condition;
   const typed = (match[3] ?? '').trim();
   if (typed === '') throw new Error(`${name} ${match[2]} needs a value.`);
-  return { ...condition, value: LISTS.has(operator) ? listOf(typed) : valueOf(typed) };
+  const value = LISTS.has(operator) ? listOf(typed) : valueOf(typed);
+  return { ...condition, value: Array.isArray(value) ? value.map((one) => meant(condition.field, one)) : meant(condition.field, value) };
 }
 
 /** @param {string} name  @returns {{field: string, key?: string} | null} */
 function fieldOf(name) {
-  if (FIELDS.includes(name)) return { field: name };
+  const field = FIELD_ALIASES[name] ?? name;
+  if (FIELDS.includes(field)) return { field };
+  return pathOf(name);
+}
+
+/** @param {string} name */
+function pathOf(name) {
   const [field = '', ...path] = name.split('.');
   return PATH_FIELDS.includes(field) && path.length ? { field, key: path.join('.') } : null;
+}
+
+/**
+ * What a typed value of a field means: `error` is a status, `1.5s` a duration in milliseconds.
+ * @param {string} field
+ * @param {unknown} value
+ */
+function meant(field, value) {
+  const alias = VALUE_ALIASES[field]?.[String(value).toLowerCase()];
+  if (alias) return alias;
+  const units = UNITS[field];
+  if (!units || typeof value === 'number') return value;
+  const [, dollar, number, unit = ''] = /^(\$?)\s*(-?[\d.]+)\s*([a-z]*)$/i.exec(String(value)) ?? [];
+  const factor = units[unit || dollar || ''];
+  if (number === undefined || factor === undefined || Number.isNaN(Number(number))) {
+    throw new Error(`${field} needs a number${field === 'duration' ? ' of milliseconds, or a time such as 1.5s' : ''}; got ${value}.`);
+  }
+  return Number((Number(number) * factor).toPrecision(12));
 }
 
 /** @param {string} text */
@@ -96,7 +137,7 @@ export function conditionText(condition) {
   if (!('field' in condition)) return JSON.stringify(condition);
   const name = condition.key ? `${condition.field}.${condition.key}` : condition.field;
   const operator = condition.operator ?? 'is';
-  if (name === 'content' && operator === 'contains') return String(condition.value);
+  if (name === 'content' && operator === 'contains') return `text contains ${JSON.stringify(condition.value)}`;
   const symbol = Object.entries(SYMBOLS).find(([, named]) => named === operator)?.[0] ?? operator;
   if (WITHOUT_VALUE.has(operator)) return `${name} ${symbol}`;
   const { value } = condition;

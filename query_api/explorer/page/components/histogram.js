@@ -55,13 +55,23 @@ function options(element, seconds, from, to) {
       x: { range: (/** @type {any} */ _plot, /** @type {number} */ min, /** @type {number} */ max) => [from ?? min, to ?? max + seconds] },
       y: { range: (/** @type {any} */ _plot, /** @type {number} */ _min, /** @type {number} */ max) => [0, Math.max(1, max * 1.1)] },
     },
-    axes: [{ ...axis, grid: { show: false }, size: 22 }, { ...axis, size: 44, space: 28 }],
+    axes: [{ ...axis, grid: { show: false }, size: 22, space: 90, values: timeLabels }, { ...axis, size: 44, space: 28 }],
     series: [
       {},
-      { fill: color('--bar'), stroke: 'transparent', paths: bars },
-      { fill: color('--error'), stroke: 'transparent', paths: bars },
+      { fill: color('--bar'), stroke: 'transparent', paths: bars, points: { show: false } },
+      { fill: color('--error'), stroke: 'transparent', paths: bars, points: { show: false } },
     ],
     hooks: { setSelect: [zoom] },
+  });
+}
+
+/** @param {uPlot} _plot @param {number[]} splits */
+function timeLabels(_plot, splits) {
+  const isLong = (splits.at(-1) ?? 0) - (splits[0] ?? 0) > 2 * 86_400;
+  return splits.map((at) => {
+    const date = new Date(at * 1000);
+    if (isLong) return date.toLocaleDateString('en', { day: 'numeric', month: 'short' });
+    return date.toLocaleTimeString('en', { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
   });
 }
 

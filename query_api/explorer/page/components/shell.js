@@ -76,7 +76,11 @@ function Help({ close }) {
 /** @param {{title: string, close: () => void, children: any}} props */
 export function Dialog({ title, close, children }) {
   const element = useRef(/** @type {HTMLDialogElement | null} */ (null));
-  useEffect(() => { element.current?.showModal(); }, []);
+  useEffect(() => {
+    element.current?.showModal();
+    const field = element.current?.querySelector('input');
+    if (field) field.focus();
+  }, []);
   return html`<dialog ref=${element} onClose=${close} aria-label=${title}>
     <div class="dialog-head"><h2>${title}</h2><button class="quiet" aria-label="Close" onClick=${close}>×</button></div>
     ${children}

@@ -43,8 +43,15 @@ export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf,
       move(Math.min(rows.length - 1, Math.max(0, cursor + step)));
     }
     const row = rows[cursor];
-    if (event.key === 'Enter' && row && event.target === scroller.current) open?.(row);
+    if (event.key === 'Enter' && row && (event.target === scroller.current || event.target === document.body)) open?.(row);
   };
+  useEffect(() => {
+    // The keys also work before anything has the focus, as on a page that was just opened.
+    /** @param {KeyboardEvent} event */
+    const onPageKey = (event) => { if (event.target === document.body) onKeyDown(event); };
+    addEventListener('keydown', onPageKey);
+    return () => removeEventListener('keydown', onPageKey);
+  });
   /** @param {number} index */
   const move = (index) => {
     setCursor(index);

@@ -1,6 +1,6 @@
 /** What can follow the text of a condition: fields, attribute paths that occur, operators, and values that occur. */
 import { post } from '../../app/api.js';
-import { FIELD_VALUES, FIELDS, OPERATORS, PATH_FIELDS } from '../../app/filter.js';
+import { FIELD_VALUES, FIELDS, NUMBER_FIELDS, OPERATORS, PATH_FIELDS } from '../../app/filter.js';
 import { timeRange } from '../time_range.js';
 
 /** @typedef {{text: string, label: string, note: string}} Suggestion  `text` replaces what was typed. */
@@ -52,7 +52,7 @@ async function names(typed, abort) {
  * @param {AbortSignal} abort
  */
 async function values(name, operator, typed, abort) {
-  if (operator === 'exists' || operator === 'not_exists') return [];
+  if (operator === 'exists' || operator === 'not_exists' || NUMBER_FIELDS.includes(name)) return [];
   const known = FIELD_VALUES[name] ?? await valuesThatOccur(name, abort);
   const before = /^(.*,\s*)?/s.exec(typed)?.[0] ?? '';
   const last = typed.slice(before.length).toLowerCase();

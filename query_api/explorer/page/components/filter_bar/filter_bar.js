@@ -5,7 +5,7 @@
 import { html } from 'htm/preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { param, setParams } from '../../app/address.js';
-import { conditionText, parseCondition, readFilter, withCondition, writeFilter } from '../../app/filter.js';
+import { conditionText, FIELDS, parseCondition, readFilter, withCondition, writeFilter } from '../../app/filter.js';
 import { complete } from './completion.js';
 
 /** The filter of the current address. */
@@ -38,7 +38,7 @@ export function FilterBar({ error }) {
     ${filter.conditions.map((condition, index) => html`<${Chip} key=${JSON.stringify(condition)} condition=${condition}
       problem=${wrong === index && error ? error.message : null} remove=${() => replace(index, [])}
       change=${(/** @type {any} */ changed) => replace(index, [changed])} />`)}
-    <${Input} add=${addCondition} placeholder=${filter.conditions.length ? 'and …' : 'Filter: cost > 0.01, service is shop, or any words'} />
+    <${Input} add=${addCondition} placeholder=${filter.conditions.length ? 'and …' : 'Filter: status = error, duration > 2s, service = shop, or any words'} />
     <button class="quiet" title="Show and edit the filter as JSON" onClick=${() => setJson(true)}>JSON</button>
   </div>`;
 }
@@ -80,6 +80,7 @@ function Input({ add, initial = '', placeholder, leave }) {
   const [suggestions, setSuggestions] = useState(/** @type {import('./completion.js').Suggestion[]} */ ([]));
   const [marked, setMarked] = useState(-1);
   const [isFocused, setFocused] = useState(false);
+  const [isHidden, setHidden] = useState(false); // after a condition was added, until something is typed
   const input = useRef(/** @type {HTMLInputElement | null} */ (null));
   useEffect(() => { if (initial) input.current?.focus(); }, []);
   useEffect(() => {
@@ -99,6 +100,7 @@ function Input({ add, initial = '', placeholder, leave }) {
       add(parseCondition(text));
       setText('');
       setProblem('');
+      setHidden(true);
     } catch (error) {
       setProblem(error instanceof Error ? error.message : String(error));
     }
@@ -108,6 +110,7 @@ function Input({ add, initial = '', placeholder, leave }) {
     setText(suggestion.text);
     input.current?.focus();
   };
+  const isOpen = isFocused && !isHidden && suggestions.length > 0;
   /** @param {KeyboardEvent} event */
   const onKeyDown = (event) => {
     const [first, chosen] = [suggestions[0], suggestions[marked]];
@@ -120,19 +123,19 @@ function Input({ add, initial = '', placeholder, leave }) {
       take(chosen ?? first);
     } else if (event.key === 'Enter') {
       event.preventDefault();
-      if (chosen) take(chosen);
+      const completed = chosen ?? (isOpen && isPartOfName(text) ? first : undefined);
+      if (completed) take(completed);
       else submit();
     } else if (event.key === 'Escape') {
       input.current?.blur();
       leave?.();
     }
   };
-  const isOpen = isFocused && suggestions.length > 0;
   return html`<div class="filter-input">
     <input ref=${input} value=${text} placeholder=${placeholder} aria-label="Add a condition" role="combobox" spellcheck="false"
       autocomplete="off" aria-expanded=${isOpen} aria-autocomplete="list" aria-controls="suggestions" data-focus="filter"
-      onInput=${(/** @type {any} */ event) => { setText(event.target.value); setProblem(''); }}
-      onFocus=${() => setFocused(true)} onBlur=${() => { setFocused(false); leave?.(); }} onKeyDown=${onKeyDown} />
+      onInput=${(/** @type {any} */ event) => { setText(event.target.value); setProblem(''); setHidden(false); }}
+      onFocus=${() => { setFocused(true); setHidden(false); }} onBlur=${() => { setFocused(false); leave?.(); }} onKeyDown=${onKeyDown} />
     ${problem && html`<span class="chip-problem" role="alert">${problem}</span>`}
     ${isOpen && html`<div class="panel suggestions" id="suggestions" role="listbox">
       ${suggestions.map((suggestion, index) => html`<button key=${suggestion.text} role="option" aria-selected=${index === marked}
@@ -141,6 +144,11 @@ function Input({ add, initial = '', placeholder, leave }) {
         <span>${suggestion.label}</span><span class="soft">${suggestion.note}</span></button>`)}
     </div>`}
   </div>`;
+}
+
+/** Whether the text begins the name of a field and is not one yet. @param {string} text */
+function isPartOfName(text) {
+  return /^[a-z_.]+$/.test(text) && !FIELDS.includes(text) && FIELDS.some((field) => field.startsWith(text));
 }
 
 /** @param {{filter: import('../../app/filter.js').Filter, close: () => void}} props */

@@ -29,9 +29,9 @@ export function Compare({ slug }) {
       <${Side} title="Before" answer=${before} all=${all} choose=${(/** @type {string} */ id) => setParams({ from: id })} />
       <${Side} title="After" answer=${after} all=${all} choose=${(/** @type {string} */ id) => setParams({ to: id })} />
     </div>
-    <section class="card"><h2>Spans of the last 30 days</h2><${Counts} before=${before.counts} after=${after.counts} /></section>
     <section class="card"><h2>${changes.length === 0 ? 'The data is the same' : `${changes.length} ${changes.length === 1 ? 'change' : 'changes'}`}</h2>
       ${changes.map((/** @type {any} */ change) => html`<${Change} key=${change.path} change=${change} />`)}</section>
+    <section class="card"><h2>Spans of the last 30 days</h2><${Counts} before=${before.counts} after=${after.counts} /></section>
   </div>`;
 }
 
@@ -46,16 +46,20 @@ function Side({ title, answer, all, choose }) {
 }
 
 const ROWS = /** @type {[string, (counts: any) => number | null | undefined, (value: any) => string][]} */ ([
+  ['Errors per trace', (counts) => (counts.traces ? counts.errors / counts.traces : null), (value) => (value == null ? '' : value.toFixed(3))],
+  ['Cost per trace', (counts) => (counts.traces && counts.costs?.total != null ? counts.costs.total / counts.traces : null), cost],
+  ['Duration of a run, median', (counts) => counts.duration_ms?.p50, duration],
+  ['Duration of a run, p95', (counts) => counts.duration_ms?.p95, duration],
+]);
+
+/** How much there is to compare; a difference here says nothing about the revisions. */
+const VOLUMES = /** @type {typeof ROWS} */ ([
   ['Traces', (counts) => counts.traces, number],
   ['Spans', (counts) => counts.spans, number],
   ['Model calls', (counts) => counts.calls, number],
   ['Errors', (counts) => counts.errors, number],
-  ['Errors per trace', (counts) => (counts.traces ? counts.errors / counts.traces : null), (value) => (value == null ? '' : value.toFixed(3))],
   ['Tokens', (counts) => counts.tokens?.total, short],
   ['Cost', (counts) => counts.costs?.total, cost],
-  ['Cost per trace', (counts) => (counts.traces && counts.costs?.total != null ? counts.costs.total / counts.traces : null), cost],
-  ['Duration, median', (counts) => counts.duration_ms?.p50, duration],
-  ['Duration, p95', (counts) => counts.duration_ms?.p95, duration],
 ]);
 
 /** @param {{before: any, after: any}} props */
@@ -66,6 +70,8 @@ function Counts({ before, after }) {
       const change = was && is != null ? `${is >= was ? '+' : '−'}${Math.abs(((is - was) / was) * 100).toFixed(0)} %` : '';
       return html`<tr><th scope="row">${title}</th><td class="numeric">${format(was)}</td><td class="numeric">${format(is)}</td><td class="numeric soft">${change}</td></tr>`;
     })}
+    ${VOLUMES.map(([title, of, format]) => html`<tr class="soft"><th scope="row">${title}</th>
+      <td class="numeric">${format(before ? of(before) : null)}</td><td class="numeric">${format(after ? of(after) : null)}</td><td></td></tr>`)}
   </tbody></table>`;
 }
 

@@ -80,7 +80,7 @@ function List({ kind }) {
         <button class="live ${isLive ? 'on' : ''}" aria-pressed=${isLive} disabled=${Boolean(sort)}
           title="Show new ${kind.name} as they arrive" onClick=${() => setParams({ live: isLive ? null : '1' })}>● Live</button>
         <${ColumnMenu} ...${columnMenu} />
-        <${SaveQuery} filter=${filter} windowing=${{ oldest, newest }} focus=${kind === TRACES ? 'trace' : 'span'} />
+        <${SaveQuery} filter=${filter} windowing=${{ oldest, newest, sort: sort ? { by: sort } : undefined }} focus=${kind === TRACES ? 'trace' : 'span'} />
       </div>
     </div>
     ${!sort && !pages.error && html`<${Overview} filter=${filter} oldest=${oldest} newest=${newest} />`}

@@ -13,6 +13,9 @@ const INTERVALS = /** @type {[string, number][]} */ ([
 ]);
 const BUCKETS_MAX = 120;
 
+/** Without a time range the histogram shows at most the last 30 days of data: one old span would squeeze all others. */
+const EXTENT_MAX_MS = 30 * 86_400_000;
+
 /** @param {{filter: object, oldest?: string, newest?: string}} props */
 export function Overview({ filter, oldest, newest }) {
   const inputs = [JSON.stringify(filter), oldest, newest];
@@ -20,7 +23,7 @@ export function Overview({ filter, oldest, newest }) {
   const loaded = useLoaded(async (abort) => {
     const { from, to } = range.from === null ? await extent(filter, range.to, abort) : { from: range.from, to: range.to ?? Date.now() };
     const [interval, seconds] = intervalFor((to - from) / 1000);
-    const body = { filtering: filter, windowing: { oldest, newest }, group_by: [], interval, measures: [{ of: 'count' }, { of: 'errors' }] };
+    const body = { filtering: filter, windowing: { oldest: oldest ?? new Date(from - 1).toISOString(), newest }, group_by: [], interval, measures: [{ of: 'count' }, { of: 'errors' }] };
     const answer = await post('spans/groups/query', body, abort);
     const buckets = (answer.groups ?? []).map((/** @type {any} */ group) => ({
       at: new Date(group.at).getTime() / 1000, count: group.values.count, errors: group.values.errors,
@@ -46,7 +49,8 @@ async function extent(filter, newestMs, abort) {
   const first = await post('spans/query', { filtering: filter, windowing: { limit: 1, order: 'ascending' } }, abort);
   const last = await post('spans/query', { filtering: filter, windowing: { limit: 1 } }, abort);
   const time = (/** @type {any} */ answer) => new Date(answer.spans[0]?.start_time ?? Date.now()).getTime();
-  return { from: time(first), to: newestMs ?? time(last) + 1 };
+  const to = newestMs ?? time(last) + 1;
+  return { from: Math.max(time(first), to - EXTENT_MAX_MS), to };
 }
 
 /** @param {number} rangeS  @returns {[string, number]} */

@@ -1,4 +1,4 @@
-/** Save the filter and the time range of a list as a saved query: its first revision, or the next one of a query. */
+/** Save the filter, the time range and the order of a list as a saved query: its first revision, or the next one of a query. */
 import { html } from 'htm/preact';
 import { useState } from 'preact/hooks';
 import { href, navigate } from '../../app/address.js';

@@ -51,12 +51,13 @@ function History({ slug }) {
 function runHref(data) {
   const { filtering, windowing = {}, formatting } = data ?? {};
   const view = formatting?.focus === 'span' ? 'spans' : 'traces';
-  return href([view], { filter: filtering ? writeFilter(filtering) : null, oldest: windowing.oldest, newest: windowing.newest });
+  return href([view], { filter: filtering ? writeFilter(filtering) : null, oldest: windowing.oldest, newest: windowing.newest, sort: windowing.sort?.by });
 }
 
 /** @param {{data: any}} props */
 function FilterText({ data }) {
   const conditions = data?.filtering?.conditions ?? [];
-  if (conditions.length === 0) return html`<span class="soft">everything</span>`;
-  return html`<span class="chips">${conditions.map((/** @type {any} */ condition) => html`<span class="chip operator">${conditionText(condition)}</span>`)}</span>`;
+  const { oldest, newest, sort } = data?.windowing ?? {};
+  const scope = [data?.formatting?.focus === 'span' ? 'spans' : 'traces', oldest || newest ? `from ${oldest ?? 'the beginning'} to ${newest ?? 'now'}` : 'all time', sort ? `by ${sort.by}` : ''];
+  return html`<span class="chips"><span class="soft">${scope.filter(Boolean).join(' · ')}</span>${conditions.map((/** @type {any} */ condition) => html`<span class="chip operator">${conditionText(condition)}</span>`)}</span>`;
 }

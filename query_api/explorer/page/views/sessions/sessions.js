@@ -1,16 +1,15 @@
-/** Sessions by their last activity, and one session as a conversation over its traces. */
+/** The sessions with the latest activity, and one session as a conversation over its traces. */
 import { html } from 'htm/preact';
-import { useCallback } from 'preact/hooks';
 import { href, navigate } from '../../app/address.js';
 import { post } from '../../app/api.js';
 import { ago, cost, short } from '../../app/format.js';
-import { usePages } from '../../app/loading.js';
+import { useLoaded } from '../../app/loading.js';
 import { ErrorNotice, IncompleteNotice } from '../../components/notices.js';
 import { Table } from '../../components/table.js';
 import { TimeRange, timeRange } from '../../components/time_range.js';
 import { SessionView } from './session.js';
 
-const PAGE = 50;
+const SESSIONS_MAX = 500;
 const SESSION = { field: 'attributes', key: 'ag.session.id' };
 
 /** @typedef {{id: string, turns: number, spans: number, errors: number, tokens: number | null, cost: number | null, last: string}} Session */
@@ -22,23 +21,19 @@ export function SessionsView({ sessionId }) {
 
 function SessionList() {
   const { oldest, newest } = timeRange();
-  const inputs = [oldest, newest];
-  const loadPage = useCallback(async (/** @type {string | null} */ next, /** @type {AbortSignal} */ abort) => {
-    const windowing = { oldest, newest, limit: PAGE, next: next ?? undefined };
-    const page = await post('spans/sessions/query', { windowing }, abort);
-    const rows = page.session_ids.length ? await figures(page.session_ids, { oldest, newest }, abort) : [];
-    return { rows, next: page.windowing?.next ?? null, complete: page.complete !== false };
-  }, inputs);
-  const pages = usePages(loadPage, inputs);
+  const loaded = useLoaded((abort) => sessions({ oldest, newest }, abort), [oldest, newest]);
+  const rows = loaded.data?.rows ?? [];
   return html`<div class="list-view">
     <div class="bar"><h1 class="bar-title">Sessions</h1><div class="controls"><${TimeRange} /></div></div>
-    ${pages.error && html`<${ErrorNotice} error=${pages.error} retry=${pages.reload} />`}
-    ${!pages.complete && html`<${IncompleteNotice} />`}
-    ${pages.rows.length === 0 && !pages.isLoading && !pages.error ? html`<${NoSessions} />` : html`<div class="table-holder">
-      <${Table} label="Sessions" rows=${pages.rows} columns=${COLUMNS} keyOf=${(/** @type {Session} */ session) => session.id}
-        hrefOf=${sessionHref} open=${(/** @type {Session} */ session) => navigate(sessionHref(session))} more=${pages.more}
+    ${loaded.error && html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`}
+    ${loaded.data?.complete === false && html`<${IncompleteNotice}>The query ran out of its budget: older sessions are missing. Choose a shorter time range.</${IncompleteNotice}>`}
+    ${loaded.isLoading && !loaded.data && html`<p class="loading" role="status">Loading…</p>`}
+    ${loaded.data && rows.length === 0 && html`<${NoSessions} />`}
+    ${rows.length > 0 && html`<div class="table-holder">
+      <${Table} label="Sessions" rows=${rows} columns=${COLUMNS} keyOf=${(/** @type {Session} */ session) => session.id}
+        hrefOf=${sessionHref} open=${(/** @type {Session} */ session) => navigate(sessionHref(session))}
         classOf=${(/** @type {Session} */ session) => (session.errors ? 'failed' : '')}
-        footer=${pages.isLoading ? html`<p class="table-foot soft" role="status">Loading…</p>` : null} /></div>`}
+        footer=${html`<p class="table-foot soft">${rows.length === SESSIONS_MAX ? `The ${SESSIONS_MAX} sessions with the latest activity. Choose a time range to see others.` : `All ${rows.length} are shown.`}</p>`} /></div>`}
   </div>`;
 }
 
@@ -58,26 +53,25 @@ const COLUMNS = /** @type {import('../../components/table.js').Column<Session>[]
 ]);
 
 /**
- * What each session took, in the order of `ids`. A turn is a trace.
- * @param {string[]} ids
+ * The sessions with the latest activity, and what each took. A turn is a trace.
  * @param {object} windowing
  * @param {AbortSignal} abort
- * @returns {Promise<Session[]>}
+ * @returns {Promise<{rows: Session[], complete: boolean}>}
  */
-async function figures(ids, windowing, abort) {
+async function sessions(windowing, abort) {
   const answer = await post('spans/groups/query', {
-    filtering: { conditions: [{ ...SESSION, operator: 'in', value: ids }] },
+    filtering: { conditions: [{ ...SESSION, operator: 'exists' }] },
     windowing,
     group_by: [SESSION],
     measures: [{ of: 'count' }, { of: 'errors' }, { of: 'tokens', as: ['sum'] }, { of: 'cost', as: ['sum'] }, { of: 'trace_id', as: ['uniq'] }, { of: 'start_time', as: ['max'] }],
-    limit: ids.length,
+    order_by: { of: 'start_time', as: 'max' },
+    limit: SESSIONS_MAX,
   }, abort);
-  const byId = new Map(answer.groups.map((/** @type {any} */ group) => [group.by['ag.session.id'], group.values]));
-  return ids.flatMap((id) => {
-    const values = /** @type {any} */ (byId.get(id));
-    if (!values) return [];
-    return [{ id, turns: values.trace_id.uniq, spans: values.count, errors: values.errors, tokens: values.tokens?.sum ?? null, cost: values.cost?.sum ?? null, last: values.start_time.max }];
-  });
+  const rows = answer.groups.map((/** @type {any} */ { by, values }) => ({
+    id: String(by['ag.session.id']), turns: values.trace_id.uniq, spans: values.count, errors: values.errors,
+    tokens: values.tokens?.sum ?? null, cost: values.cost?.sum ?? null, last: values.start_time.max,
+  }));
+  return { rows, complete: answer.complete !== false };
 }
 
 function NoSessions() {

@@ -45,7 +45,7 @@ function Details({ span }) {
 function tabsOf(span) {
   const tabs = [];
   if (messagesOf(span).length) tabs.push({ name: 'conversation', title: 'Conversation', content: () => html`<${Conversation} span=${span} />` });
-  if (attribute(span, 'ag.data')) tabs.push({ name: 'data', title: 'Data', content: () => html`<${Data} data=${attribute(span, 'ag.data')} />` });
+  if (Object.keys(attribute(span, 'ag.data') ?? {}).length) tabs.push({ name: 'data', title: 'Data', content: () => html`<${Data} data=${attribute(span, 'ag.data')} />` });
   tabs.push({ name: 'attributes', title: 'Attributes', content: () => html`<${Attributes} span=${span} />` });
   if (span.events?.length) tabs.push({ name: 'events', title: `Events ${span.events.length}`, content: () => html`<${Events} events=${span.events} start=${span.start_time} />` });
   if (span.links?.length || span.references?.length) tabs.push({ name: 'links', title: 'Links', content: () => html`<${Links} span=${span} />` });

@@ -2,7 +2,7 @@
 import { html } from 'htm/preact';
 import { useCallback, useMemo, useState } from 'preact/hooks';
 import { href, param, setParams } from '../../app/address.js';
-import { get } from '../../app/api.js';
+import { get, post } from '../../app/api.js';
 import { cost, duration, number, short } from '../../app/format.js';
 import { useLoaded } from '../../app/loading.js';
 import { CopyButton } from '../../components/copy.js';
@@ -16,8 +16,12 @@ import { Waterfall } from './waterfall.js';
 /** @param {{traceId: string}} props */
 export function TraceView({ traceId }) {
   const loaded = useLoaded(async (abort) => {
-    const answer = await get(`traces/${encodeURIComponent(traceId)}/outline`, {}, abort);
-    return answer.outline ? readOutline(answer.outline) : null;
+    const filtering = { conditions: [{ field: 'trace_id', operator: 'is', value: traceId }] };
+    const [answer, used] = await Promise.all([
+      get(`traces/${encodeURIComponent(traceId)}/outline`, {}, abort),
+      post('traces/summaries/query', { filtering }, abort).catch(() => null), // an id that cannot be read: the outline says so
+    ]);
+    return answer.outline ? { outline: readOutline(answer.outline), summary: used?.summaries[0] ?? {} } : null;
   }, [traceId]);
   if (loaded.error) return html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`;
   if (loaded.isLoading && !loaded.data) return html`<p class="loading" role="status">Loading the trace…</p>`;
@@ -26,11 +30,11 @@ export function TraceView({ traceId }) {
       <p>No span with the trace id <code>${traceId}</code> is stored. It may not have arrived yet, or was deleted.</p>
       <button onClick=${loaded.reload}>Look again</button></div>`;
   }
-  return html`<${Trace} outline=${loaded.data} />`;
+  return html`<${Trace} ...${loaded.data} />`;
 }
 
-/** @param {{outline: import('./outline.js').Outline}} props */
-function Trace({ outline }) {
+/** @param {{outline: import('./outline.js').Outline, summary: any}} props  `summary` counts the usage of each call once. */
+function Trace({ outline, summary }) {
   const spanId = param('span');
   const selected = spanId === null ? -1 : outline.indexOf.get(spanId) ?? -1;
   const [zoom, setZoom] = useState(/** @type {{from: number, to: number}} */ ({ from: 0, to: Math.max(outline.end, 0.001) }));
@@ -38,7 +42,7 @@ function Trace({ outline }) {
     setParams({ span: index === -1 ? null : outline.spanId[index] }, { replace: true });
   }, [outline]);
   return html`<div class="trace-view">
-    <${Head} outline=${outline} />
+    <${Head} outline=${outline} summary=${summary} />
     <div class="trace-body ${selected === -1 ? '' : 'with-panel'}">
       <div class="trace-left">
         <${Minimap} outline=${outline} zoom=${zoom} setZoom=${setZoom} />
@@ -49,9 +53,9 @@ function Trace({ outline }) {
   </div>`;
 }
 
-/** @param {{outline: import('./outline.js').Outline}} props */
-function Head({ outline }) {
-  const facts = useMemo(() => totals(outline), [outline]);
+/** @param {{outline: import('./outline.js').Outline, summary: any}} props */
+function Head({ outline, summary }) {
+  const errors = useMemo(() => indicesOfErrors(outline), [outline]);
   const first = outline.roots[0] ?? 0;
   return html`<div class="trace-head">
     <a class="quiet" href=${href(['traces'])} aria-label="Back to the traces">←</a>
@@ -60,26 +64,23 @@ function Head({ outline }) {
       <div><dt>Started</dt><dd><${Time} value=${outline.startTime} milliseconds /></dd></div>
       <div><dt>Duration</dt><dd>${duration(outline.end)}</dd></div>
       <div><dt>Spans</dt><dd>${number(outline.count)}</dd></div>
-      ${facts.errors > 0 && html`<div><dt>Errors</dt><dd class="error-text">${number(facts.errors)}</dd></div>`}
-      ${facts.calls > 0 && html`<div><dt>Model calls</dt><dd>${number(facts.calls)}</dd></div>`}
-      ${facts.tokens > 0 && html`<div><dt>Tokens</dt><dd>${short(facts.tokens)}</dd></div>`}
-      ${facts.cost > 0 && html`<div><dt>Cost</dt><dd>${cost(facts.cost)}</dd></div>`}
+      ${errors.length > 0 && html`<div><dt>Errors</dt><dd><a class="error-text" title="Show the first one"
+        href=${href(['traces', outline.traceId], { span: outline.spanId[errors[0] ?? 0] })}>${number(errors.length)}</a></dd></div>`}
+      ${summary.tokens > 0 && html`<div><dt>Tokens</dt><dd>${short(summary.tokens)}</dd></div>`}
+      ${summary.cost > 0 && html`<div><dt>Cost</dt><dd>${cost(summary.cost)}</dd></div>`}
     </dl>
     <span class="trace-id"><code>${outline.traceId}</code><${CopyButton} text=${outline.traceId} /></span>
     ${(outline.roots.length > 1) && html`<p class="soft roots-note">${topLevel(outline)}</p>`}
   </div>`;
 }
 
-/** @param {import('./outline.js').Outline} outline */
-function totals(outline) {
-  const facts = { errors: 0, calls: 0, tokens: 0, cost: 0 };
+/** Deepest first in time order: the cause comes before what it failed. @param {import('./outline.js').Outline} outline */
+function indicesOfErrors(outline) {
+  const found = [];
   for (let index = 0; index < outline.count; index += 1) {
-    if (outline.text('status_code', index) === 'STATUS_CODE_ERROR') facts.errors += 1;
-    if (outline.tokens[index] != null || outline.cost[index] != null) facts.calls += 1;
-    facts.tokens += outline.tokens[index] ?? 0;
-    facts.cost += outline.cost[index] ?? 0;
+    if (outline.text('status_code', index) === 'STATUS_CODE_ERROR') found.push(index);
   }
-  return facts;
+  return found.toSorted((a, b) => (outline.errorsBelow[a] ?? 0) - (outline.errorsBelow[b] ?? 0) || a - b);
 }
 
 /** @param {import('./outline.js').Outline} outline */

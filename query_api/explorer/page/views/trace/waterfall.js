@@ -23,6 +23,7 @@ export function Waterfall({ outline, zoom, setZoom, selected, select }) {
   const [closed, setClosed] = useState(() => closedAtFirst(outline, selected));
   const rows = useMemo(() => walk(outline.roots, outline.children, (index) => closed.has(index)), [outline, closed]);
   const depths = useMemo(() => depthsOf(outline, rows), [rows]);
+  const hasServices = useMemo(() => countServices(outline) > 1, [outline]);
   const scroller = useRef(/** @type {HTMLDivElement | null} */ (null));
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(600);
@@ -90,13 +91,13 @@ export function Waterfall({ outline, zoom, setZoom, selected, select }) {
     <div class="wf-rows" role="tree" aria-label="Spans of the trace" style=${{ height: `${rows.length * ROW_HEIGHT}px` }}>
       ${rows.slice(first, last).map((index, place) => html`<${Row} key=${index} outline=${outline} index=${index} zoom=${zoom}
         top=${(first + place) * ROW_HEIGHT} depth=${depths[first + place]} isClosed=${closed.has(index)}
-        isSelected=${index === selected} toggle=${toggle} select=${select} />`)}
+        isSelected=${index === selected} toggle=${toggle} select=${select} hasServices=${hasServices} />`)}
     </div>
   </div>`;
 }
 
 /** @param {any} props */
-function Row({ outline, index, zoom, top, depth, isClosed, isSelected, toggle, select }) {
+function Row({ outline, index, zoom, top, depth, isClosed, isSelected, toggle, select, hasServices }) {
   const type = outline.text('span_type', index);
   const failed = outline.text('status_code', index) === 'STATUS_CODE_ERROR';
   const below = outline.size[index];
@@ -113,7 +114,7 @@ function Row({ outline, index, zoom, top, depth, isClosed, isSelected, toggle, s
       ${outline.isOrphan[index] === 1 && html`<span class="wf-mark" title="Its parent is not stored">orphan</span>`}
       ${failed && html`<span class="error-mark">failed</span>`}
       ${isClosed && below > 0 && html`<span class="soft">${number(below)} below${outline.errorsBelow[index] ? html`, <span class="error-text">${number(outline.errorsBelow[index])} failed</span>` : ''}</span>`}
-      <span class="soft wf-service">${outline.text('service', index)}</span>
+      ${hasServices && html`<span class="soft wf-service">${outline.text('service', index)}</span>`}
     </span>
     <${Bar} outline=${outline} index=${index} zoom=${zoom} type=${type} failed=${failed} />
   </div>`;
@@ -164,6 +165,13 @@ function closedAtFirst(outline, selected) {
   const closed = parents(outline);
   for (const root of outline.roots) closed.delete(root);
   return without(closed, selected === -1 ? [] : ancestors(outline, selected));
+}
+
+/** @param {Outline} outline */
+function countServices(outline) {
+  const found = new Set();
+  for (let index = 0; index < outline.count && found.size < 2; index += 1) found.add(outline.text('service', index));
+  return found.size;
 }
 
 /** @param {Outline} outline */
