@@ -13,6 +13,10 @@ from playwright.async_api import expect
 from tests.support.explorer import Explorer
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
+SCROLL_AND_RENDER = """async (element) => {
+  element.scrollBy(0, element.clientHeight - 60);
+  await new Promise((rendered) => requestAnimationFrame(() => requestAnimationFrame(rendered)));
+}"""
 FAILED = {"conditions": [{"field": "status_code", "operator": "is", "value": "STATUS_CODE_ERROR"}]}
 
 
@@ -34,8 +38,7 @@ async def test_scrolling_loads_every_span_once(explorer: Explorer):
     while len(seen) < spans_count:
         assert time.monotonic() < deadline_s
         seen.update(await explorer.page.eval_on_selector_all(".rows .row a", "links => links.map(a => a.href)"))
-        await table.evaluate("element => element.scrollBy(0, element.clientHeight - 60)")
-        await explorer.page.wait_for_timeout(15)
+        await table.evaluate(SCROLL_AND_RENDER)
     await expect(explorer.page.locator(".table-foot")).to_have_text(f"All {spans_count} are shown.")
     await expect(explorer.page.locator(".table")).to_have_attribute("aria-rowcount", str(spans_count))
 

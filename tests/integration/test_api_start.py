@@ -56,7 +56,7 @@ async def test_api_becomes_ready_after_migrate(postgres_settings: PostgresSettin
 
     assert (lives.status, refused.status) == (200, 503)
     assert missing.keys() == {"clickhouse", "kafka", "postgres"}
-    assert all("`clearspan migrate` creates them" in missing[system] for system in ("clickhouse", "postgres"))
+    assert all("Run `clearspan migrate` to create them" in missing[system] for system in ("clickhouse", "postgres"))
     assert (without_key.status, with_key.status) == (401, 200)
 
 
