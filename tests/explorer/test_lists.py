@@ -32,11 +32,12 @@ async def test_scrolling_loads_every_span_once(explorer: Explorer):
     counted = explorer.stack.ask("/spans/groups/query", {"measures": [{"of": "count"}]})
     spans_count = counted["groups"][0]["values"]["count"]
     await explorer.open("spans")
+    await expect(explorer.page.locator(".rows .row").first).to_be_visible()
     table = explorer.page.locator(".scroller")
     seen: set[str] = set()
     deadline_s = time.monotonic() + 60
     while len(seen) < spans_count:
-        assert time.monotonic() < deadline_s
+        assert time.monotonic() < deadline_s, f"{len(seen)} of {spans_count} rows"
         seen.update(await explorer.page.eval_on_selector_all(".rows .row a", "links => links.map(a => a.href)"))
         await table.evaluate(SCROLL_AND_RENDER)
     await expect(explorer.page.locator(".table-foot")).to_have_text(f"All {spans_count} are shown.")

@@ -45,7 +45,7 @@ export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf,
     const row = rows[cursor];
     if (event.key === 'Enter' && row && (event.target === scroller.current || event.target === document.body)) open?.(row);
   };
-  useEffect(() => {
+  useLayoutEffect(() => {
     // The keys also work before anything has the focus, as on a page that was just opened.
     /** @param {KeyboardEvent} event */
     const onPageKey = (event) => { if (event.target === document.body) onKeyDown(event); };

@@ -40,7 +40,7 @@ export function Waterfall({ outline, zoom, setZoom, selected, select }) {
     if (place !== -1) scrollTo(scroller.current, place);
     else if (selected !== -1) setClosed(without(closed, ancestors(outline, selected)));
   }, [selected, outline]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     addEventListener('keydown', onKey);
     return () => removeEventListener('keydown', onKey);
   });
