@@ -3,10 +3,10 @@
  * Arrow keys, `j` and `k` select a row, Enter opens it.
  */
 import { html } from 'htm/preact';
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
+import { useVisibleRows } from './visible_rows.js';
 
 export const ROW_HEIGHT = 34;
-const ROWS_AROUND = 12;
 
 /**
  * @template T
@@ -20,19 +20,8 @@ const ROWS_AROUND = 12;
  *   footer?: any, label: string}} props
  */
 export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf, more, footer, label }) {
-  const scroller = useRef(/** @type {HTMLDivElement | null} */ (null));
-  const [top, setTop] = useState(0);
-  const [height, setHeight] = useState(600);
+  const { scroller, first, last, onScroll, scrollToRow } = useVisibleRows(rows.length, ROW_HEIGHT, '.row.head');
   const [cursor, setCursor] = useState(-1);
-  useLayoutEffect(() => {
-    const element = scroller.current;
-    if (!element) return undefined;
-    const observer = new ResizeObserver(() => setHeight(element.clientHeight));
-    observer.observe(element);
-    return () => observer.disconnect();
-  }, []);
-  const first = Math.max(0, Math.floor(top / ROW_HEIGHT) - ROWS_AROUND);
-  const last = Math.min(rows.length, Math.ceil((top + height) / ROW_HEIGHT) + ROWS_AROUND);
   useEffect(() => { if (last >= rows.length) more?.(); }, [last, rows.length, more]);
 
   /** @param {KeyboardEvent} event */
@@ -55,18 +44,11 @@ export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf,
   /** @param {number} index */
   const move = (index) => {
     setCursor(index);
-    const element = scroller.current;
-    if (!element) return;
-    const head = element.querySelector('.row.head')?.clientHeight ?? 0;
-    const at = index * ROW_HEIGHT;
-    if (at < element.scrollTop) element.scrollTop = at;
-    if (at + ROW_HEIGHT + head > element.scrollTop + element.clientHeight) {
-      element.scrollTop = at + ROW_HEIGHT + head - element.clientHeight;
-    }
+    scrollToRow(index);
   };
   const template = columns.map((column) => column.width).join(' ');
   return html`<div class="scroller" ref=${scroller} tabindex="0" role="region" aria-label=${label}
-      onScroll=${() => setTop(scroller.current?.scrollTop ?? 0)} onKeyDown=${onKeyDown}>
+      onScroll=${onScroll} onKeyDown=${onKeyDown}>
     <div class="table" role="table" aria-label=${label} aria-rowcount=${rows.length}>
     <div class="row head" role="row" style=${{ gridTemplateColumns: template }}>
       ${columns.map((column) => html`<span role="columnheader" class=${cellClass(column)}>${column.title}</span>`)}

@@ -1,4 +1,4 @@
-/** One trace: what it took, its waterfall, and the selected span beside it. */
+/** One trace: its totals, its waterfall, and the panel of the selected span. */
 import { html } from 'htm/preact';
 import { useCallback, useMemo, useState } from 'preact/hooks';
 import { href, param, setParams } from '../../app/address.js';

@@ -3,13 +3,13 @@
  * smoothly. Arrow keys walk the tree.
  */
 import { html } from 'htm/preact';
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useState } from 'preact/hooks';
 import { cost, duration, number, short } from '../../app/format.js';
 import { isTyping } from '../../components/shell.js';
+import { useVisibleRows } from '../../components/visible_rows.js';
 import { ancestors, walk } from './outline.js';
 
 const ROW_HEIGHT = 28;
-const ROWS_AROUND = 15;
 const OPEN_AT_FIRST = 2_000;
 const ZOOM_STEP = 1.25;
 
@@ -24,20 +24,11 @@ export function Waterfall({ outline, zoom, setZoom, selected, select }) {
   const rows = useMemo(() => walk(outline.roots, outline.children, (index) => closed.has(index)), [outline, closed]);
   const depths = useMemo(() => depthsOf(outline, rows), [rows]);
   const hasServices = useMemo(() => countServices(outline) > 1, [outline]);
-  const scroller = useRef(/** @type {HTMLDivElement | null} */ (null));
-  const [top, setTop] = useState(0);
-  const [height, setHeight] = useState(600);
+  const { scroller, first, last, onScroll, scrollToRow } = useVisibleRows(rows.length, ROW_HEIGHT, '.wf-head');
 
-  useLayoutEffect(() => {
-    const element = scroller.current;
-    if (!element) return undefined;
-    const observer = new ResizeObserver(() => setHeight(element.clientHeight));
-    observer.observe(element);
-    return () => observer.disconnect();
-  }, []);
   useEffect(() => {
     const place = rows.indexOf(selected);
-    if (place !== -1) scrollTo(scroller.current, place);
+    if (place !== -1) scrollToRow(place);
     else if (selected !== -1) setClosed(without(closed, ancestors(outline, selected)));
   }, [selected, outline]);
   useLayoutEffect(() => {
@@ -77,10 +68,8 @@ export function Waterfall({ outline, zoom, setZoom, selected, select }) {
     const factor = event.deltaY > 0 ? ZOOM_STEP : 1 / ZOOM_STEP;
     setZoom({ from: Math.max(0, at - (at - zoom.from) * factor), to: Math.min(outline.end, at + (zoom.to - at) * factor) });
   };
-  const first = Math.max(0, Math.floor(top / ROW_HEIGHT) - ROWS_AROUND);
-  const last = Math.min(rows.length, Math.ceil((top + height) / ROW_HEIGHT) + ROWS_AROUND);
   return html`<div class="waterfall" ref=${scroller} role="region" aria-label="Waterfall" tabindex="0"
-      onScroll=${() => setTop(scroller.current?.scrollTop ?? 0)} onWheel=${onWheel}>
+      onScroll=${onScroll} onWheel=${onWheel}>
     <div class="wf-head">
       <span class="wf-tools">
         <button class="quiet" onClick=${() => setClosed(new Set())}>Open all</button>
@@ -141,18 +130,6 @@ function Bar({ outline, index, zoom, type, failed }) {
 function Axis({ zoom }) {
   const shares = [0, 0.25, 0.5, 0.75, 1];
   return html`<span class="wf-axis">${shares.map((share) => html`<span style=${{ left: `${share * 100}%` }}>${duration(zoom.from + share * (zoom.to - zoom.from)) || '0'}</span>`)}</span>`;
-}
-
-/**
- * @param {HTMLElement | null} element
- * @param {number} place
- */
-function scrollTo(element, place) {
-  if (!element) return;
-  const head = element.querySelector('.wf-head')?.clientHeight ?? 0;
-  const at = place * ROW_HEIGHT;
-  if (at < element.scrollTop) element.scrollTop = at;
-  if (at + ROW_HEIGHT + head > element.scrollTop + element.clientHeight) element.scrollTop = at + ROW_HEIGHT + head - element.clientHeight;
 }
 
 /**
