@@ -47,7 +47,8 @@ class Explorer:
         return (await self.page.locator(selector).first.inner_text()).strip()
 
     async def texts(self, selector: str) -> list[str]:
-        """The texts of all elements."""
+        """The texts of all elements, once there is one."""
+        await self.page.locator(selector).first.wait_for()
         return [text.strip() for text in await self.page.locator(selector).all_inner_texts()]
 
 
