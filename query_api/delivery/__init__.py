@@ -1,0 +1,1 @@
+"""Subscriptions: delivering spans to other systems."""

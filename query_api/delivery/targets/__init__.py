@@ -1,0 +1,1 @@
+"""The systems to which spans are delivered."""
