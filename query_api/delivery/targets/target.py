@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class SpanBatch:
+class DeliveryBatch:
     """Spans that are delivered together, in the order of the feed."""
 
     id: str
@@ -49,7 +49,7 @@ class TargetRefused(Exception):
 class Target(Protocol):
     """Delivers batches to one system, one at a time. It connects on first use."""
 
-    async def deliver(self, batch: SpanBatch, /) -> None:
+    async def deliver(self, batch: DeliveryBatch, /) -> None:
         """Return when the target has acknowledged the whole batch.
 
         Raises ``TargetUnavailable`` or ``TargetRefused``. A batch of which a part was taken may be delivered again.
