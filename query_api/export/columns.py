@@ -1,0 +1,203 @@
+"""The columns of exported spans: what CSV and Parquet files hold of a span object (contract §9).
+
+A column is a member of the span object under its name, a shorthand of the query language under its name, or the value
+at a path in the attributes (``attributes.PATH``). Times are timestamps, members that are objects or lists are JSON
+text, and absent is null. ``span_tables.py`` makes the same table from stored rows, column by column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import orjson
+import pyarrow as pa
+
+from common.errors import InvalidInput
+from common.json_numbers import number_text
+from common.times import parse_time_ns
+from query_api.filter.language import ATTRIBUTES, DURATION, SHORTHANDS
+
+SpanObject: TypeAlias = Mapping[str, Any]
+"""A span as ``/spans/query`` returns it."""
+
+COLUMNS_MAX: Final = 200
+"""Columns of one export."""
+
+PATH_BEGINS: Final = f"{ATTRIBUTES}."
+TIME: Final = pa.timestamp("us", tz="UTC")
+_NS_MAX: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its type, its meaning, and its value in a span object."""
+
+    name: str
+    type: pa.DataType
+    description: str
+    value: Callable[[SpanObject], Any]
+    """Returns what Arrow converts to the type; for times microseconds since 1970."""
+
+    path: tuple[str, ...] = ()
+    """The path in the attributes, of a column ``attributes.PATH``."""
+
+
+def value_text(value: Any) -> str | None:
+    """Return a value of JSON as the text of a cell: a text as it is, anything else as JSON; ``None`` for null."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return number_text(value)
+    return orjson.dumps(value).decode()
+
+
+def value_at(attributes: Any, path: Sequence[str]) -> Any:
+    """Return the value at a path of nested attributes, ``None`` if there is none. Digits index lists."""
+    value = attributes
+    for segment in path:
+        if isinstance(value, Mapping):
+            value = value.get(segment)
+        elif isinstance(value, list) and segment.isdecimal() and int(segment) < len(value):
+            value = value[int(segment)]
+        else:
+            return None
+    return value
+
+
+def _member(name: str) -> Callable[[SpanObject], Any]:
+    return lambda span: span.get(name)
+
+
+def _json(name: str) -> Callable[[SpanObject], str | None]:
+    return lambda span: orjson.dumps(span[name]).decode() if name in span else None
+
+
+def _created_us(span: SpanObject) -> int:
+    return parse_time_ns(span["created_at"]) // 1_000
+
+
+def _us_of(name: str) -> Callable[[SpanObject], int]:
+    return lambda span: int(span[name]) // 1_000
+
+
+def _ns(name: str) -> Callable[[SpanObject], int | None]:
+    return lambda span: in_64_bits(int(span[name]))
+
+
+def in_64_bits(time_ns: int) -> int | None:
+    """Return nanoseconds since 1970 if they fit into a column, which ends in the year 2262."""
+    return time_ns if abs(time_ns) <= _NS_MAX else None
+
+
+def _duration(span: SpanObject) -> float:
+    return (int(span["end_time_unix_nano"]) // 1_000 - int(span["start_time_unix_nano"]) // 1_000) / 1_000
+
+
+def _first(name: str) -> Callable[[SpanObject], Any]:
+    """Return the function that finds the value of a shorthand: at the first of its places that has a scalar."""
+    places = SHORTHANDS[name]
+
+    def value(span: SpanObject) -> Any:
+        for place in places:
+            found = value_at(span.get(place.field), place.path)
+            if isinstance(found, str | int | float):
+                return found
+        return None
+
+    return value
+
+
+def _text(name: str) -> Callable[[SpanObject], str | None]:
+    find = _first(name)
+
+    def text(span: SpanObject) -> str | None:
+        found = find(span)
+        return None if isinstance(found, bool) else value_text(found)
+
+    return text
+
+
+def _number(name: str) -> Callable[[SpanObject], float | None]:
+    find = _first(name)
+
+    def number(span: SpanObject) -> float | None:
+        found = find(span)
+        return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+
+    return number
+
+
+def _texts(*names: str, description: str = "The member of the span.") -> Iterable[Column]:
+    return (Column(name, pa.string(), description, _member(name)) for name in names)
+
+
+def _all_columns() -> Iterable[Column]:
+    yield Column("created_at", TIME, "When this version of the span was stored.", _created_us)
+    yield from _texts("trace_id", "span_id", "parent_id", "trace_type", "span_type", "span_kind", "span_name")
+    for name in ("start_time", "end_time"):
+        yield Column(name, TIME, "To the microsecond.", _us_of(f"{name}_unix_nano"))
+    for name in ("start_time_unix_nano", "end_time_unix_nano"):
+        yield Column(name, pa.int64(), "Nanoseconds since 1970; null after the year 2262.", _ns(name))
+    yield Column(DURATION, pa.float64(), "Milliseconds from start_time to end_time.", _duration)
+    yield from _texts("status_code", "status_message", "session_id", "user_id", "agent_id")
+    yield Column("service", pa.string(), "`service.name` of the resource.", _text("service"))
+    yield Column("model", pa.string(), "The model of the response, else of the request.", _text("model"))
+    yield Column("tokens", pa.float64(), "`ag.metrics.tokens.incremental.total`.", _number("tokens"))
+    yield Column("cost", pa.float64(), "`ag.metrics.costs.incremental.total`, in US dollars.", _number("cost"))
+    for name in (ATTRIBUTES, "events", "links", "references", "hashes", "resource", "scope"):
+        yield Column(name, pa.string(), "The member of the span, as JSON text.", _json(name))
+    yield from _texts("trace_state")
+    for name in ("flags", "dropped_attributes_count", "dropped_events_count", "dropped_links_count"):
+        yield Column(name, pa.int64(), "The member of the span.", _member(name))
+
+
+COLUMNS: Final[Mapping[str, Column]] = {column.name: column for column in _all_columns()}
+"""In the order of files. The names of members of the span object and of shorthands."""
+
+SUMMARY_COLUMNS: Final = (
+    "trace_id", "span_id", "parent_id", "span_name", "span_type", "start_time", "end_time", "duration", "status_code",
+    "status_message", "session_id", "user_id", "service", "model", "tokens", "cost",
+)  # fmt: skip
+"""The columns of a CSV file unless others are chosen: one readable line a span."""
+
+
+def columns_of(names: Sequence[str]) -> list[Column]:
+    """Return the columns with these names. Raises ``InvalidInput`` for an unknown name, or one that is given twice."""
+    if len(names) > COLUMNS_MAX:
+        raise InvalidInput(f"columns: got {len(names)}; at most {COLUMNS_MAX} are allowed.")
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InvalidInput(f"columns: '{twice}' is named twice.")
+    return [COLUMNS[name] if name in COLUMNS else _path_column(name) for name in names]
+
+
+def _path_column(name: str) -> Column:
+    path = tuple(name.removeprefix(PATH_BEGINS).split("."))
+    if not name.startswith(PATH_BEGINS) or not all(path):
+        raise InvalidInput(
+            f"columns: '{name[:100]}' is not a column; allowed: {', '.join(COLUMNS)}, and attributes.PATH."
+        )
+    return Column(
+        name,
+        pa.string(),
+        "The value at the path, as text.",
+        lambda span: value_text(value_at(span.get(ATTRIBUTES), path)),
+        path,
+    )
+
+
+def schema_of(columns: Iterable[Column]) -> pa.Schema:
+    """Return the Arrow schema of a file with these columns."""
+    return pa.schema([pa.field(column.name, column.type) for column in columns])
+
+
+def table_of_objects(spans: Sequence[SpanObject], columns: Sequence[Column] = tuple(COLUMNS.values())) -> pa.Table:
+    """Return span objects as a table with the ``schema_of`` the columns, in their order."""
+    arrays = [
+        pa.array(list(map(column.value, spans)), pa.int64() if column.type == TIME else column.type)
+        for column in columns
+    ]
+    return pa.table(arrays, names=[column.name for column in columns]).cast(schema_of(columns))
