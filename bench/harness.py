@@ -41,6 +41,7 @@ def bench_settings(root: Path, *, bootstrap: str) -> Settings:
             "api_port": 0,
             "worker_port": 0,
             "otlp_http_port": 0,
+            "otlp_grpc_port": 0,
             "log_format": "text",
             "log_level": "warning",
             "kafka": settings.kafka.model_copy(update={"bootstrap": bootstrap, "session_timeout_s": 3.0}),

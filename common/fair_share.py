@@ -71,6 +71,45 @@ def working_for(tenant: Tenant) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
+class FairBudget:
+    """Bounds what requests hold without waiting for it. A project with neighbors holds at most ``share`` of ``total``.
+
+    ``exceeded`` is the message of ``Overloaded``.
+    """
+
+    def __init__(self, exceeded: str, *, total: int, share: int) -> None:
+        self._exceeded = exceeded
+        self._total = total
+        self._share = share
+        self._held: Counter[UUID] = Counter()
+        self._held_by_all = 0
+
+    def take(self, tenant: Tenant, count: int) -> None:
+        """Reserve ``count`` units. Raises ``Overloaded``."""
+        own_max = self._share if tenant.has_neighbors else self._total
+        if self._held[tenant.project_id] + count > own_max or self._held_by_all + count > self._total:
+            raise Overloaded(self._exceeded)
+        self._held[tenant.project_id] += count
+        self._held_by_all += count
+
+    def give_back(self, tenant: Tenant, count: int) -> None:
+        """Release ``count`` units."""
+        self._held[tenant.project_id] -= count
+        self._held_by_all -= count
+        if not self._held[tenant.project_id]:
+            del self._held[tenant.project_id]
+
+    @contextmanager
+    def holding(self, count: int) -> Iterator[None]:
+        """Hold ``count`` units for the current tenant while inside. Raises ``Overloaded``."""
+        tenant = current_tenant()
+        self.take(tenant, count)
+        try:
+            yield
+        finally:
+            self.give_back(tenant, count)
+
+
 @dataclass(slots=True, eq=False)
 class _Waiter:
     tenant: Tenant

@@ -345,6 +345,8 @@ class Settings(BaseSettings):
     """Port of the API."""
     otlp_http_port: Port = 4318
     """Second port of the API, for OTLP over HTTP only: SDKs send there by default. 0: off."""
+    otlp_grpc_port: Port = 4317
+    """Port of the API for OTLP over gRPC: SDKs send there by default. 0: off."""
     worker_host: Name = "127.0.0.1"
     """Address on which the worker serves its health and metrics."""
     worker_port: Port = 8081

@@ -79,6 +79,9 @@ NOT_READY: Final = Gauge("clearspan_not_ready", "1 for each component that makes
 HTTP_REQUEST_SECONDS: Final = Histogram(
     "clearspan_http_request_seconds", "Duration of requests.", ["method", "route", "status"], buckets=SECONDS_BUCKETS
 )
+GRPC_REQUEST_SECONDS: Final = Histogram(
+    "clearspan_grpc_request_seconds", "Duration of calls over gRPC.", ["route", "code"], buckets=SECONDS_BUCKETS
+)
 REQUESTS_WAITING: Final = Gauge("clearspan_requests_waiting", "Requests that wait for new data.")
 DATA_BEHIND_SECONDS: Final = Gauge(
     "clearspan_data_behind_seconds", "Age of the time up to which the last response was complete (X-Data-Through)."
@@ -86,7 +89,9 @@ DATA_BEHIND_SECONDS: Final = Gauge(
 COMPUTE_RESTARTS: Final = Counter(
     "clearspan_compute_restarts_total", "Processes for large bodies that crashed or hung and were replaced."
 )
-INTAKE_SPANS: Final = Counter("clearspan_intake_spans_total", "Spans received over HTTP.", ["route", "outcome"])
+INTAKE_SPANS: Final = Counter(
+    "clearspan_intake_spans_total", "Spans received over HTTP and gRPC.", ["route", "outcome"]
+)
 
 
 def configure_logging(

@@ -119,6 +119,7 @@ def _addresses(running: Running) -> str:
     return f"""\
   API     {running.api}
   OTLP    {_otlp(running)}
+          {_otlp_grpc(running)}
   docs    {running.api}/docs
   Kafka   {running.kafka}   (topics {", ".join(running.topics)})
   worker  {running.worker}/metrics
@@ -136,6 +137,13 @@ def _otlp(running: Running) -> str:
         return f"{running.otlp}   (over HTTP: OTEL_EXPORTER_OTLP_ENDPOINT={running.otlp})"
     why = f"; {running.otlp_left_out}: set CLEARSPAN_OTLP_HTTP_PORT to another port" if running.otlp_left_out else ""
     return f"{running.api}/otlp   (over HTTP: OTEL_EXPORTER_OTLP_ENDPOINT={running.api}/otlp{why})"
+
+
+def _otlp_grpc(running: Running) -> str:
+    if running.otlp_grpc:
+        return f"{running.otlp_grpc}   (over gRPC: OTEL_EXPORTER_OTLP_ENDPOINT={running.otlp_grpc})"
+    why = running.otlp_grpc_left_out
+    return f"gRPC is off{f': {why}; set CLEARSPAN_OTLP_GRPC_PORT to another port' if why else ''}"
 
 
 def down(settings: Settings) -> int:

@@ -75,6 +75,10 @@ class Running:
     """The address of the second OTLP port; empty if there is none."""
     otlp_left_out: str = ""
     """Why there is no second OTLP port, unless that was set by hand."""
+    otlp_grpc: str = ""
+    """The address of OTLP over gRPC; empty if it is off."""
+    otlp_grpc_left_out: str = ""
+    """Why it is off, unless that was set by hand."""
     stop_s: float = STOP_S
     """How long it may report no progress while it drains and stops."""
 

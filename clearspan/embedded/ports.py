@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import combinations
 from typing import Final
@@ -11,8 +11,11 @@ from typing import Final
 import psutil
 
 from clearspan.embedded.layout import StackError
+from common.settings import Settings
 
 LOOPBACK: Final = "127.0.0.1"
+OTLP_PORTS: Final = {"otlp_http_port": "CLEARSPAN_OTLP_HTTP_PORT", "otlp_grpc_port": "CLEARSPAN_OTLP_GRPC_PORT"}
+"""The settings of the ports to which SDKs send by default, and their variables."""
 
 
 def free_port() -> int:
@@ -30,6 +33,18 @@ def require_free_ports(ports: Mapping[str, int]) -> None:
     for variable, port in ports.items():
         if taken := why_taken(port):
             raise StackError(f"{taken}. Set {variable} to another port.")
+
+
+def why_left_out(settings: Settings, other_ports: Iterable[int]) -> dict[str, str]:
+    """Return which of ``OTLP_PORTS`` cannot be used, and why; those that were set by hand must be used."""
+    left_out: dict[str, str] = {}
+    used = {*other_ports, *(getattr(settings, name) for name in OTLP_PORTS if name in settings.model_fields_set)}
+    for name in OTLP_PORTS:
+        port = getattr(settings, name)
+        if name not in settings.model_fields_set:
+            reason = f"Port {port} has another use" if port in used else why_taken(port)
+            left_out |= {name: reason} if reason else {}
+    return left_out
 
 
 def why_taken(port: int) -> str:

@@ -17,7 +17,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Final, Literal
 
@@ -28,7 +28,7 @@ from clearspan.embedded.broker_proxy import DRAINING_CLIENT
 from clearspan.embedded.guard import Guard, end_left_over, write_children
 from clearspan.embedded.journal import CarryOver, Journal, JournallingPublisher
 from clearspan.embedded.layout import Layout, Running, StackError, Stopping, hold, make_private
-from clearspan.embedded.ports import free_port, require_free_ports, why_taken
+from clearspan.embedded.ports import OTLP_PORTS, free_port, require_free_ports, why_left_out
 from clearspan.embedded.postgres import EmbeddedPostgres
 from clearspan.migrate import migrate_all
 from common.clickhouse.connect import open_store
@@ -86,15 +86,13 @@ async def run_stack(settings: Settings) -> None:
             "CLEARSPAN_WORKER_PORT": settings.worker_port,
             "CLEARSPAN_KAFKA_PORT": settings.kafka_port,
         }
-        otlp_left_out = _why_otlp_is_left_out(settings, ports.values())
-        if otlp_left_out:
-            _log.warning(
-                "The default port of OTLP over HTTP is not available; starting without it.", reason=otlp_left_out
-            )
-            settings = settings.model_copy(update={"otlp_http_port": 0})
-        require_free_ports(ports | {"CLEARSPAN_OTLP_HTTP_PORT": settings.otlp_http_port})
+        left_out = why_left_out(settings, ports.values())
+        for name, reason in left_out.items():
+            _log.warning("A default port of OTLP is not available; starting without it.", setting=name, reason=reason)
+        settings = settings.model_copy(update=dict.fromkeys(left_out, 0))
+        require_free_ports(ports | {variable: getattr(settings, name) for name, variable in OTLP_PORTS.items()})
         prices_in(settings.ingest.prices_file)  # checked before anything starts
-        stack = _Stack(settings, layout, otlp_left_out=otlp_left_out)
+        stack = _Stack(settings, layout, left_out=left_out)
         async with AsyncExitStack() as resources:
             await stack.run(resources)
         Stopping(is_done=True, dropped=stack.dropped).write(layout)
@@ -119,15 +117,6 @@ def _embedded(settings: Settings) -> Settings:
     )
 
 
-def _why_otlp_is_left_out(settings: Settings, other_ports: Iterable[int]) -> str:
-    """Return why the usual port of OTLP cannot be used; empty if it can, or if it was set by hand and so must be."""
-    if "otlp_http_port" in settings.model_fields_set:
-        return ""
-    if settings.otlp_http_port in other_ports:
-        return f"Port {settings.otlp_http_port} has another use"
-    return why_taken(settings.otlp_http_port)
-
-
 def _address(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -140,9 +129,9 @@ def stop_s_max(settings: Settings) -> float:
 class _Stack:
     """The parts that live as long as the process, and the worker, which is replaced with each broker."""
 
-    def __init__(self, settings: Settings, layout: Layout, *, otlp_left_out: str) -> None:
+    def __init__(self, settings: Settings, layout: Layout, *, left_out: Mapping[str, str]) -> None:
         self._settings = settings
-        self._otlp_left_out = otlp_left_out
+        self._left_out = left_out
         self._layout = layout
         self._broker = EmbeddedBroker(layout.broker_log)
         self._journal = Journal(layout.dead_letters)
@@ -215,7 +204,9 @@ class _Stack:
             auth=settings.auth,
             topics=list(settings.kafka.topics),
             otlp=_address(settings.api_host, settings.otlp_http_port) if settings.otlp_http_port else "",
-            otlp_left_out=self._otlp_left_out,
+            otlp_left_out=self._left_out.get("otlp_http_port", ""),
+            otlp_grpc=_address(settings.api_host, settings.otlp_grpc_port) if settings.otlp_grpc_port else "",
+            otlp_grpc_left_out=self._left_out.get("otlp_grpc_port", ""),
             stop_s=stop_s_max(settings),
         ).write(self._layout)
 

@@ -21,6 +21,7 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import require_tables as require_clickhouse_tables
 from common.clickhouse.store import ColumnStore
 from common.errors import Unavailable
+from common.fair_share import FairBudget
 from common.kafka.cluster import read_cluster_id
 from common.kafka.dead_letter_index import DeadLetterIndex
 from common.kafka.log import KafkaLog
@@ -39,7 +40,9 @@ from common.waiting import wait_for
 from query_api.compute.pool import ProcessCompute, ThreadCompute
 from query_api.freshness.follow import Follower, following
 from query_api.http import routes
+from query_api.http.body import body_budget
 from query_api.http.dispatch import Dispatcher, Runner, StartupState
+from query_api.http.otlp_grpc import OtlpGrpcServer
 from query_api.intake.publish import check_intake_topics
 from query_api.request.context import ApiContext, Check, waiting_places
 from query_api.request.progress import KnownEndOffsets
@@ -56,12 +59,14 @@ def request_s_max(query: QuerySettings) -> float:
     return query.queue_s + query.budget_s + OVERHEAD_S
 
 
-def make_runner(state: StartupState, served: tuple[Route, ...] = routes.ROUTES) -> Runner:
+def make_runner(
+    state: StartupState, served: tuple[Route, ...] = routes.ROUTES, *, bodies: FairBudget | None = None
+) -> Runner:
     """Return a runner that serves ``served`` with the context that ``state`` has by then. Make it inside a running
-    loop."""
+    loop. ``bodies`` is the budget for bodies, by default one of its own."""
     settings = state.context.settings
     return Runner(
-        Dispatcher(Router(served), state).dispatch,
+        Dispatcher(Router(served), state, bodies or body_budget(settings)).dispatch,
         settings.http,
         before_shutdown=state.context.stored.release,
         grace_s=request_s_max(settings.query),
@@ -131,10 +136,14 @@ async def open_api(
             state.waits_for = "Starting: waiting for Postgres."
             starting = asyncio.create_task(_find_cursor_secret(state, database), name="find-cursor-secret")
             resources.push_async_callback(_end, starting)
-        runner, otlp_runner = make_runner(state), make_runner(state, routes.OTLP_ROUTES)
-        resources.push_async_callback(_clean_up, runner, otlp_runner)
+        bodies = body_budget(settings)
+        runner, otlp_runner = make_runner(state, bodies=bodies), make_runner(state, routes.OTLP_ROUTES, bodies=bodies)
+        grpc_server = OtlpGrpcServer(state, routes.OTLP, bodies) if settings.otlp_grpc_port else None
+        resources.push_async_callback(_clean_up, runner, otlp_runner, grpc_server=grpc_server, settings=settings)
         if settings.otlp_http_port:
             await _listen(otlp_runner, settings.api_host, settings.otlp_http_port, port_name="CLEARSPAN_OTLP_HTTP_PORT")
+        if grpc_server is not None:
+            await grpc_server.start(settings.api_host, settings.otlp_grpc_port)
         yield await _listen(runner, settings.api_host, settings.api_port, port_name="CLEARSPAN_API_PORT")
 
 
@@ -154,9 +163,10 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-async def _clean_up(*runners: Runner) -> None:
-    """End all runners at the same time: each waits for its running requests."""
-    await asyncio.gather(*(runner.cleanup() for runner in runners))
+async def _clean_up(*runners: Runner, grpc_server: OtlpGrpcServer | None, settings: Settings) -> None:
+    """End all servers at the same time: each waits for its running requests."""
+    grpc_stops = [grpc_server.stop(grace_s=request_s_max(settings.query))] if grpc_server is not None else []
+    await asyncio.gather(*(runner.cleanup() for runner in runners), *grpc_stops)
 
 
 def run(settings: Settings) -> int:
@@ -173,7 +183,13 @@ async def _serve(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with open_api(settings) as port:
-        _log.info("The API listens.", host=settings.api_host, port=port, otlp_http_port=settings.otlp_http_port)
+        _log.info(
+            "The API listens.",
+            host=settings.api_host,
+            port=port,
+            otlp_http_port=settings.otlp_http_port,
+            otlp_grpc_port=settings.otlp_grpc_port,
+        )
         await stop.wait()
         _log.info("Stopping.")
 

@@ -12,18 +12,16 @@ from __future__ import annotations
 import asyncio
 import gzip
 import zlib
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
-from uuid import UUID
 
 from aiohttp import HttpVersion11, web
 from pydantic import BaseModel
 
-from common.errors import InvalidInput, Overloaded, TooLarge, UnsupportedMedia
-from common.fair_share import Tenant, current_tenant, in_thread
+from common.errors import InvalidInput, TooLarge, UnsupportedMedia
+from common.fair_share import FairBudget, current_tenant, in_thread
 from common.limits import KIB
 from common.settings import HttpSettings, Settings
 from query_api.compute.pool import IN_PROCESS_BYTES_MAX, Compute
@@ -55,33 +53,16 @@ _GZIP_MAGIC: Final = b"\x1f\x8b"
 _ZLIB_MAGICS: Final = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
-class BodyBudget:
-    """Bounds the bytes of all bodies of the process, from their first byte until they are read.
+def body_budget(settings: Settings) -> FairBudget:
+    """Return the budget for the bytes of all bodies of the process, from their first byte until they are read.
 
     A project with neighbors may hold at most half of the bytes, but always one body of the largest size.
     """
-
-    def __init__(self, settings: Settings) -> None:
-        body_bytes_max = settings.limits.body_bytes_max
-        self._bytes_max = max(settings.http.bodies_bytes_max, body_bytes_max)
-        self._share_max = max(self._bytes_max // 2, body_bytes_max)
-        self._held: Counter[UUID] = Counter()
-        self._held_by_all = 0
-
-    def take(self, tenant: Tenant, bytes_count: int) -> None:
-        """Reserve ``bytes_count`` bytes. Raises ``Overloaded``."""
-        own_max = self._share_max if tenant.has_neighbors else self._bytes_max
-        if self._held[tenant.project_id] + bytes_count > own_max or self._held_by_all + bytes_count > self._bytes_max:
-            raise Overloaded("Other requests use all the memory for bodies.")
-        self._held[tenant.project_id] += bytes_count
-        self._held_by_all += bytes_count
-
-    def give_back(self, tenant: Tenant, bytes_count: int) -> None:
-        """Release ``bytes_count`` bytes."""
-        self._held[tenant.project_id] -= bytes_count
-        self._held_by_all -= bytes_count
-        if not self._held[tenant.project_id]:
-            del self._held[tenant.project_id]
+    body_bytes_max = settings.limits.body_bytes_max
+    total = max(settings.http.bodies_bytes_max, body_bytes_max)
+    return FairBudget(
+        "Other requests use all the memory for bodies.", total=total, share=max(total // 2, body_bytes_max)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +83,7 @@ class BodyRules:
 
 
 async def read_request_body(
-    http_request: web.BaseRequest, route: Route, path: dict[str, str], context: ApiContext, budget: BodyBudget
+    http_request: web.BaseRequest, route: Route, path: dict[str, str], context: ApiContext, budget: FairBudget
 ) -> Any:
     """Return the body as the handler takes it; ``None``, and leave the body unread, if the route takes none.
 
@@ -118,22 +99,31 @@ async def read_request_body(
     arrival = _Arrival(context.settings.http, budget)
     try:
         wire = await _receive(http_request, arrival, bytes_max=limits.body_bytes_max)
-        prepare: Callable[[Any], Any] | None = None
-        if route.prepare is not None:
-            known = PrepareContext(path, content_type, limits.span_limits(), context.clock.now_ns())
-            prepare = partial(route.prepare, context=known)
-        rules = BodyRules(
-            model=route.body,
-            required=route.body_required,
-            prepare=prepare,
-            content_type=content_type,
-            content_encoding=",".join(http_request.headers.getall("Content-Encoding", [])),
-            bytes_max=limits.body_bytes_max,
-            values_max=limits.body_values_max,
-        )
+        encoding = ",".join(http_request.headers.getall("Content-Encoding", []))
+        rules = rules_of(route, context, path=path, content_type=content_type, content_encoding=encoding)
         return await read_wire(context.compute, wire, rules)
     finally:
         arrival.close()
+
+
+def rules_of(
+    route: Route, context: ApiContext, *, path: Mapping[str, str], content_type: str | None, content_encoding: str
+) -> BodyRules:
+    """Return how to read the body of a request to ``route``."""
+    limits = context.settings.limits
+    prepare: Callable[[Any], Any] | None = None
+    if route.prepare is not None:
+        known = PrepareContext(path, content_type, limits.span_limits(), context.clock.now_ns())
+        prepare = partial(route.prepare, context=known)
+    return BodyRules(
+        model=route.body,
+        required=route.body_required,
+        prepare=prepare,
+        content_type=content_type,
+        content_encoding=content_encoding,
+        bytes_max=limits.body_bytes_max,
+        values_max=limits.body_values_max,
+    )
 
 
 async def _receive(http_request: web.BaseRequest, arrival: _Arrival, *, bytes_max: int) -> bytes:
@@ -174,7 +164,7 @@ async def _send_continue(http_request: web.BaseRequest) -> None:
 class _Arrival:
     """A body that arrives: its bytes so far, held in the budget, and its deadline, which each byte extends."""
 
-    def __init__(self, http: HttpSettings, budget: BodyBudget) -> None:
+    def __init__(self, http: HttpSettings, budget: FairBudget) -> None:
         self.http = http
         self._budget = budget
         self._tenant = current_tenant()

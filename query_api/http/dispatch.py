@@ -35,14 +35,14 @@ from common.errors import (
     Unauthorized,
     Unavailable,
 )
-from common.fair_share import OWN_WORK, Tenant, working_for
+from common.fair_share import OWN_WORK, FairBudget, Tenant, working_for
 from common.http.server import RESPONSE_HEADERS, Handler, Server
 from common.ids import DEFAULT_USER_ID
 from common.postgres.projects import KeyOwner
 from common.settings import HttpSettings, Settings
 from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
 from query_api.freshness.headers import with_freshness
-from query_api.http.body import COMPRESS_BYTES_MIN, BodyBudget, compress, read_request_body, takes_gzip
+from query_api.http.body import COMPRESS_BYTES_MIN, compress, read_request_body, takes_gzip
 from query_api.request.context import ApiContext
 from query_api.request.errors import internal_error_response, new_operation_id, response_of
 from query_api.request.json_body import Strict, read_query
@@ -89,14 +89,14 @@ class _RequestLog:
 class Dispatcher:
     """Answers every request of the process."""
 
-    def __init__(self, router: Router, state: StartupState) -> None:
+    def __init__(self, router: Router, state: StartupState, bodies: FairBudget) -> None:
         self._router = router
         self._state = state
-        self._budget = BodyBudget(state.context.settings)
+        self._bodies = bodies
 
     async def dispatch(self, http_request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request. Raises nothing but ``CancelledError``."""
-        request_log = _RequestLog(_request_id(http_request))
+        request_log = _RequestLog(request_id_of(http_request.headers))
         clock = self._state.context.clock
         started_s = clock.monotonic_s()
         record = partial(_record, http_request.method, request_log)
@@ -140,26 +140,29 @@ class Dispatcher:
             route, path = self._router.match(http_request.method, raw_path)
         except ServiceError:
             # A client without a key does not learn which paths exist.
-            await self._authenticate(http_request, required_access(raw_path))
+            access = required_access(raw_path)
+            await authenticate(self._state, access=access, headers=http_request.headers, query=http_request.query)
             raise
         request_log.route = route
-        owner = await self._authenticate(http_request, route.access)
+        headers, access = http_request.headers, route.access
+        owner = await authenticate(self._state, access=access, headers=headers, query=http_request.query)
         request_log.is_authenticated, request_log.project_id = True, owner.project_id
         request_log.tenant = await tenant_of(context, owner.project_id)
         with working_for(request_log.tenant):
             query = _read_parameters(http_request, route)
-            body = await read_request_body(http_request, route, path, context, self._budget)
+            body = await read_request_body(http_request, route, path, context, self._bodies)
             sees_all = context.keys is None or owner.project_id == NO_PROJECT
-            headers = http_request.headers
             request = Request(context, owner.project_id, path, query, body, headers, owner.user_id, sees_all)
             return await (with_freshness(request, route.handler) if route.reads_spans else route.handler(request))
 
-    async def _authenticate(self, http_request: web.BaseRequest, access: Access) -> KeyOwner:
-        if access is not Access.PUBLIC and self._state.waits_for:
-            raise Unavailable(self._state.waits_for)
-        return await owner_of(
-            self._state.context, access=access, headers=http_request.headers, query=http_request.query
-        )
+
+async def authenticate(
+    state: StartupState, *, access: Access, headers: Mapping[str, str], query: MultiMapping[str]
+) -> KeyOwner:
+    """Return the project and the user of a request. Raises as ``owner_of``, and ``Unavailable`` during the start."""
+    if access is not Access.PUBLIC and state.waits_for:
+        raise Unavailable(state.waits_for)
+    return await owner_of(state.context, access=access, headers=headers, query=query)
 
 
 async def owner_of(
@@ -286,9 +289,9 @@ def uncompressed(response: Response, *, request_id: str) -> web.Response:
     return web.Response(body=response.body, status=response.status, headers=headers)
 
 
-def _request_id(http_request: web.BaseRequest) -> str:
+def request_id_of(headers: Mapping[str, str]) -> str:
     """Return the client's id if it is safe to log, else a new one."""
-    sent = http_request.headers.get(REQUEST_ID_HEADER, "")
+    sent = headers.get(REQUEST_ID_HEADER, "")
     return sent if _REQUEST_ID.fullmatch(sent) else token_hex(16)
 
 

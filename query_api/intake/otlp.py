@@ -24,9 +24,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from common.codec import otlp_json, otlp_protobuf, protobuf_cut
 from common.codec.decoded import Decoded, Rejections
 from common.codec.layout import Layout, SpanPart
-from common.errors import ErrorCode, Rejected, ServiceError, TooLarge, UnsupportedMedia
+from common.errors import Rejected, ServiceError, TooLarge, UnsupportedMedia
 from common.kafka.record import CONTENT_TYPES as CONTENT_TYPES_OF
 from common.settings import Encoding
+from query_api.intake.grpc_status import code_of, status_message
 from query_api.intake.models import IntakeReady
 from query_api.intake.publish import PreparedIntake, TraceRecord, TraceRecords, publish_export
 from query_api.request.errors import headers_of, status_of
@@ -47,15 +48,6 @@ REASONS_MAX: Final = 10
 GROWTH_MAX: Final = 8
 """The largest size of all records of a request, in multiples of the largest body: each trace repeats its resource and
 scope."""
-
-_GRPC_CODES: Final[Mapping[ErrorCode, int]] = {
-    ErrorCode.INVALID: 3,
-    ErrorCode.REJECTED: 3,
-    ErrorCode.TOO_LARGE: 3,
-    ErrorCode.OVERLOADED: 8,
-    ErrorCode.UNAVAILABLE: 14,
-}
-_GRPC_INTERNAL: Final = 13
 
 
 async def ready(request: Request) -> Response:  # noqa: ARG001 - a handler
@@ -114,11 +106,11 @@ def error_format(error: ServiceError, headers: Mapping[str, str]) -> Response | 
     if isinstance(error, UnsupportedMedia):
         return None
     encoding = encoding_of(headers.get("Content-Type"))
-    code = _GRPC_CODES.get(error.code, _GRPC_INTERNAL)
+    code = code_of(error)
     if encoding == JSON:
         body = orjson.dumps({"code": code, "message": error.public_message})
     else:
-        body = _status_message(code, error.public_message)
+        body = status_message(code, error.public_message)
     return Response(body, status=status_of(error), content_type=encoding, headers=headers_of(error))
 
 
@@ -144,11 +136,6 @@ def _reported(rejections: Rejections) -> ExportTraceServiceResponse:
         reasons.append(f"And {len(rejections) - REASONS_MAX} more.")
     partial = ExportTracePartialSuccess(rejected_spans=len(rejections), error_message=" ".join(reasons))
     return ExportTraceServiceResponse(partial_success=partial)
-
-
-def _status_message(code: int, text: str) -> bytes:
-    """Encode ``google.rpc.Status``: field 1 is the code, field 2 the message. Its package would be a dependency."""
-    return b"\x08" + protobuf_cut.encode_varint(code) + protobuf_cut.encode_delimited(2, text.encode())
 
 
 def _count_protobuf(body: bytes) -> int:

@@ -12,16 +12,18 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 
 from clearspan.embedded.layout import Layout
 from tests.support.left_over import is_free, processes_below
 from tests.support.missing import missing
+from tests.support.otlp_grpc import TRACES
 from tests.support.stack import ask, clearspan, stack_environment
 
 pytestmark = pytest.mark.timeout(180)
@@ -39,6 +41,12 @@ def _otlp_traces(address: str) -> int:
     )
     with urllib.request.urlopen(request, timeout=20) as answer:
         return int(answer.status)
+
+
+def _grpc_traces(address: str) -> bytes:
+    with grpc.insecure_channel(address) as channel:
+        response: bytes = channel.unary_unary(TRACES)(b"", timeout=20)
+    return response
 
 
 def _without_what_varies(printed: str) -> str:
@@ -59,6 +67,8 @@ class Detached:
     """The response to the query of the README."""
     otlp_status: int
     """The status of an export to the port of OTLP."""
+    grpc_response: bytes
+    """The response to an empty export over gRPC."""
     stopped: subprocess.CompletedProcess[str]
 
 
@@ -72,8 +82,9 @@ def detached(tmp_path_factory: pytest.TempPathFactory) -> Detached:
     [query] = re.findall(r"/spans/query .* -d '(.*?)'$", README.read_text(), re.DOTALL | re.MULTILINE)
     found = ask(f"http://127.0.0.1:{environment['CLEARSPAN_API_PORT']}", "/spans/query", json.loads(query))
     otlp_status = _otlp_traces(f"http://127.0.0.1:{environment['CLEARSPAN_OTLP_HTTP_PORT']}")
+    grpc_response = _grpc_traces(f"127.0.0.1:{environment['CLEARSPAN_OTLP_GRPC_PORT']}")
     stopped = clearspan(environment, "down")
-    return Detached(environment, first, second, status, found, otlp_status, stopped)
+    return Detached(environment, first, second, status, found, otlp_status, grpc_response, stopped)
 
 
 def test_up_prints_a_first_trace_as_the_readme_shows_it(detached: Detached):
@@ -97,6 +108,16 @@ def test_port_of_otlp_is_printed_and_accepts_spans(detached: Detached):
     assert detached.otlp_status == 200
 
 
+def test_port_of_otlp_over_grpc_is_printed_and_accepts_spans(detached: Detached):
+    line = (
+        f"(over gRPC: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:{detached.environment['CLEARSPAN_OTLP_GRPC_PORT']})"
+    )
+
+    assert line in detached.first.stdout
+    assert line in detached.status.stdout
+    assert detached.grpc_response == b""
+
+
 def test_down_leaves_no_process_and_frees_the_ports(detached: Detached):
     ports = [detached.environment[f"CLEARSPAN_{name}_PORT"] for name in ("API", "WORKER", "KAFKA")]
 
@@ -107,19 +128,21 @@ def test_down_leaves_no_process_and_frees_the_ports(detached: Detached):
 
 @pytest.fixture(scope="module")
 def started_with_keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """What a start printed with keys, on free ports, on IPv6 if the machine has it, and with the default port of OTLP
-    taken.
+    """What a start printed with keys, on free ports, on IPv6 if the machine has it, and with the default ports of
+    OTLP taken.
     """
     environment = stack_environment(tmp_path_factory.mktemp("with_keys") / "data")
-    del environment["CLEARSPAN_OTLP_HTTP_PORT"]
+    del environment["CLEARSPAN_OTLP_HTTP_PORT"], environment["CLEARSPAN_OTLP_GRPC_PORT"]
     environment |= {f"CLEARSPAN_{name}_PORT": "0" for name in ("API", "WORKER", "KAFKA")}
     environment["CLEARSPAN_API_HOST"] = "::1" if socket.has_dualstack_ipv6() else "127.0.0.1"
     environment["CLEARSPAN_AUTH"] = "on"
-    with socket.socket() as holder:
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        with suppress(OSError):  # another program may hold it already
-            holder.bind(("127.0.0.1", 4318))
-            holder.listen()
+    with ExitStack() as holders:
+        for port in (4317, 4318):
+            holder = holders.enter_context(socket.socket())
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with suppress(OSError):  # another program may hold it already
+                holder.bind(("127.0.0.1", port))
+                holder.listen()
         started = clearspan(environment, "up", "--detach")
     assert started.returncode == 0, started.stderr
     yield started.stdout
@@ -138,10 +161,11 @@ def test_free_ports_are_printed_and_ipv6_addresses_are_in_brackets(started_with_
     assert re.search(r"worker +http://127.0.0.1:[1-9]\d+/metrics", started_with_keys)
 
 
-def test_default_port_of_otlp_is_left_out_if_it_is_taken(started_with_keys: str):
+def test_default_ports_of_otlp_are_left_out_if_they_are_taken(started_with_keys: str):
     [api] = re.findall(r"API +(\S+)\n", started_with_keys)
 
     assert f"OTEL_EXPORTER_OTLP_ENDPOINT={api}/otlp; Port 4318 is taken" in started_with_keys
+    assert "gRPC is off: Port 4317 is taken" in started_with_keys
 
 
 def test_taken_port_is_named_with_its_holder_and_its_setting(environment: Mapping[str, str]):

@@ -36,7 +36,7 @@ class ReadyStore(UntouchedStore):
 
 
 async def test_api_becomes_ready_after_migrate(postgres_settings: PostgresSettings) -> None:
-    settings = Settings(api_port=0, otlp_http_port=0, postgres=postgres_settings, kafka=NOBODY)
+    settings = Settings(api_port=0, otlp_http_port=0, otlp_grpc_port=0, postgres=postgres_settings, kafka=NOBODY)
     async with (
         open_api(settings, store=ReadyStore(), publisher=MemoryBroker().publisher()) as port,
         aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client,
@@ -66,7 +66,13 @@ async def test_default_project_is_missing_until_migrate_creates_it(
     another = uuid4()
     await migrate(postgres_settings, default_project_id=DEFAULT_PROJECT_ID)
     settings = Settings(
-        auth="off", api_port=0, otlp_http_port=0, postgres=postgres_settings, kafka=NOBODY, default_project_id=another
+        auth="off",
+        api_port=0,
+        otlp_http_port=0,
+        otlp_grpc_port=0,
+        postgres=postgres_settings,
+        kafka=NOBODY,
+        default_project_id=another,
     )
     async with (
         open_api(settings, store=ReadyStore(), publisher=MemoryBroker().publisher()) as port,
@@ -85,7 +91,7 @@ async def test_default_project_is_missing_until_migrate_creates_it(
 
 async def test_api_listens_without_postgres() -> None:
     away = PostgresSettings.model_validate({"dsn": "postgresql://nobody@127.0.0.1:1/none", "timeout_s": 0.5})
-    settings = Settings(auth="off", api_port=0, otlp_http_port=0, postgres=away, kafka=NOBODY)
+    settings = Settings(auth="off", api_port=0, otlp_http_port=0, otlp_grpc_port=0, postgres=away, kafka=NOBODY)
     async with (
         open_api(settings, store=ReadyStore()) as port,
         aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client,
@@ -98,7 +104,13 @@ async def test_used_port_is_reported_with_its_setting(postgres_settings: Postgre
     with closing(socket()) as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        settings = Settings(api_port=taken.getsockname()[1], otlp_http_port=0, postgres=postgres_settings, kafka=NOBODY)
+        settings = Settings(
+            api_port=taken.getsockname()[1],
+            otlp_http_port=0,
+            otlp_grpc_port=0,
+            postgres=postgres_settings,
+            kafka=NOBODY,
+        )
 
         with pytest.raises(InvalidSettings, match="CLEARSPAN_API_PORT"):
             async with open_api(settings, store=ReadyStore()):
@@ -107,7 +119,7 @@ async def test_used_port_is_reported_with_its_setting(postgres_settings: Postgre
 
 async def test_open_address_without_authentication_is_rejected() -> None:
     with pytest.raises(InvalidSettings, match="CLEARSPAN_AUTH=off"):
-        async with open_api(Settings(auth="off", api_host="0.0.0.0", api_port=0, otlp_http_port=0)):
+        async with open_api(Settings(auth="off", api_host="0.0.0.0", api_port=0, otlp_http_port=0, otlp_grpc_port=0)):
             pass
 
 
@@ -122,7 +134,7 @@ async def test_intake_topic_that_is_not_read_is_rejected(topics: set[str], unrea
     with pytest.raises(
         InvalidSettings, match=f"^CLEARSPAN_KAFKA__{unread} is otlp_spans, which is not in CLEARSPAN_KAFKA__TOPICS"
     ):
-        async with open_api(Settings(auth="off", api_port=0, otlp_http_port=0, kafka=kafka)):
+        async with open_api(Settings(auth="off", api_port=0, otlp_http_port=0, otlp_grpc_port=0, kafka=kafka)):
             pass
 
 

@@ -41,6 +41,7 @@ def _start(settings: PostgresSettings, port: int, log: Path) -> subprocess.Popen
         "CLEARSPAN_AUTH": "off",
         "CLEARSPAN_API_PORT": str(port),
         "CLEARSPAN_OTLP_HTTP_PORT": "0",
+        "CLEARSPAN_OTLP_GRPC_PORT": "0",
         "CLEARSPAN_POSTGRES__DSN": settings.dsn.get_secret_value(),
         "CLEARSPAN_KAFKA__BOOTSTRAP": f"127.0.0.1:{free_port()}",
     }

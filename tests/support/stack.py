@@ -33,6 +33,7 @@ def stack_environment(data_dir: Path, **more: str) -> dict[str, str]:
         "CLEARSPAN_WORKER_PORT": str(free_port()),
         "CLEARSPAN_KAFKA_PORT": str(free_port()),
         "CLEARSPAN_OTLP_HTTP_PORT": str(free_port()),
+        "CLEARSPAN_OTLP_GRPC_PORT": str(free_port()),
         **more,
     }
 
@@ -51,6 +52,10 @@ class RunningStack:
     @property
     def otlp(self) -> str:
         return f"http://127.0.0.1:{self.environment['CLEARSPAN_OTLP_HTTP_PORT']}"
+
+    @property
+    def otlp_grpc(self) -> str:
+        return f"127.0.0.1:{self.environment['CLEARSPAN_OTLP_GRPC_PORT']}"
 
     @property
     def worker(self) -> str:

@@ -16,15 +16,15 @@ import pytest
 from pydantic import BaseModel
 
 from common.errors import InvalidInput, Overloaded, TooLarge, UnsupportedMedia
-from common.fair_share import Tenant
+from common.fair_share import FairBudget, Tenant
 from common.limits import MIB
 from common.settings import HttpSettings, LimitSettings, Settings
 from query_api.compute.ipc import Rejection, encode, receive
 from query_api.compute.pool import IN_PROCESS_BYTES_MAX
 from query_api.http.body import (
     SLICE_BYTES,
-    BodyBudget,
     BodyRules,
+    body_budget,
     compress,
     inflate,
     inflate_by_magic,
@@ -141,9 +141,9 @@ ONE, OTHER = (Tenant(UUID(int=number), has_neighbors=True) for number in (1, 2))
 ALONE = replace(ONE, has_neighbors=False)
 
 
-def _budget(*, bodies: int = 4 * MIB, body: int = MIB) -> BodyBudget:
+def _budget(*, bodies: int = 4 * MIB, body: int = MIB) -> FairBudget:
     http, limits = HttpSettings(bodies_bytes_max=bodies), LimitSettings(body_bytes_max=body)
-    return BodyBudget(Settings.model_validate({"http": http, "limits": limits}))
+    return body_budget(Settings.model_validate({"http": http, "limits": limits}))
 
 
 def test_project_with_neighbors_gets_half_of_the_memory() -> None:
