@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
 from tests.support.explorer import open_page
 from tests.support.stack import RunningStack
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(180)]
 VIEWS = ("traces", "spans", "sessions", "applications", "queries", "dead-letters", "status")
+CUT_OFF = """() => [...document.querySelectorAll('.c-time, .c-cost, .c-duration, .wf-label')].filter((element) => {
+  const [inner, outer] = [element, element.closest('.wf-track, .row')].map((each) => each.getBoundingClientRect());
+  const isOutside = inner.left < outer.left - 1 || inner.right > outer.right + 1;
+  return element.offsetParent && (isOutside || element.scrollWidth > element.clientWidth + 1);
+}).map((element) => element.innerText)"""
+"""Texts that must be whole and are not."""
+
 SERIOUS = {"serious", "critical"}
 
 
@@ -46,4 +53,7 @@ async def test_views_fit_the_width_of_a_phone(browser: Browser, explored_stack: 
             width = await opened.page.evaluate("document.documentElement.scrollWidth")
             if width > 390:
                 wide.append(f"{view}: {width}")
+            wide += [f"{view}: {text} is cut off" for text in await opened.page.evaluate(CUT_OFF)]
+            if view in {"traces", "spans"}:
+                await expect(opened.page.locator(".rows .row time").first).to_be_visible()
     assert wide == []

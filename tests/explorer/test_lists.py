@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 from playwright.async_api import expect
@@ -147,9 +147,65 @@ async def test_keys_select_and_open_a_row_of_a_fresh_page(explorer: Explorer):
     await expect(explorer.page.locator(".wf-row.selected")).to_be_visible()
 
 
-async def test_sessions_are_those_of_the_api_latest_first(explorer: Explorer):
-    await explorer.open("sessions")
+async def test_list_without_a_range_shows_the_last_day_if_it_has_spans_and_else_all_time(explorer: Explorer):
+    span = {"trace_id": "ac" * 16, "span_id": "ac" * 8, "span_name": "of today"}
+    explorer.stack.ask("/tracing/spans/ingest", {"spans": [span]})
+    explorer.stack.ask_until(f"/spans/{span['trace_id']}/{span['span_id']}", None, lambda answer: answer["count"] == 1)
+    for value, button in (("of today", "Last 24 hours"), ("desk_agent", "All time")):
+        named = json.dumps({"conditions": [{"field": "span_name", "value": value}]})
+        await explorer.page.goto(f"{explorer.stack.api}/ui/spans?filter={quote(named)}")
+        await expect(explorer.page.get_by_role("button", name=button)).to_be_visible()
+        assert await explorer.text(".rows .row .name") == value
+    await explorer.survives(lambda: explorer.text(".rows .row .name"))
+
+
+async def test_values_of_a_row_become_conditions_by_keyboard(explorer: Explorer):
+    await explorer.open("spans")
     await expect(explorer.page.locator(".rows .row").first).to_be_visible()
-    names = await explorer.texts(".rows .row .c-name")
-    ids = explorer.stack.ask("/spans/sessions/query", {"windowing": {"limit": 1000}})["session_ids"]
-    assert sorted(names) == sorted(ids)
+    [first] = explorer.stack.ask("/spans/query", {"windowing": {"limit": 1}})["spans"]
+    for key in ("j", "Tab", "Enter"):
+        await explorer.page.keyboard.press(key)
+    await expect(explorer.page.get_by_role("button", name="Only this")).to_be_focused()
+    await explorer.page.keyboard.press("ArrowDown")
+    await explorer.page.keyboard.press("Enter")
+    await expect(explorer.page.locator(".chip-text")).to_have_text(f"span_name != {first['span_name']}")
+    others = {"conditions": [{"field": "span_name", "operator": "is_not", "value": first["span_name"]}]}
+    [second] = explorer.stack.ask("/spans/query", {"filtering": others, "windowing": {"limit": 1}})["spans"]
+    await expect(explorer.page.locator(".rows .row .name").first).to_have_text(second["span_name"])
+
+
+async def test_other_root_is_left_out_of_the_traces(explorer: Explorer):
+    await explorer.open("traces")
+    name = await explorer.text(".rows .row .name")
+    await explorer.page.locator(".rows .row .c-name").first.hover()
+    await explorer.page.get_by_role("button", name=f"Filter by {name}").first.click()
+    await explorer.page.get_by_role("button", name="Not this").click()
+    await expect(explorer.page.locator(".chip-text")).to_have_count(2)
+    await expect(explorer.page.locator(".rows .row .name").first).not_to_have_text(name)
+    assert name not in await explorer.texts(".rows .row .name")
+
+
+async def test_completion_asks_only_what_the_api_can_answer(explorer: Explorer):
+    refused: list[str] = []
+    explorer.page.on("response", lambda response: refused.append(response.url) if response.status >= 400 else None)
+    await explorer.open("spans")
+    field = explorer.page.get_by_role("combobox", name="Add a condition")
+    for name in ("links", "events", "content", "references", "attributes", "nonsense", "trace_id"):
+        await field.fill(f"{name} = x")
+        await explorer.page.wait_for_timeout(200)
+    await field.fill("service = library")
+    await expect(explorer.page.get_by_role("option", name="library-desk")).to_be_visible()
+    assert refused == []
+
+
+async def test_width_of_the_names_is_kept(explorer: Explorer):
+    await explorer.open("spans")
+    resizer = explorer.page.get_by_role("separator", name="Width of the names")
+    await resizer.focus()
+    cell = explorer.page.locator(".row.head .c-name")
+    before = await cell.evaluate("element => element.clientWidth")
+    for _ in range(3):
+        await explorer.page.keyboard.press("ArrowRight")
+    await explorer.page.reload()
+    await expect(cell).to_be_visible()
+    assert await cell.evaluate("element => element.clientWidth") == before + 60

@@ -28,6 +28,7 @@ async def test_waterfall_shows_every_span_of_the_trace(explorer: Explorer):
     of_trace = {"conditions": [{"field": "trace_id", "value": trace_id}]}
     spans = explorer.stack.ask("/spans/query", {"filtering": of_trace, "windowing": {"limit": 1000}})["spans"]
     assert sorted(await explorer.texts(".wf-text")) == sorted(span["span_name"] for span in spans)
+    await explorer.survives(lambda: explorer.texts(".wf-row.selected .wf-label"))
 
 
 async def test_conversation_shows_messages_and_tool_calls(explorer: Explorer):
@@ -68,7 +69,7 @@ async def test_orphan_and_second_root_are_marked(explorer: Explorer):
     await expect(explorer.page.locator(".roots-note")).to_contain_text(
         "2 spans without a parent, 1 whose parent is not stored"
     )
-    await expect(explorer.page.locator(".wf-mark")).to_have_text("orphan")
+    await expect(explorer.page.locator(".wf-mark")).to_have_text(["another root", "orphan"])
 
 
 async def test_totals_of_a_trace_count_each_call_once(explorer: Explorer):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,7 +38,9 @@ class Explorer:
     """Errors in the console, and requests to other hosts."""
 
     async def open(self, view: str, **parameters: Any) -> None:
-        """Open a view by its address."""
+        """Open a view by its address; a list over all time unless the parameters say otherwise."""
+        if view in {"traces", "spans"} and not {"oldest", "newest"} & parameters.keys():
+            parameters["oldest"] = "all"
         texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in parameters.items()}
         await self.page.goto(f"{self.stack.api}/ui/{view}" + (f"?{urlencode(texts)}" if texts else ""))
 
@@ -50,6 +52,17 @@ class Explorer:
         """The texts of all elements, once there is one."""
         await self.page.locator(selector).first.wait_for()
         return [text.strip() for text in await self.page.locator(selector).all_inner_texts()]
+
+    async def survives(self, shown: Callable[[], Awaitable[Any]], *, other: str = "status") -> None:
+        """The view shows the same after a reload, and after leaving it and going back."""
+        before = await shown()
+        await self.page.reload()
+        assert await shown() == before
+        await self.page.goto(f"{self.stack.api}/ui/{other}")
+        await self.page.go_back()
+        assert await shown() == before
+        await self.page.go_forward()
+        await self.page.wait_for_url(f"**/ui/{other}")
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@
 
 /** Fields whose value is in JSON: a path follows the name. */
 export const PATH_FIELDS = ['attributes', 'resource', 'scope'];
-const LIST_FIELDS = ['links', 'references', 'events', 'hashes'];
+export const LIST_FIELDS = ['links', 'references', 'events', 'hashes'];
 
 export const FIELDS = [
   'span_name', 'span_type', 'trace_type', 'span_kind', 'status_code', 'status_message', 'service', 'model', 'provider',
@@ -78,9 +78,14 @@ export function parseCondition(text) {
   return { ...condition, value: Array.isArray(value) ? value.map((one) => meant(condition.field, one)) : meant(condition.field, value) };
 }
 
+/** The name of a field, also for another name that people type. @param {string} name */
+export function fullName(name) {
+  return FIELD_ALIASES[name] ?? name;
+}
+
 /** @param {string} name  @returns {{field: string, key?: string} | null} */
 function fieldOf(name) {
-  const field = FIELD_ALIASES[name] ?? name;
+  const field = fullName(name);
   if (FIELDS.includes(field)) return { field };
   return pathOf(name);
 }

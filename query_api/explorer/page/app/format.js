@@ -3,6 +3,7 @@
 const whole = new Intl.NumberFormat('en');
 const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
 const DAY_MS = 86_400_000;
+const COST_MIN = 1e-8;
 
 /** @param {number | null | undefined} ms */
 export function duration(ms) {
@@ -31,6 +32,7 @@ export function short(count) {
 export function cost(usd) {
   if (usd == null) return '';
   if (usd === 0) return '$0';
+  if (Math.abs(usd) < COST_MIN) return `<$${COST_MIN.toFixed(8)}`;
   const digits = Math.abs(usd) >= 1 ? 2 : Math.min(8, 2 - Math.floor(Math.log10(Math.abs(usd))));
   return `$${usd.toFixed(digits)}`;
 }
@@ -54,11 +56,11 @@ export function localTime(time, { milliseconds = false } = {}) {
   const clock = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
   const exact = milliseconds ? `${clock}.${String(date.getMilliseconds()).padStart(3, '0')}` : clock;
   const isToday = Math.abs(Date.now() - date.getTime()) < DAY_MS && date.getDate() === new Date().getDate();
-  return isToday ? exact : `${day(date)} ${exact}`;
+  return isToday ? exact : `${dayOf(date)} ${exact}`;
 }
 
-/** @param {Date} date */
-function day(date) {
+/** The day in the local zone; the year is added unless it is this one. @param {Date} date */
+export function dayOf(date) {
   const month = date.toLocaleString('en', { month: 'short' });
   const year = date.getFullYear() === new Date().getFullYear() ? '' : ` ${date.getFullYear()}`;
   return `${date.getDate()} ${month}${year}`;

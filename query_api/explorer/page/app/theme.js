@@ -25,4 +25,18 @@ export function toggleTheme() {
   } catch { /* the choice lives until the page is closed */ }
 }
 
+/**
+ * Return a color of the page as a canvas takes it.
+ * @param {Element} element  Where it is used.
+ * @param {string} name  The variable, such as `--bar`.
+ */
+export function colorOf(element, name) {
+  const probe = document.createElement('span');
+  probe.style.color = `var(${name})`;
+  element.append(probe);
+  const color = getComputedStyle(probe).color;
+  probe.remove();
+  return color;
+}
+
 effect(() => { document.documentElement.dataset.theme = theme.value; });

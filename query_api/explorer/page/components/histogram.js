@@ -3,9 +3,11 @@ import { html } from 'htm/preact';
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import { setParams } from '../app/address.js';
-import { theme } from '../app/theme.js';
+import { dayOf } from '../app/format.js';
+import { colorOf, theme } from '../app/theme.js';
 
 const HEIGHT = 92;
+const DAY_S = 86_400;
 
 /** @typedef {{at: number, count: number, errors: number}} Bucket  `at` in seconds since 1970. */
 
@@ -42,8 +44,7 @@ function columns(buckets) {
  * @param {number | null} to
  */
 function options(element, seconds, from, to) {
-  const style = getComputedStyle(element);
-  const color = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
+  const color = (/** @type {string} */ name) => colorOf(element, name);
   const bars = uPlot.paths.bars?.({ size: [0.9, 40], align: 1 });
   const axis = { stroke: color('--soft'), grid: { stroke: color('--line'), width: 1 }, ticks: { show: false }, font: '11px system-ui' };
   return /** @type {any} */ ({
@@ -55,7 +56,7 @@ function options(element, seconds, from, to) {
       x: { range: (/** @type {any} */ _plot, /** @type {number} */ min, /** @type {number} */ max) => [from ?? min, to ?? max + seconds] },
       y: { range: (/** @type {any} */ _plot, /** @type {number} */ _min, /** @type {number} */ max) => [0, Math.max(1, max * 1.1)] },
     },
-    axes: [{ ...axis, grid: { show: false }, size: 22, space: 90, values: timeLabels }, { ...axis, size: 44, space: 28 }],
+    axes: [{ ...axis, grid: { show: false }, size: 22, space: 90, values: timeLabels }, { ...axis, size: 44, space: 22, incrs: [1, 2, 5].flatMap((step) => [1, 10, 100, 1e3, 1e4, 1e5, 1e6].map((ten) => step * ten)).toSorted((a, b) => a - b) }],
     series: [
       {},
       { fill: color('--bar'), stroke: 'transparent', paths: bars, points: { show: false } },
@@ -67,11 +68,15 @@ function options(element, seconds, from, to) {
 
 /** @param {uPlot} _plot @param {number[]} splits */
 function timeLabels(_plot, splits) {
-  const isLong = (splits.at(-1) ?? 0) - (splits[0] ?? 0) > 2 * 86_400;
-  return splits.map((at) => {
+  const isLong = (splits.at(-1) ?? 0) - (splits[0] ?? 0) > 2 * DAY_S;
+  return splits.map((at, index) => {
     const date = new Date(at * 1000);
-    if (isLong) return date.toLocaleDateString('en', { day: 'numeric', month: 'short' });
-    return date.toLocaleTimeString('en', { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
+    if (isLong) return dayOf(date);
+    const clock = date.toLocaleTimeString('en', { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
+    const before = splits[index - 1];
+    const isNewDay = before === undefined || new Date(before * 1000).getDate() !== date.getDate();
+    const isToday = date.toDateString() === new Date().toDateString();
+    return isNewDay && !(isToday && before === undefined) ? `${dayOf(date)} ${clock}` : clock;
   });
 }
 

@@ -5,6 +5,7 @@ import { href, viewName } from '../app/address.js';
 import { API, dataThrough, needsKey, useKey } from '../app/api.js';
 import { localTime } from '../app/format.js';
 import { isDark, theme, toggleTheme } from '../app/theme.js';
+import { ValueMenu } from './value_menu.js';
 
 const VIEWS = [
   ['traces', 'Traces'], ['spans', 'Spans'], ['sessions', 'Sessions'], ['applications', 'Applications'],
@@ -26,12 +27,13 @@ export function Shell({ children }) {
       <div class="top-right">
         <${Freshness} />
         <a class="quiet" href=${new URL('docs', API).href} target="_blank" rel="noreferrer">API</a>
-        <button class="quiet" title="Keyboard shortcuts (?)" aria-label="Keyboard shortcuts" onClick=${() => setHelp(true)}>?</button>
+        <button class="quiet" title="Keyboard and colors (?)" aria-label="Keyboard and colors" onClick=${() => setHelp(true)}>?</button>
         <button class="quiet" title="Light or dark" aria-label="Light or dark" onClick=${toggleTheme}>${theme.value && isDark() ? '☀' : '☾'}</button>
       </div>
     </header>
     <main id="view" tabindex="-1">${children}</main>
     ${needsKey.value && html`<${KeyPrompt} scope=${needsKey.value} />`}
+    <${ValueMenu} />
     ${isHelp && html`<${Help} close=${() => setHelp(false)} />`}`;
 }
 
@@ -62,14 +64,23 @@ function KeyPrompt({ scope }) {
 }
 
 const SHORTCUTS = [
-  ['/', 'Go to the filter'], ['j  k  ↓  ↑', 'Next or previous row'], ['Enter', 'Open the row'], ['←  →', 'Close or open a branch of a trace'],
+  ['/', 'Go to the filter, or to the search in the attributes'], ['j  k  ↓  ↑', 'Next or previous row'], ['Enter', 'Open the row'], ['Tab', 'Filter by a value of the row (⋯)'], ['←  →', 'Close or open a branch of a trace'],
   ['Esc', 'Close a panel'], ['?', 'Show this list'],
+];
+
+/** What the waterfall of a trace shows without words: a class of a mark, and its meaning. */
+const LEGEND = [
+  ['wf-dot type-agent', 'An agent or a workflow'], ['wf-dot type-chat', 'A model call'], ['wf-dot type-tool', 'A tool'],
+  ['wf-dot type-embedding', 'An embedding, a retrieval or a reranking'], ['wf-dot', 'Any other span'], ['wf-dot wf-failed', 'The bar of a span that failed'],
+  ['wf-dot legend-critical', 'A bold name and a dark line below the bar: the span is on the critical path. Making another span faster does not make the trace faster.'],
 ];
 
 /** @param {{close: () => void}} props */
 function Help({ close }) {
-  return html`<${Dialog} title="Keyboard" close=${close}>
+  return html`<${Dialog} title="Keyboard and colors" close=${close}>
     <dl class="shortcuts">${SHORTCUTS.map(([key, meaning]) => html`<dt><kbd>${key}</kbd></dt><dd>${meaning}</dd>`)}</dl>
+    <h3>Colors of a trace</h3>
+    <dl class="shortcuts legend">${LEGEND.map(([mark, meaning]) => html`<dt><span class=${mark}></span></dt><dd>${meaning}</dd>`)}</dl>
   </${Dialog}>`;
 }
 

@@ -1,27 +1,39 @@
 /**
  * A long list with columns. Only the visible rows are in the document, so that a hundred thousand scroll smoothly.
- * Arrow keys, `j` and `k` select a row, Enter opens it.
+ * Arrow keys, `j` and `k` select a row, Enter opens it, Tab goes to the quick filters of its values.
  */
 import { html } from 'htm/preact';
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
+import { NameResizer, useNameWidth } from './name_width.js';
+import { FilterButton } from './value_menu.js';
 import { useVisibleRows } from './visible_rows.js';
 
-export const ROW_HEIGHT = 34;
+const ROW_HEIGHT = 34;
+
+/** Of rows in two lines, where the page is narrow: the width at which `list.css` changes. */
+const NARROW_ROW_HEIGHT = 52;
+const NARROW = matchMedia('(max-width: 720px)');
 
 /**
  * @template T
- * @typedef {{name: string, title: string, width: string, cell: (row: T) => any, numeric?: boolean, always?: boolean}} Column
+ * @typedef {{name: string, title: string, width: string, cell: (row: T) => any, numeric?: boolean, always?: boolean,
+ *   quick?: (row: T) => import('./value_menu.js').Quick | null}} Column
  */
 
 /**
  * @template T
  * @param {{rows: readonly T[], columns: Column<T>[], keyOf: (row: T) => string, hrefOf?: (row: T) => string,
  *   open?: (row: T) => void, isSelected?: (row: T) => boolean, classOf?: (row: T) => string, more?: () => void,
- *   footer?: any, label: string}} props
+ *   footer?: any, label: string, name?: string, add?: (conditions: import('../app/filter.js').Condition[]) => void}} props
+ *   `add` adds the conditions of a quick filter. Under `name` the width of the first column is kept.
  */
-export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf, more, footer, label }) {
-  const { scroller, first, last, onScroll, scrollToRow } = useVisibleRows(rows.length, ROW_HEIGHT, '.row.head');
+export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf, more, footer, label, name = label, add }) {
+  const isNarrow = useNarrow();
+  const rowHeight = isNarrow ? NARROW_ROW_HEIGHT : ROW_HEIGHT;
+  const [nameWidth, setNameWidth] = useNameWidth(name);
+  const { scroller, first, last, onScroll, scrollToRow } = useVisibleRows(rows.length, rowHeight, '.row.head');
   const [cursor, setCursor] = useState(-1);
+  const [hovered, setHovered] = useState(/** @type {string | null} */ (null));
   useEffect(() => { if (last >= rows.length) more?.(); }, [last, rows.length, more]);
 
   /** @param {KeyboardEvent} event */
@@ -32,6 +44,11 @@ export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf,
       move(Math.min(rows.length - 1, Math.max(0, cursor + step)));
     }
     const row = rows[cursor];
+    const filter = scroller.current?.querySelector('.rows .selected .filter-value');
+    if (event.key === 'Tab' && !event.shiftKey && event.target === scroller.current && filter instanceof HTMLElement) {
+      event.preventDefault();
+      filter.focus();
+    }
     if (event.key === 'Enter' && row && (event.target === scroller.current || event.target === document.body)) open?.(row);
   };
   useLayoutEffect(() => {
@@ -45,30 +62,54 @@ export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf,
   const move = (index) => {
     setCursor(index);
     scrollToRow(index);
+    if (document.activeElement === document.body) scroller.current?.focus({ preventScroll: true });
   };
-  const template = columns.map((column) => column.width).join(' ');
+  const template = columns.map((column, place) => (place === 0 && nameWidth ? `${nameWidth}px` : column.width)).join(' ');
   return html`<div class="scroller" ref=${scroller} tabindex="0" role="region" aria-label=${label}
       onScroll=${onScroll} onKeyDown=${onKeyDown}>
     <div class="table" role="table" aria-label=${label} aria-rowcount=${rows.length}>
     <div class="row head" role="row" style=${{ gridTemplateColumns: template }}>
-      ${columns.map((column) => html`<span role="columnheader" class=${cellClass(column)}>${column.title}</span>`)}
+      ${columns.map((column, place) => html`<span role="columnheader" class=${cellClass(column)}>${column.title}${place === 0 && !isNarrow && html`<${NameResizer} width=${nameWidth} change=${setNameWidth} />`}</span>`)}
     </div>
-    <div class="rows" role="rowgroup" style=${{ height: `${rows.length * ROW_HEIGHT}px` }}>
+    <div class="rows" role="rowgroup" style=${{ height: `${rows.length * rowHeight}px` }}>
       ${rows.slice(first, last).map((row, index) => {
         const number = first + index;
-        const selected = isSelected?.(row) || number === cursor;
-        return html`<div key=${keyOf(row)} role="row" aria-rowindex=${number + 1} aria-selected=${Boolean(selected)}
+        const selected = Boolean(isSelected?.(row)) || number === cursor;
+        return html`<div key=${keyOf(row)} role="row" aria-rowindex=${number + 1} aria-selected=${selected}
             class="row ${selected ? 'selected' : ''} ${classOf?.(row) ?? ''}"
-            style=${{ transform: `translateY(${number * ROW_HEIGHT}px)`, gridTemplateColumns: template }}
+            style=${{ transform: `translateY(${number * rowHeight}px)`, gridTemplateColumns: template }}
+            onPointerEnter=${() => { if (add) setHovered(keyOf(row)); }}
             onClick=${(/** @type {MouseEvent} */ event) => { if (!event.defaultPrevented && !isLink(event)) { setCursor(number); open?.(row); } }}>
           ${columns.map((column, place) => html`<span role="cell" class=${cellClass(column)}>
             ${place === 0 && hrefOf ? html`<a href=${hrefOf(row)} tabindex="-1">${column.cell(row)}</a>` : column.cell(row)}
+            ${add && (selected || hovered === keyOf(row)) && quickOf(column, row, add)}
           </span>`)}
         </div>`;
       })}
     </div></div>
     ${footer}
   </div>`;
+}
+
+/**
+ * @param {Column<any>} column
+ * @param {any} row
+ * @param {(conditions: import('../app/filter.js').Condition[]) => void} add
+ */
+function quickOf(column, row, add) {
+  const quick = column.quick?.(row);
+  return quick ? html`<${FilterButton} quick=${quick} add=${add} />` : null;
+}
+
+/** Whether the page is so narrow that a row has two lines. */
+function useNarrow() {
+  const [isNarrow, setNarrow] = useState(NARROW.matches);
+  useEffect(() => {
+    const onChange = () => setNarrow(NARROW.matches);
+    NARROW.addEventListener('change', onChange);
+    return () => NARROW.removeEventListener('change', onChange);
+  }, []);
+  return isNarrow;
 }
 
 /** @param {Column<any>} column */

@@ -1,6 +1,6 @@
 /**
  * The time range of a view. The address holds `oldest` and `newest` as the API takes them: a time, or one relative to
- * now such as `-1h`.
+ * now such as `-1h`; `oldest=all` is all time. Without either, a list chooses: see `DefaultRange`.
  */
 import { html } from 'htm/preact';
 import { param, setParams } from '../app/address.js';
@@ -9,14 +9,17 @@ import { Menu } from './menu.js';
 
 const PRESETS = [
   ['-15m', 'Last 15 minutes'], ['-1h', 'Last hour'], ['-24h', 'Last 24 hours'], ['-7d', 'Last 7 days'],
-  ['-30d', 'Last 30 days'], ['', 'All time'],
+  ['-30d', 'Last 30 days'], ['all', 'All time'],
 ];
+/** The `oldest` of an address that has no beginning. */
+export const ALL_TIME = 'all';
 const UNITS_MS = /** @type {Record<string, number>} */ ({ s: 1e3, m: 6e4, h: 3.6e6, d: 8.64e7, w: 6.048e8 });
 const UNIT_NAMES = /** @type {Record<string, string>} */ ({ s: 'seconds', m: 'minutes', h: 'hours', d: 'days', w: 'weeks' });
 
 /** The `oldest` and `newest` of the address, for `windowing`. */
 export function timeRange() {
-  return { oldest: param('oldest') || undefined, newest: param('newest') || undefined };
+  const oldest = param('oldest');
+  return { oldest: oldest && oldest !== ALL_TIME ? oldest : undefined, newest: param('newest') || undefined };
 }
 
 /**
@@ -39,7 +42,7 @@ function timeMs(text) {
 
 export function TimeRange() {
   const { oldest, newest } = timeRange();
-  const preset = newest ? undefined : PRESETS.find(([value]) => value === (oldest ?? ''));
+  const preset = newest ? undefined : PRESETS.find(([value]) => value === (oldest ?? ALL_TIME));
   const label = preset ? preset[1] : `${nameOf(oldest) || 'the beginning'} – ${nameOf(newest) || 'now'}`;
   return html`<${Menu} label=${label} title="Time range" class="time-range">
     ${(/** @type {() => void} */ close) => html`
@@ -67,7 +70,7 @@ function apply(event) {
     const text = String(form.get(name) ?? '');
     return text ? new Date(text).toISOString() : null;
   };
-  setParams({ oldest: time('oldest'), newest: time('newest') });
+  setParams({ oldest: time('oldest') ?? ALL_TIME, newest: time('newest') });
 }
 
 /** @param {string | undefined} text */

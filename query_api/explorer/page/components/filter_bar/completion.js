@@ -1,12 +1,17 @@
 /** What can follow the text of a condition: fields, attribute paths that occur, operators, and values that occur. */
 import { post } from '../../app/api.js';
-import { FIELD_VALUES, FIELDS, NUMBER_FIELDS, OPERATORS, PATH_FIELDS } from '../../app/filter.js';
+import { FIELD_VALUES, FIELDS, fullName, LIST_FIELDS, NUMBER_FIELDS, OPERATORS, PATH_FIELDS } from '../../app/filter.js';
 import { timeRange } from '../time_range.js';
 
 /** @typedef {{text: string, label: string, note: string}} Suggestion  `text` replaces what was typed. */
 
 const SUGGESTIONS_MAX = 12;
 const WAIT_MS = 120;
+
+/** Fields whose values are not worth a list, or that the API does not count: times, ids, numbers, texts and lists. */
+const WITHOUT_VALUES = new Set([
+  ...NUMBER_FIELDS, ...LIST_FIELDS, 'content', 'trace_id', 'span_id', 'parent_id', 'start_time', 'end_time', 'created_at',
+]);
 
 /**
  * @param {string} text
@@ -24,7 +29,7 @@ export async function complete(text, abort) {
 
 /** @param {string} name */
 function isField(name) {
-  return FIELDS.includes(name) || PATH_FIELDS.some((field) => name.startsWith(`${field}.`));
+  return FIELDS.includes(fullName(name)) || PATH_FIELDS.some((field) => name.startsWith(`${field}.`));
 }
 
 /**
@@ -52,8 +57,8 @@ async function names(typed, abort) {
  * @param {AbortSignal} abort
  */
 async function values(name, operator, typed, abort) {
-  if (operator === 'exists' || operator === 'not_exists' || NUMBER_FIELDS.includes(name)) return [];
-  const known = FIELD_VALUES[name] ?? await valuesThatOccur(name, abort);
+  if (operator === 'exists' || operator === 'not_exists' || WITHOUT_VALUES.has(fullName(name))) return [];
+  const known = FIELD_VALUES[fullName(name)] ?? await valuesThatOccur(name, abort);
   const before = /^(.*,\s*)?/s.exec(typed)?.[0] ?? '';
   const last = typed.slice(before.length).toLowerCase();
   return known.filter((value) => value.toLowerCase().includes(last)).slice(0, SUGGESTIONS_MAX)
@@ -66,7 +71,8 @@ async function values(name, operator, typed, abort) {
  */
 async function valuesThatOccur(name, abort) {
   const [field = '', ...path] = name.split('.');
-  const key = PATH_FIELDS.includes(field) ? { field, key: path.join('.') } : name;
+  if (!isField(name) || (PATH_FIELDS.includes(field) && !path.join(''))) return [];
+  const key = PATH_FIELDS.includes(field) ? { field, key: path.join('.') } : fullName(name);
   const found = await facets({ keys: [key], limit: 50 }, abort);
   return found.flatMap(({ values: counted }) => (counted ?? []).map((/** @type {{value: unknown}} */ { value }) => String(value)));
 }

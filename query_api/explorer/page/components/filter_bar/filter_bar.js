@@ -18,9 +18,9 @@ export function setFilter(filter) {
   setParams({ filter: writeFilter(filter) });
 }
 
-/** @param {import('../../app/filter.js').Condition} condition */
-export function addCondition(condition) {
-  setFilter(withCondition(currentFilter(), condition));
+/** @param {import('../../app/filter.js').Condition[]} conditions */
+export function addConditions(conditions) {
+  setFilter(conditions.reduce(withCondition, currentFilter()));
 }
 
 /** @param {{error?: Error | null}} props  `error` is the failure of the query with this filter, if any. */
@@ -38,7 +38,7 @@ export function FilterBar({ error }) {
     ${filter.conditions.map((condition, index) => html`<${Chip} key=${JSON.stringify(condition)} condition=${condition}
       problem=${wrong === index && error ? error.message : null} remove=${() => replace(index, [])}
       change=${(/** @type {any} */ changed) => replace(index, [changed])} />`)}
-    <${Input} add=${addCondition} placeholder=${filter.conditions.length ? 'and …' : 'Filter: status = error, duration > 2s, service = shop, or any words'} />
+    <${Input} add=${(/** @type {any} */ condition) => addConditions([condition])} placeholder=${filter.conditions.length ? 'and …' : 'Filter: status = error, duration > 2s, service = shop, or any words'} />
     <button class="quiet" title="Show and edit the filter as JSON" onClick=${() => setJson(true)}>JSON</button>
   </div>`;
 }

@@ -7,13 +7,15 @@ import { ErrorNotice } from '../../components/notices.js';
 import { Time } from '../../components/time.js';
 import { Compare } from './compare.js';
 import { Deployments } from './deployments.js';
+import { Revision } from './revision.js';
 
 const LIMIT = 100;
 
-/** Addresses: `/applications`, `/applications/{slug}`, `/applications/{slug}/compare?from=…&to=…`. @param {{path: readonly string[]}} props */
+/** Addresses: `/applications`, `/applications/{slug}`, `/applications/{slug}/compare?from=…&to=…`, `/applications/{slug}/revisions/{id}`. @param {{path: readonly string[]}} props */
 export function ApplicationsView({ path }) {
-  const [slug, what] = path;
+  const [slug, what, id] = path;
   if (!slug) return html`<${ApplicationList} />`;
+  if (what === 'revisions' && id) return html`<${Revision} key=${id} slug=${slug} id=${id} />`;
   return what === 'compare' ? html`<${Compare} slug=${slug} />` : html`<${Application} key=${slug} slug=${slug} />`;
 }
 
@@ -64,7 +66,7 @@ function Variant({ slug, variant, revisions }) {
     ${newestFirst.length > 0 && html`<table class="plain"><thead><tr><th>Version</th><th>Message</th><th>Committed</th><th></th></tr></thead><tbody>
       ${newestFirst.map((revision, index) => {
         const before = newestFirst[index + 1];
-        return html`<tr key=${revision.id}><td>v${revision.version}</td><td>${revision.message ?? ''}</td><td><${Time} value=${revision.created_at} /></td>
+        return html`<tr key=${revision.id}><td><a href=${href(['applications', slug, 'revisions', revision.id])}>v${revision.version}</a></td><td>${revision.message ?? ''}</td><td><${Time} value=${revision.created_at} /></td>
           <td>${before && html`<a href=${href(['applications', slug, 'compare'], { from: before.id, to: revision.id })}>What changed</a>`}</td></tr>`;
       })}
     </tbody></table>`}

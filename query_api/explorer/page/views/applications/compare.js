@@ -2,11 +2,11 @@
 import { html } from 'htm/preact';
 import { href, param, setParams } from '../../app/address.js';
 import { get, post } from '../../app/api.js';
-import { cost, duration, number, short } from '../../app/format.js';
 import { useLoaded } from '../../app/loading.js';
 import { JsonTree } from '../../components/json_tree.js';
 import { ErrorNotice } from '../../components/notices.js';
 import { Time } from '../../components/time.js';
+import { Counts, SpansOf } from './counts.js';
 
 /** @param {{slug: string}} props */
 export function Compare({ slug }) {
@@ -26,8 +26,8 @@ export function Compare({ slug }) {
   return html`<div class="page">
     <div class="page-head"><a class="quiet" href=${href(['applications', slug])} aria-label="Back to ${slug}">←</a><h1>${slug}: what changed</h1></div>
     <div class="two">
-      <${Side} title="Before" answer=${before} all=${all} choose=${(/** @type {string} */ id) => setParams({ from: id })} />
-      <${Side} title="After" answer=${after} all=${all} choose=${(/** @type {string} */ id) => setParams({ to: id })} />
+      <${Side} slug=${slug} title="Before" answer=${before} all=${all} choose=${(/** @type {string} */ id) => setParams({ from: id })} />
+      <${Side} slug=${slug} title="After" answer=${after} all=${all} choose=${(/** @type {string} */ id) => setParams({ to: id })} />
     </div>
     <section class="card"><h2>${changes.length === 0 ? 'The data is the same' : `${changes.length} ${changes.length === 1 ? 'change' : 'changes'}`}</h2>
       ${changes.map((/** @type {any} */ change) => html`<${Change} key=${change.path} change=${change} />`)}</section>
@@ -35,44 +35,19 @@ export function Compare({ slug }) {
   </div>`;
 }
 
-/** @param {{title: string, answer: any, all: any[], choose: (id: string) => void}} props */
-function Side({ title, answer, all, choose }) {
+/** @param {{slug: string, title: string, answer: any, all: any[], choose: (id: string) => void}} props */
+function Side({ slug, title, answer, all, choose }) {
   const revision = answer.application_revision;
   return html`<section class="card"><h2>${title}</h2>
     <select aria-label=${title} value=${revision?.id} onChange=${(/** @type {any} */ event) => choose(event.target.value)}>
-      ${all.map((each) => html`<option value=${each.id}>v${each.version}${each.message ? ` · ${each.message}` : ''} (${each.application_variant_slug})</option>`)}
+      ${all.map((each) => html`<option value=${each.id}>v${each.version}${each.message ? ` · ${each.message}` : ''} (${variantName(each)})</option>`)}
     </select>
-    <p class="soft">${revision?.message ?? 'No message'} · <${Time} value=${revision?.created_at} /></p></section>`;
+    <p class="soft">${revision?.message ?? 'No message'} · <${Time} value=${revision?.created_at} />${' · '}<a href=${href(['applications', slug, 'revisions', revision?.id ?? ''])}>All its data</a>${' · '}<${SpansOf} counts=${answer.counts} /></p></section>`;
 }
 
-const ROWS = /** @type {[string, (counts: any) => number | null | undefined, (value: any) => string][]} */ ([
-  ['Errors per trace', (counts) => (counts.traces ? counts.errors / counts.traces : null), (value) => (value == null ? '' : value.toFixed(3))],
-  ['Cost per trace', (counts) => (counts.traces && counts.costs?.total != null ? counts.costs.total / counts.traces : null), cost],
-  ['Duration of a run, median', (counts) => counts.duration_ms?.p50, duration],
-  ['Duration of a run, p95', (counts) => counts.duration_ms?.p95, duration],
-]);
-
-/** How much there is to compare; a difference here says nothing about the revisions. */
-const VOLUMES = /** @type {typeof ROWS} */ ([
-  ['Traces', (counts) => counts.traces, number],
-  ['Spans', (counts) => counts.spans, number],
-  ['Model calls', (counts) => counts.calls, number],
-  ['Errors', (counts) => counts.errors, number],
-  ['Tokens', (counts) => counts.tokens?.total, short],
-  ['Cost', (counts) => counts.costs?.total, cost],
-]);
-
-/** @param {{before: any, after: any}} props */
-function Counts({ before, after }) {
-  return html`<table class="plain"><thead><tr><th></th><th class="numeric">Before</th><th class="numeric">After</th><th class="numeric">Change</th></tr></thead><tbody>
-    ${ROWS.map(([title, of, format]) => {
-      const [was, is] = [before ? of(before) : null, after ? of(after) : null];
-      const change = was && is != null ? `${is >= was ? '+' : '−'}${Math.abs(((is - was) / was) * 100).toFixed(0)} %` : '';
-      return html`<tr><th scope="row">${title}</th><td class="numeric">${format(was)}</td><td class="numeric">${format(is)}</td><td class="numeric soft">${change}</td></tr>`;
-    })}
-    ${VOLUMES.map(([title, of, format]) => html`<tr class="soft"><th scope="row">${title}</th>
-      <td class="numeric">${format(before ? of(before) : null)}</td><td class="numeric">${format(after ? of(after) : null)}</td><td></td></tr>`)}
-  </tbody></table>`;
+/** @param {any} revision */
+function variantName(revision) {
+  return revision.application_variant_slug ?? revision.slug ?? 'variant';
 }
 
 /** @param {{change: any}} props */

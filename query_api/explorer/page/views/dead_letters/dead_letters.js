@@ -1,15 +1,17 @@
 /** Records and spans that could not be stored: why, their bytes, and what to do with them. Needs the administrator's key. */
 import { html } from 'htm/preact';
-import { useCallback, useState } from 'preact/hooks';
-import { href, param, setParams } from '../../app/address.js';
+import { useCallback, useMemo, useState } from 'preact/hooks';
+import { href, param } from '../../app/address.js';
 import { call, get, post } from '../../app/api.js';
 import { bytes } from '../../app/format.js';
 import { useLoaded, usePages } from '../../app/loading.js';
 import { CopyButton } from '../../components/copy.js';
 import { ErrorNotice, IncompleteNotice } from '../../components/notices.js';
-import { ResolveAll } from './resolve_all.js';
 import { Dialog } from '../../components/shell.js';
 import { Time } from '../../components/time.js';
+import { timeRange } from '../../components/time_range.js';
+import { LetterFields, letterFilter } from './letter_filter.js';
+import { ResolveAll } from './resolve_all.js';
 
 const PAGE = 100;
 const HEX_MAX = 16_384;
@@ -20,26 +22,26 @@ export function DeadLettersView({ id }) {
 }
 
 function Letters() {
-  const [code, topic] = [param('code'), param('topic')];
-  const inputs = [code, topic];
+  const { oldest, newest } = timeRange();
+  const inputs = [...['code', 'topic', 'project'].map(param), oldest, newest];
+  const filter = useMemo(letterFilter, inputs);
   const loadPage = useCallback(async (/** @type {string | null} */ next, /** @type {AbortSignal} */ abort) => {
-    const answer = await get('admin/dead-letters', { code, topic, limit: PAGE, next }, abort);
+    const answer = await get('admin/dead-letters', { ...filter, limit: PAGE, next }, abort);
     return { rows: answer.dead_letters, next: answer.windowing?.next ?? null, complete: answer.complete !== false };
   }, inputs);
   const pages = usePages(loadPage, inputs);
   return html`<div class="page"><div class="page-head"><h1>Dead letters</h1>
-      <input aria-label="Code" placeholder="Code" value=${code ?? ''} onChange=${(/** @type {any} */ event) => setParams({ code: event.target.value })} />
-      <input aria-label="Topic" placeholder="Topic" value=${topic ?? ''} onChange=${(/** @type {any} */ event) => setParams({ topic: event.target.value })} />
-      ${pages.rows.length > 0 && html`<${ResolveAll} code=${code} topic=${topic} done=${pages.reload} />`}
+      <${LetterFields} />
+      ${pages.rows.length > 0 && html`<${ResolveAll} filter=${filter} done=${pages.reload} />`}
     </div>
     ${pages.error && html`<${ErrorNotice} error=${pages.error} retry=${pages.reload} />`}
     ${!pages.complete && html`<${IncompleteNotice}>Older dead letters have not been read yet. Load this page again to continue.</${IncompleteNotice}>`}
-    ${!pages.isLoading && !pages.error && pages.rows.length === 0 && html`<div class="notice empty"><h2>No open dead letters</h2>
+    ${!pages.isLoading && !pages.error && pages.rows.length === 0 && html`<div class="notice empty"><h2>${inputs.some(Boolean) ? 'No open dead letter matches' : 'No open dead letters'}</h2>
       <p>A record or a span that cannot be stored is kept here with its bytes and the reason, until it is replayed or dropped.</p></div>`}
-    ${pages.rows.length > 0 && html`<table class="plain"><thead><tr><th>Time</th><th>Code</th><th>Reason</th><th>Topic</th><th class="numeric">Partition, offset</th><th class="numeric">Size</th></tr></thead><tbody>
+    ${pages.rows.length > 0 && html`<table class="plain"><thead><tr><th>Time</th><th>Code</th><th>Reason</th><th>Topic</th><th>Project</th><th class="numeric">Partition, offset</th><th class="numeric">Size</th></tr></thead><tbody>
       ${pages.rows.map((/** @type {any} */ letter) => html`<tr key=${letter.id}>
         <td><a href=${href(['dead-letters', letter.id])}><${Time} value=${letter.created_at} /></a></td><td><code>${letter.code}</code></td>
-        <td>${letter.reason}</td><td>${letter.topic}</td><td class="numeric">${letter.partition}, ${letter.offset}</td><td class="numeric">${bytes(letter.bytes_count)}</td></tr>`)}
+        <td>${letter.reason}</td><td>${letter.topic}</td><td>${letter.project && html`<code>${letter.project}</code>`}</td><td class="numeric">${letter.partition}, ${letter.offset}</td><td class="numeric">${bytes(letter.bytes_count)}</td></tr>`)}
     </tbody></table>`}
     ${pages.isLoading && html`<p class="soft" role="status">Loading…</p>`}
     ${pages.next && html`<button onClick=${pages.more}>Load more</button>`}

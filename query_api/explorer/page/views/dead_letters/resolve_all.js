@@ -7,29 +7,66 @@ import { ErrorNotice } from '../../components/notices.js';
 import { Dialog } from '../../components/shell.js';
 
 /** @typedef {'replay' | 'drop'} Action */
+/** @typedef {{action: Action, filter: import('./letter_filter.js').LetterFilter, count: number, skipped: any[], complete: boolean}} Plan */
 
-/** @param {{code: string | null, topic: string | null, done: () => void}} props */
-export function ResolveAll({ code, topic, done }) {
-  const [asked, setAsked] = useState(/** @type {{action: Action, plan: any} | null} */ (null));
+/** @param {{filter: import('./letter_filter.js').LetterFilter, done: () => void}} props */
+export function ResolveAll({ filter, done }) {
+  const [plan, setPlan] = useState(/** @type {Plan | null} */ (null));
+  const [resolved, setResolved] = useState(/** @type {number | null} */ (null));
   const [problem, setProblem] = useState(/** @type {Error | null} */ (null));
-  const filter = { code: code ?? undefined, topic: topic ?? undefined };
-  /** @param {Action} action @param {boolean} dryRun */
-  const send = async (action, dryRun) => {
+  /** @param {() => Promise<void>} work */
+  const attempt = async (work) => {
     setProblem(null);
     try {
-      const plan = await post(`admin/dead-letters/${action}`, { ...filter, dry_run: dryRun });
-      setAsked(dryRun ? { action, plan } : null);
-      if (!dryRun) done();
+      await work();
     } catch (error) {
       setProblem(error instanceof Error ? error : new Error(String(error)));
+      setPlan(null);
     }
   };
-  return html`<button onClick=${() => send('replay', true)}>Replay all…</button>
-    <button class="danger" onClick=${() => send('drop', true)}>Drop all…</button>
+  /** @param {Action} action */
+  const ask = (action) => attempt(async () => {
+    // A replayed record that is rejected again is a new dead letter: it is later than this bound.
+    const bounded = { ...filter, newest: filter.newest ?? new Date().toISOString() };
+    const answer = await post(`admin/dead-letters/${action}`, { ...bounded, dry_run: true });
+    setPlan({ action, filter: bounded, count: answer.count + answer.remaining, skipped: answer.skipped ?? [], complete: answer.complete !== false });
+  });
+  /** @param {Plan} chosen */
+  const resolve = (chosen) => attempt(async () => {
+    let count = 0;
+    for (let remaining = 1; remaining > 0;) {
+      const answer = await post(`admin/dead-letters/${chosen.action}`, chosen.filter);
+      count += answer.count;
+      remaining = answer.count ? answer.remaining : 0;
+      setResolved(count);
+    }
+    setPlan(null);
+    setResolved(null);
+    done();
+  });
+  return html`<button onClick=${() => ask('replay')}>Replay all…</button>
+    <button class="danger" onClick=${() => ask('drop')}>Drop all…</button>
     ${problem && html`<${ErrorNotice} error=${problem} />`}
-    ${asked && html`<${Dialog} title="${asked.action === 'replay' ? 'Replay' : 'Drop'} ${number(asked.plan.count)} dead letters?" close=${() => setAsked(null)}>
-      <p>${asked.action === 'replay' ? 'Their bytes are published to their topics again.' : 'They are not listed or replayed any more. Their bytes stay in the topic of dead letters until Kafka deletes them.'}
-        ${asked.plan.remaining > 0 ? ` ${number(asked.plan.remaining)} more match; ask again for them.` : ''}</p>
-      <button class=${asked.action === 'drop' ? 'danger' : 'primary'} onClick=${() => send(asked.action, false)}>
-        ${asked.action === 'replay' ? 'Replay them' : 'Drop them'}</button></${Dialog}>`}`;
+    ${plan && html`<${Dialog} title="${plan.action === 'replay' ? 'Replay' : 'Drop'} ${number(plan.count)} dead ${plan.count === 1 ? 'letter' : 'letters'}?" close=${() => setPlan(null)}>
+      <p>${meaningOf(plan.action)} ${scopeOf(plan)}</p>
+      <button class=${plan.action === 'drop' ? 'danger' : 'primary'} disabled=${resolved !== null || plan.count === 0} onClick=${() => resolve(plan)}>
+        ${resolved !== null ? `${number(resolved)} of ${number(plan.count)} …` : plan.action === 'replay' ? 'Replay them' : 'Drop them'}</button></${Dialog}>`}`;
+}
+
+/** @param {Action} action */
+function meaningOf(action) {
+  return action === 'replay'
+    ? 'Their bytes are published to their topics again.'
+    : 'They are not listed or replayed any more. Their bytes stay in the topic of dead letters until Kafka deletes them.';
+}
+
+/** Which ones these are, and what is left out. @param {Plan} plan */
+function scopeOf({ filter, skipped, complete }) {
+  const { newest, ...named } = filter;
+  const conditions = Object.entries(named).flatMap(([name, value]) => (value ? [`${name} ${value}`] : []));
+  return [
+    `These are all until ${newest}${conditions.length ? ` with ${conditions.join(', ')}` : ''}.`,
+    skipped.length ? `${number(skipped.length)} more cannot be replayed: ${skipped[0].reason}` : '',
+    complete ? '' : 'Older ones have not been read yet; repeat this when they are listed.',
+  ].filter(Boolean).join(' ');
 }

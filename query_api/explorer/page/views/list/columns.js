@@ -7,20 +7,55 @@ import { Time } from '../../components/time.js';
 /** @typedef {import('../../components/table.js').Column<any>} Column */
 /** @typedef {{durationOf: (row: any) => number, make: (longest: number) => Column[]}} Columns */
 
+/** @typedef {import('../../components/value_menu.js').Quick} Quick */
+
+/**
+ * A quick filter by a field, where the row has a value of it.
+ * @param {string} field
+ * @param {unknown} value
+ * @param {{key?: string, text?: string}} [options]
+ * @returns {Quick | null}
+ */
+function by(field, value, { key, text = String(value ?? '') } = {}) {
+  if (value === undefined || value === null || value === '') return null;
+  return { condition: key ? { field, key, operator: 'is', value } : { field, operator: 'is', value }, text };
+}
+
+/**
+ * A quick filter by a value of the root. A trace matches if any of its spans does, so "not this" is about the root alone.
+ * @param {Quick | null} quick
+ * @returns {Quick | null}
+ */
+function ofRoot(quick) {
+  if (!quick) return null;
+  const others = [{ field: 'parent_id', operator: 'not_exists' }, { ...quick.condition, operator: 'is_not' }];
+  return { ...quick, others };
+}
+
+/** @param {string[] | undefined} models  @returns {Quick | null} */
+function byModels(models = []) {
+  const value = models.length === 1 ? models[0] : models;
+  return models.length ? { condition: { field: 'model', operator: models.length === 1 ? 'is' : 'in', value }, text: models.join(', '), others: [] } : null;
+}
+
+const FAILED = 'STATUS_CODE_ERROR';
+const SESSION = { key: 'ag.session.id' };
+
 /** @type {Columns} */
 export const TRACE_COLUMNS = {
   durationOf: (trace) => trace.duration,
   make: (longest) => [
-    { name: 'name', title: 'Trace', width: 'minmax(12rem, 3fr)', always: true, cell: (trace) => html`<${Name} name=${trace.span_name} type=${trace.span_type ?? trace.trace_type} failed=${trace.errors_count > 0} />` },
+    { name: 'name', title: 'Trace', width: 'minmax(12rem, 3fr)', always: true, cell: (trace) => html`<${Name} name=${trace.span_name} type=${trace.span_type ?? trace.trace_type} failed=${trace.errors_count > 0} />`, quick: (trace) => ofRoot(by('span_name', trace.span_name)) },
+    { name: 'type', title: 'Type', width: '6rem', cell: (trace) => trace.span_type ?? '', quick: (trace) => ofRoot(by('span_type', trace.span_type)) },
     { name: 'time', title: 'Started', width: '8.5rem', cell: (trace) => html`<${Time} value=${trace.start_time} />` },
-    { name: 'service', title: 'Service', width: 'minmax(6rem, 1fr)', cell: (trace) => trace.service },
-    { name: 'model', title: 'Models', width: 'minmax(6rem, 1fr)', cell: (trace) => html`<span title=${(trace.models ?? []).join(', ')}>${(trace.models ?? []).join(', ')}</span>` },
+    { name: 'service', title: 'Service', width: 'minmax(6rem, 1fr)', cell: (trace) => trace.service, quick: (trace) => ofRoot(by('service', trace.service)) },
+    { name: 'model', title: 'Models', width: 'minmax(6rem, 1fr)', cell: (trace) => html`<span title=${(trace.models ?? []).join(', ')}>${(trace.models ?? []).join(', ')}</span>`, quick: (trace) => byModels(trace.models) },
     { name: 'spans', title: 'Spans', width: '4.5rem', numeric: true, cell: (trace) => short(trace.spans_count) },
-    { name: 'errors', title: 'Errors', width: '4.5rem', numeric: true, cell: (trace) => (trace.errors_count ? html`<span class="error-text">${short(trace.errors_count)}</span>` : '') },
+    { name: 'errors', title: 'Errors', width: '4.5rem', numeric: true, cell: (trace) => (trace.errors_count ? html`<span class="error-text">${short(trace.errors_count)}</span>` : ''), quick: (trace) => (trace.errors_count ? { condition: { field: 'status_code', operator: 'is', value: FAILED }, text: 'failed', others: [] } : null) },
     { name: 'tokens', title: 'Tokens', width: '5rem', numeric: true, cell: (trace) => short(trace.tokens) },
     { name: 'cost', title: 'Cost', width: '7rem', numeric: true, cell: (trace) => cost(trace.cost) },
     { name: 'duration', title: 'Duration', width: '9rem', numeric: true, cell: (trace) => html`<${Bar} value=${trace.duration} longest=${longest} />` },
-    { name: 'session', title: 'Session', width: 'minmax(6rem, 1fr)', cell: (trace) => trace.session_id ?? '' },
+    { name: 'session', title: 'Session', width: 'minmax(6rem, 1fr)', cell: (trace) => trace.session_id ?? '', quick: (trace) => ofRoot(by('attributes', trace.session_id, SESSION)) },
     { name: 'id', title: 'Trace id', width: '18rem', cell: (trace) => html`<code>${trace.trace_id}</code>` },
   ],
 };
@@ -29,15 +64,16 @@ export const TRACE_COLUMNS = {
 export const SPAN_COLUMNS = {
   durationOf,
   make: (longest) => [
-    { name: 'name', title: 'Span', width: 'minmax(12rem, 3fr)', always: true, cell: (span) => html`<${Name} name=${span.span_name} type=${span.span_type} failed=${isError(span)} />` },
+    { name: 'name', title: 'Span', width: 'minmax(12rem, 3fr)', always: true, cell: (span) => html`<${Name} name=${span.span_name} type=${span.span_type} failed=${isError(span)} />`, quick: (span) => by('span_name', span.span_name) },
+    { name: 'type', title: 'Type', width: '6rem', cell: (span) => span.span_type ?? '', quick: (span) => by('span_type', span.span_type) },
     { name: 'time', title: 'Started', width: '8.5rem', cell: (span) => html`<${Time} value=${span.start_time} />` },
-    { name: 'service', title: 'Service', width: 'minmax(6rem, 1fr)', cell: serviceOf },
-    { name: 'model', title: 'Model', width: 'minmax(6rem, 1fr)', cell: modelOf },
+    { name: 'service', title: 'Service', width: 'minmax(6rem, 1fr)', cell: serviceOf, quick: (span) => by('service', serviceOf(span)) },
+    { name: 'model', title: 'Model', width: 'minmax(6rem, 1fr)', cell: modelOf, quick: (span) => by('model', modelOf(span)) },
     { name: 'tokens', title: 'Tokens', width: '5rem', numeric: true, cell: (span) => short(tokensOf(span)) },
     { name: 'cost', title: 'Cost', width: '7rem', numeric: true, cell: (span) => cost(costOf(span)) },
     { name: 'duration', title: 'Duration', width: '9rem', numeric: true, cell: (span) => html`<${Bar} value=${durationOf(span)} longest=${longest} />` },
-    { name: 'status', title: 'Status', width: 'minmax(6rem, 1fr)', cell: (span) => (isError(span) ? html`<span class="error-text">${span.status_message || 'error'}</span>` : '') },
-    { name: 'session', title: 'Session', width: 'minmax(6rem, 1fr)', cell: (span) => attribute(span, 'ag.session.id') ?? '' },
+    { name: 'status', title: 'Status', width: 'minmax(6rem, 1fr)', cell: (span) => (isError(span) ? html`<span class="error-text">${span.status_message || 'error'}</span>` : ''), quick: (span) => by('status_code', span.status_code, { text: isError(span) ? 'failed' : 'this status' }) },
+    { name: 'session', title: 'Session', width: 'minmax(6rem, 1fr)', cell: (span) => attribute(span, 'ag.session.id') ?? '', quick: (span) => by('attributes', attribute(span, 'ag.session.id'), SESSION) },
     { name: 'id', title: 'Span id', width: '11rem', cell: (span) => html`<code>${span.span_id}</code>` },
   ],
 };

@@ -3,19 +3,19 @@
  * With a sort the list is a ranking: the first rows by a value, without further pages. Live adds new rows as they arrive.
  */
 import { html } from 'htm/preact';
-import { useCallback, useMemo, useState } from 'preact/hooks';
-import { address, href, param, setParams } from '../../app/address.js';
+import { useCallback, useMemo } from 'preact/hooks';
+import { href, navigate, param, setParams } from '../../app/address.js';
 import { post } from '../../app/api.js';
 import { usePages } from '../../app/loading.js';
-import { currentFilter, FilterBar, setFilter, wrongCondition } from '../../components/filter_bar/filter_bar.js';
+import { DefaultRange, hasRange } from '../../components/default_range.js';
+import { addConditions, currentFilter, FilterBar, wrongCondition } from '../../components/filter_bar/filter_bar.js';
 import { ErrorNotice, IncompleteNotice, NothingFound, NothingYet } from '../../components/notices.js';
-import { navigate } from '../../app/address.js';
 import { Table } from '../../components/table.js';
-import { TimeRange, timeRange } from '../../components/time_range.js';
+import { ALL_TIME, TimeRange, timeRange } from '../../components/time_range.js';
 import { ColumnMenu, useColumns } from './column_menu.js';
 import { SPAN_COLUMNS, TRACE_COLUMNS } from './columns.js';
 import { useLive } from './live.js';
-import { SaveQuery } from './save_query.js';
+import { SavedQueryTitle, SaveQuery } from './save_query.js';
 import { Overview } from './overview.js';
 
 const PAGE = 100;
@@ -39,11 +39,16 @@ const SPANS = {
 };
 
 export function TracesView() {
-  return html`<${List} kind=${TRACES} />`;
+  return html`<${ListInRange} kind=${TRACES} />`;
 }
 
 export function SpansView() {
-  return html`<${List} kind=${SPANS} />`;
+  return html`<${ListInRange} kind=${SPANS} />`;
+}
+
+/** @param {{kind: typeof TRACES}} props */
+function ListInRange({ kind }) {
+  return hasRange() ? html`<${List} kind=${kind} />` : html`<${DefaultRange} filter=${currentFilter()} />`;
 }
 
 /** @param {{kind: typeof TRACES}} props */
@@ -69,6 +74,8 @@ function List({ kind }) {
   const columns = useMemo(() => kind.columns.make(longest).filter(({ name, always }) => always || shown.has(name)), [longest, shown]);
   const isFiltered = filter.conditions.length > 0 || Boolean(oldest || newest);
 
+  const windowingToSave = { oldest, newest, sort: sort ? { by: sort } : undefined };
+
   return html`<div class="list-view">
     <div class="bar">
       <${FilterBar} error=${pages.error} />
@@ -80,9 +87,10 @@ function List({ kind }) {
         <button class="live ${isLive ? 'on' : ''}" aria-pressed=${isLive} disabled=${Boolean(sort)}
           title="Show new ${kind.name} as they arrive" onClick=${() => setParams({ live: isLive ? null : '1' })}>● Live</button>
         <${ColumnMenu} ...${columnMenu} />
-        <${SaveQuery} filter=${filter} windowing=${{ oldest, newest, sort: sort ? { by: sort } : undefined }} focus=${kind === TRACES ? 'trace' : 'span'} />
+        <${SaveQuery} filter=${filter} windowing=${windowingToSave} focus=${kind === TRACES ? 'trace' : 'span'} />
       </div>
     </div>
+    <${SavedQueryTitle} filter=${filter} windowing=${windowingToSave} />
     ${!sort && !pages.error && html`<${Overview} filter=${filter} oldest=${oldest} newest=${newest} />`}
     ${sort && html`<p class="ranking" role="status">A ranking: the first ${RANKED_MAX} ${kind.name} by ${sort}.${' '}
       ${kind.name === 'traces' ? 'Traces' : 'Spans'} without that value are left out.</p>`}
@@ -90,10 +98,10 @@ function List({ kind }) {
     ${!pages.complete && html`<${IncompleteNotice} />`}
     ${live.paused > 0 && html`<button class="new-rows" onClick=${live.resume}>Show ${live.paused} new</button>`}
     ${rows.length === 0 && !pages.isLoading && !pages.error
-      ? (isFiltered ? html`<${NothingFound} clear=${() => { setFilter({ conditions: [] }); setParams({ oldest: null, newest: null }); }} />` : html`<${NothingYet} />`)
+      ? (isFiltered ? html`<${NothingFound} clear=${() => setParams({ filter: null, oldest: ALL_TIME, newest: null, query: null, version: null })} />` : html`<${NothingYet} />`)
       : html`<div class="table-holder" onPointerEnter=${live.pause} onPointerLeave=${live.resume}>
         <${Table} label=${kind.name} rows=${rows} columns=${columns} keyOf=${kind.keyOf} hrefOf=${kind.hrefOf} more=${pages.more}
-          open=${(/** @type {any} */ row) => navigate(kind.hrefOf(row))}
+          open=${(/** @type {any} */ row) => navigate(kind.hrefOf(row))} add=${addConditions}
           classOf=${(/** @type {any} */ row) => `${kind.isFailed(row) ? 'failed' : ''} ${live.isNew(kind.keyOf(row)) ? 'new' : ''}`}
           footer=${html`<${Footer} pages=${pages} count=${rows.length} isRanking=${Boolean(sort)} />`} />
       </div>`}

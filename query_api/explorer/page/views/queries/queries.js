@@ -2,10 +2,11 @@
 import { html } from 'htm/preact';
 import { href } from '../../app/address.js';
 import { post } from '../../app/api.js';
-import { conditionText, writeFilter } from '../../app/filter.js';
+import { conditionText } from '../../app/filter.js';
 import { useLoaded } from '../../app/loading.js';
 import { ErrorNotice } from '../../components/notices.js';
 import { Time } from '../../components/time.js';
+import { savedQueryHref } from '../list/save_query.js';
 
 const LIMIT = 100;
 
@@ -23,7 +24,7 @@ function QueryList() {
       <p>Filter the <a href=${href(['traces'])}>traces</a> or <a href=${href(['spans'])}>spans</a>, then press Save. Programs can run a saved query by its slug.</p></div>`}
     ${queries.length > 0 && html`<table class="plain"><thead><tr><th>Query</th><th>Filter</th><th></th></tr></thead><tbody>
       ${queries.map((/** @type {any} */ query) => html`<tr key=${query.id}>
-        <td><a href=${runHref(query.data)}>${query.name || query.slug}</a><br /><code class="soft">${query.slug}</code></td>
+        <td><a href=${savedQueryHref(query.slug, query)}>${query.name || query.slug}</a><br /><code class="soft">${query.slug}</code></td>
         <td><${FilterText} data=${query.data} /></td>
         <td><a href=${href(['queries', query.slug])}>History</a></td></tr>`)}
     </tbody></table>`}
@@ -32,26 +33,26 @@ function QueryList() {
 
 /** @param {{slug: string}} props */
 function History({ slug }) {
-  const loaded = useLoaded((abort) => post('queries/revisions/query', { query_refs: [{ slug }], windowing: { limit: LIMIT } }, abort), [slug]);
-  const revisions = (loaded.data?.query_revisions ?? []).filter((/** @type {any} */ revision) => revision.data)
+  const loaded = useLoaded(async (abort) => {
+    const [{ query_revisions: all }, { queries }] = await Promise.all([
+      post('queries/revisions/query', { query_refs: [{ slug }], windowing: { limit: LIMIT } }, abort),
+      post('simple/queries/query', { query: { slug } }, abort),
+    ]);
+    return { all, query: queries[0] ?? null };
+  }, [slug]);
+  const revisions = (loaded.data?.all ?? []).filter((/** @type {any} */ revision) => revision.data)
     .toSorted((/** @type {any} */ a, /** @type {any} */ b) => Number(b.version) - Number(a.version));
   return html`<div class="page">
-    <div class="page-head"><a class="quiet" href=${href(['queries'])} aria-label="Back to the queries">←</a><h1>${slug}</h1></div>
+    <div class="page-head"><a class="quiet" href=${href(['queries'])} aria-label="Back to the queries">←</a><h1>${loaded.data?.query?.name || slug}</h1><code class="soft">${slug}</code></div>
     ${loaded.error && html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`}
-    ${loaded.data && html`<table class="plain"><thead><tr><th>Version</th><th>Filter</th><th>Message</th><th>Saved</th><th></th></tr></thead><tbody>
+    ${loaded.data && revisions.length === 0 && html`<p class="soft">There is no such query.</p>`}
+    ${revisions.length > 0 && html`<table class="plain"><thead><tr><th>Version</th><th>Filter</th><th>Message</th><th>Saved</th><th></th></tr></thead><tbody>
       ${revisions.map((/** @type {any} */ revision) => html`<tr key=${revision.id}>
         <td>v${revision.version}</td><td><${FilterText} data=${revision.data} /></td><td>${revision.message ?? ''}</td>
-        <td><${Time} value=${revision.created_at} /></td><td><a href=${runHref(revision.data)}>Run</a></td></tr>`)}
+        <td><${Time} value=${revision.created_at} /></td><td><a href=${savedQueryHref(slug, revision)}>Run</a></td></tr>`)}
     </tbody></table>`}
     <p class="soft">Programs run the newest revision with <code>${`{"query_ref": {"slug": "${slug}"}}`}</code>.</p>
   </div>`;
-}
-
-/** The list with the filter and the time range of a saved query. @param {any} data */
-function runHref(data) {
-  const { filtering, windowing = {}, formatting } = data ?? {};
-  const view = formatting?.focus === 'span' ? 'spans' : 'traces';
-  return href([view], { filter: filtering ? writeFilter(filtering) : null, oldest: windowing.oldest, newest: windowing.newest, sort: windowing.sort?.by });
 }
 
 /** @param {{data: any}} props */

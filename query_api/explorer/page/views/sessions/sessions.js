@@ -8,11 +8,15 @@ import { ErrorNotice, IncompleteNotice } from '../../components/notices.js';
 import { Table } from '../../components/table.js';
 import { TimeRange, timeRange } from '../../components/time_range.js';
 import { SessionView } from './session.js';
+import { totalsBySession } from './totals.js';
 
 const SESSIONS_MAX = 500;
+
+/** Sessions whose traces also belong to another session: each takes a request. */
+const ASKED_ALONE_MAX = 10;
 const SESSION = { field: 'attributes', key: 'ag.session.id' };
 
-/** @typedef {{id: string, turns: number, spans: number, errors: number, tokens: number | null, cost: number | null, last: string}} Session */
+/** @typedef {{id: string, turns: number, last: string, totals: import('./totals.js').Totals | null}} Session  `totals` is `null` if its traces are too many to add up. */
 
 /** @param {{sessionId?: string}} props */
 export function SessionsView({ sessionId }) {
@@ -32,7 +36,7 @@ function SessionList() {
     ${rows.length > 0 && html`<div class="table-holder">
       <${Table} label="Sessions" rows=${rows} columns=${COLUMNS} keyOf=${(/** @type {Session} */ session) => session.id}
         hrefOf=${sessionHref} open=${(/** @type {Session} */ session) => navigate(sessionHref(session))}
-        classOf=${(/** @type {Session} */ session) => (session.errors ? 'failed' : '')}
+        classOf=${(/** @type {Session} */ session) => (session.totals?.errors ? 'failed' : '')}
         footer=${html`<p class="table-foot soft">${rows.length === SESSIONS_MAX ? `The ${SESSIONS_MAX} sessions with the latest activity. Choose a time range to see others.` : `All ${rows.length} are shown.`}</p>`} /></div>`}
   </div>`;
 }
@@ -46,10 +50,10 @@ const COLUMNS = /** @type {import('../../components/table.js').Column<Session>[]
   { name: 'name', title: 'Session', width: 'minmax(12rem, 3fr)', always: true, cell: ({ id }) => html`<bdi>${id}</bdi>` },
   { name: 'time', title: 'Last activity', width: '9rem', cell: ({ last }) => html`<time datetime=${last} title=${last}>${ago(last)}</time>` },
   { name: 'turns', title: 'Turns', width: '5rem', numeric: true, cell: ({ turns }) => short(turns) },
-  { name: 'spans', title: 'Spans', width: '5rem', numeric: true, cell: ({ spans }) => short(spans) },
-  { name: 'errors', title: 'Errors', width: '5rem', numeric: true, cell: ({ errors }) => (errors ? html`<span class="error-text">${short(errors)}</span>` : '') },
-  { name: 'tokens', title: 'Tokens', width: '6rem', numeric: true, cell: ({ tokens }) => short(tokens) },
-  { name: 'cost', title: 'Cost', width: '6rem', numeric: true, cell: (session) => cost(session.cost) },
+  { name: 'spans', title: 'Spans', width: '5rem', numeric: true, cell: ({ totals }) => short(totals?.spans) },
+  { name: 'errors', title: 'Errors', width: '5rem', numeric: true, cell: ({ totals }) => (totals?.errors ? html`<span class="error-text">${short(totals.errors)}</span>` : '') },
+  { name: 'tokens', title: 'Tokens', width: '6rem', numeric: true, cell: ({ totals }) => (totals?.tokens ? short(totals.tokens) : '') },
+  { name: 'cost', title: 'Cost', width: '7rem', numeric: true, cell: ({ totals }) => (totals?.cost ? cost(totals.cost) : '') },
 ]);
 
 /**
@@ -59,17 +63,27 @@ const COLUMNS = /** @type {import('../../components/table.js').Column<Session>[]
  * @returns {Promise<{rows: Session[], complete: boolean}>}
  */
 async function sessions(windowing, abort) {
-  const answer = await post('spans/groups/query', {
-    filtering: { conditions: [{ ...SESSION, operator: 'exists' }] },
+  const filtering = { conditions: [{ ...SESSION, operator: 'exists' }] };
+  const groups = post('spans/groups/query', {
+    filtering,
     windowing,
     group_by: [SESSION],
-    measures: [{ of: 'count' }, { of: 'errors' }, { of: 'tokens', as: ['sum'] }, { of: 'cost', as: ['sum'] }, { of: 'trace_id', as: ['uniq'] }, { of: 'start_time', as: ['max'] }],
+    measures: [{ of: 'trace_id', as: ['uniq'] }, { of: 'start_time', as: ['max'] }],
     order_by: { of: 'start_time', as: 'max' },
     limit: SESSIONS_MAX,
   }, abort);
-  const rows = answer.groups.map((/** @type {any} */ { by, values }) => ({
-    id: String(by['ag.session.id']), turns: values.trace_id.uniq, spans: values.count, errors: values.errors,
-    tokens: values.tokens?.sum ?? null, cost: values.cost?.sum ?? null, last: values.start_time.max,
+  const [answer, { bySession }] = await Promise.all([groups, totalsBySession(filtering, windowing, abort)]);
+  const found = answer.groups.map((/** @type {any} */ { by, values }) => {
+    const id = String(by['ag.session.id']);
+    return { id, turns: values.trace_id.uniq, last: values.start_time.max, totals: bySession.get(id) ?? null };
+  });
+  let asked = 0;
+  const rows = await Promise.all(found.map(async (/** @type {Session} */ session) => {
+    if ((session.totals?.turns ?? 0) >= session.turns) return session;
+    if ((asked += 1) > ASKED_ALONE_MAX) return { ...session, totals: null };
+    const ofSession = { conditions: [{ ...SESSION, operator: 'is', value: session.id }] };
+    const alone = await totalsBySession(ofSession, windowing, abort, session.id);
+    return { ...session, totals: alone.complete ? alone.bySession.get(session.id) ?? null : null };
   }));
   return { rows, complete: answer.complete !== false };
 }

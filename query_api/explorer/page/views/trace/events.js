@@ -1,6 +1,5 @@
-/** Events of a span with their stack traces, and its links to other traces and to revisions. */
+/** Events of a span with their stack traces. */
 import { html } from 'htm/preact';
-import { href } from '../../app/address.js';
 import { duration } from '../../app/format.js';
 import { JsonTree, LongText } from '../../components/json_tree.js';
 
@@ -15,16 +14,4 @@ export function Events({ events, start }) {
       ${stack && html`<pre class="stack"><${LongText} text=${String(stack)} /></pre>`}
     </section>`;
   });
-}
-
-/** @param {{span: import('../../app/spans.js').Span}} props */
-export function Links({ span }) {
-  return html`
-    ${(span.links ?? []).map((/** @type {any} */ link) => html`<section class="event">
-      <h3><a href=${href(['traces', link.trace_id], { span: link.span_id })}>Span <code>${link.span_id}</code> of trace <code>${link.trace_id}</code></a></h3>
-      ${link.attributes && html`<${JsonTree} value=${link.attributes} />`}
-    </section>`)}
-    ${(span.references ?? []).map((/** @type {any} */ reference) => html`<section class="event">
-      <h3>Reference ${reference.attributes?.key ?? ''}</h3><${JsonTree} value=${reference} />
-    </section>`)}`;
 }

@@ -2,7 +2,7 @@
 import { html } from 'htm/preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { duration } from '../../app/format.js';
-import { theme } from '../../app/theme.js';
+import { colorOf, theme } from '../../app/theme.js';
 import { walk } from './outline.js';
 
 const HEIGHT = 56;
@@ -69,9 +69,8 @@ function draw(canvas, outline) {
   const context = canvas.getContext('2d');
   if (!context || outline.end <= 0) return;
   context.scale(ratio, ratio);
-  const style = getComputedStyle(canvas);
-  const colors = new Map([['', style.getPropertyValue('--bar')], ['error', style.getPropertyValue('--error')],
-    ...['agent', 'chat', 'tool', 'embedding'].map((name) => /** @type {[string, string]} */ ([name, style.getPropertyValue(`--${name}`)]))]);
+  const variables = [['', '--bar'], ...['error', 'agent', 'chat', 'tool', 'embedding'].map((name) => [name, `--${name}`])];
+  const colors = new Map(variables.map(([name = '', variable = '']) => [name, colorOf(canvas, variable)]));
   const order = walk(outline.roots, outline.children);
   const rowHeight = Math.max(1, Math.min(4, (HEIGHT - 6) / order.length));
   order.forEach((index, place) => {

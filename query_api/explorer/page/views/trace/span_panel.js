@@ -1,7 +1,7 @@
 /** Everything about one span, in tabs. The tab is in the address. */
 import { html } from 'htm/preact';
 import { param, setParams } from '../../app/address.js';
-import { API, get } from '../../app/api.js';
+import { API, get, keys } from '../../app/api.js';
 import { cost, duration, number } from '../../app/format.js';
 import { useLoaded } from '../../app/loading.js';
 import { attribute, costOf, durationOf, isError, modelOf, serviceOf } from '../../app/spans.js';
@@ -12,7 +12,9 @@ import { Time } from '../../components/time.js';
 import { Attributes } from './attributes.js';
 import { Conversation, messagesOf } from './conversation.js';
 import { Data } from './data.js';
-import { Events, Links } from './events.js';
+import { Events } from './events.js';
+import { Links } from './links.js';
+import { SpanFilter } from './span_filter.js';
 
 const MESSAGE_MAX = 300;
 
@@ -31,7 +33,7 @@ function Details({ span }) {
   const tabs = tabsOf(span);
   const current = tabs.find(({ name }) => name === param('tab')) ?? tabs[0];
   return html`
-    <h2><bdi>${span.span_name || '(no name)'}</bdi></h2>
+    <h2><bdi>${span.span_name || '(no name)'}</bdi>${span.span_name && html`<${SpanFilter} condition=${is('span_name', span.span_name)} />`}</h2>
     <${Facts} span=${span} />
     <${Exception} span=${span} />
     <div class="tabs" role="tablist">
@@ -49,9 +51,25 @@ function tabsOf(span) {
   tabs.push({ name: 'attributes', title: 'Attributes', content: () => html`<${Attributes} span=${span} />` });
   if (span.events?.length) tabs.push({ name: 'events', title: `Events ${span.events.length}`, content: () => html`<${Events} events=${span.events} start=${span.start_time} />` });
   if (span.links?.length || span.references?.length) tabs.push({ name: 'links', title: 'Links', content: () => html`<${Links} span=${span} />` });
-  tabs.push({ name: 'resource', title: 'Resource', content: () => html`<h3>Resource</h3><${JsonTree} value=${span.resource ?? {}} open=${5} /><h3>Scope</h3><${JsonTree} value=${span.scope ?? {}} open=${5} />` });
+  tabs.push({ name: 'resource', title: 'Resource', content: () => html`<h3>Resource</h3><${JsonTree} value=${span.resource ?? {}} open=${5} action=${filterIn('resource')} /><h3>Scope</h3><${JsonTree} value=${span.scope ?? {}} open=${5} action=${filterIn('scope')} />` });
   tabs.push({ name: 'raw', title: 'JSON', content: () => html`<${Raw} span=${span} />` });
   return tabs;
+}
+
+/** @param {string} field @param {unknown} value @returns {import('../../app/filter.js').Condition} */
+function is(field, value) {
+  return { field, operator: 'is', value };
+}
+
+/**
+ * Quick filters for the attributes of the resource or the scope, by their path in it.
+ * @param {'resource' | 'scope'} field
+ */
+function filterIn(field) {
+  return (/** @type {string} */ path, /** @type {unknown} */ value) => {
+    const key = /^attributes\.(.+)/s.exec(path)?.[1];
+    return key && html`<${SpanFilter} condition=${{ field, key, operator: 'is', value }} />`;
+  };
 }
 
 /** @param {{span: import('../../app/spans.js').Span}} props */
@@ -60,13 +78,14 @@ function Facts({ span }) {
   return html`<dl class="facts">
     <div><dt>Started</dt><dd><${Time} value=${span.start_time} milliseconds /></dd></div>
     <div><dt>Duration</dt><dd>${duration(durationOf(span))}</dd></div>
-    ${serviceOf(span) && html`<div><dt>Service</dt><dd>${serviceOf(span)}</dd></div>`}
-    ${modelOf(span) && html`<div><dt>Model</dt><dd>${modelOf(span)}</dd></div>`}
+    ${serviceOf(span) && html`<div><dt>Service</dt><dd>${serviceOf(span)}<${SpanFilter} condition=${is('service', serviceOf(span))} /></dd></div>`}
+    ${modelOf(span) && html`<div><dt>Model</dt><dd>${modelOf(span)}<${SpanFilter} condition=${is('model', modelOf(span))} /></dd></div>`}
     ${tokens?.total != null && html`<div><dt>Tokens</dt><dd>${number(tokens.total)} <span class="soft">${[
       tokens.prompt != null && `${number(tokens.prompt)} in`, tokens.completion != null && `${number(tokens.completion)} out`,
       tokens.cached ? `${number(tokens.cached)} cached` : '', tokens.reasoning ? `${number(tokens.reasoning)} reasoning` : '',
     ].filter(Boolean).join(', ')}</span></dd></div>`}
     ${costOf(span) != null && html`<div><dt>Cost</dt><dd>${cost(costOf(span))}</dd></div>`}
+    <div><dt>Type</dt><dd>${span.span_type}<${SpanFilter} condition=${is('span_type', span.span_type)} /></dd></div>
     <div><dt>Kind</dt><dd>${String(span.span_kind ?? '').replace('SPAN_KIND_', '').toLowerCase()}</dd></div>
   </dl>`;
 }
@@ -83,7 +102,8 @@ function Exception({ span }) {
 /** @param {{span: import('../../app/spans.js').Span}} props */
 function Raw({ span }) {
   const text = JSON.stringify(span, null, 2);
-  const curl = `curl ${new URL(`spans/${span.trace_id}/${span.span_id}`, API).href}`;
+  const key = keys.value.project ? ' -H "Authorization: ApiKey $CLEARSPAN_KEY"' : '';
+  const curl = `curl ${new URL(`spans/${span.trace_id}/${span.span_id}`, API).href}${key}`;
   return html`<p class="actions"><${CopyButton} text=${text} label="Copy JSON" /><${CopyButton} text=${curl} label="Copy curl" /></p>
     <pre class="curl">${curl}</pre><${JsonTree} value=${span} open=${1} />`;
 }

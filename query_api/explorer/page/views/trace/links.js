@@ -1,0 +1,59 @@
+/** The links of a span to other traces, and its references to applications, saved queries and others. */
+import { html } from 'htm/preact';
+import { href } from '../../app/address.js';
+import { post } from '../../app/api.js';
+import { useLoaded } from '../../app/loading.js';
+import { JsonTree } from '../../components/json_tree.js';
+import { ErrorNotice } from '../../components/notices.js';
+
+/** @typedef {{id?: string, slug?: string, version?: string, attributes?: {key?: string}}} SpanReference */
+
+/** @param {{span: import('../../app/spans.js').Span}} props */
+export function Links({ span }) {
+  const references = /** @type {SpanReference[]} */ (span.references ?? []);
+  return html`
+    ${(span.links ?? []).map((/** @type {any} */ link) => html`<section class="event">
+      <h3><a href=${href(['traces', link.trace_id], { span: link.span_id })}>Span <code>${link.span_id}</code> of trace <code>${link.trace_id}</code></a></h3>
+      ${link.attributes && html`<${JsonTree} value=${link.attributes} />`}
+    </section>`)}
+    ${['application', 'query'].map((kind) => html`<${Revision} key=${kind} kind=${kind} references=${references} />`)}
+    ${references.map((reference) => html`<section class="event">
+      <h3>${wordsOf(reference)}</h3><${JsonTree} value=${withoutAttributes(reference)} /></section>`)}`;
+}
+
+/**
+ * The revision that the references of one kind name together, as links.
+ * @param {{kind: string, references: SpanReference[]}} props
+ */
+function Revision({ kind, references }) {
+  const named = references.flatMap(({ attributes, id, slug, version }) => {
+    const [, part] = new RegExp(`^${kind}(_variant|_revision)?$`).exec(attributes?.key ?? '') ?? [];
+    return attributes?.key?.startsWith(kind) ? [[`${kind}${part ?? ''}_ref`, { id, slug, version }]] : [];
+  });
+  const loaded = useLoaded(async (abort) => {
+    if (named.length === 0) return null;
+    const place = kind === 'application' ? 'applications' : 'queries';
+    const { [`${kind}_revision`]: revision } = await post(`${place}/revisions/retrieve`, Object.fromEntries(named), abort);
+    return revision ?? null;
+  }, [JSON.stringify(named)]);
+  if (named.length === 0) return null;
+  if (loaded.error) return html`<${ErrorNotice} error=${loaded.error} />`;
+  if (!loaded.data) return html`<p class="soft">${loaded.isLoading ? 'Loading…' : `This ${kind} is not stored here.`}</p>`;
+  const revision = loaded.data;
+  const slug = revision[`${kind}_slug`] ?? '';
+  return html`<section class="event"><h3>${kind === 'application'
+    ? html`<a href=${href(['applications', slug, 'revisions', revision.id])}>${slug}, version ${revision.version}</a>`
+    : html`<a href=${href(['queries', slug])}>${slug}, version ${revision.version}</a>`}</h3>
+    <p class="soft">The ${kind} that produced this span. ${revision.message ?? ''}</p></section>`;
+}
+
+/** @param {SpanReference} reference */
+function wordsOf({ attributes }) {
+  const words = (attributes?.key ?? 'reference').replace('_', ' ');
+  return `${words[0]?.toUpperCase()}${words.slice(1)}`;
+}
+
+/** @param {SpanReference} reference */
+function withoutAttributes({ attributes: _attributes, ...reference }) {
+  return reference;
+}

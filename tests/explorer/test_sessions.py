@@ -1,0 +1,60 @@
+"""Sessions in a browser: what they took is what their traces took."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import pytest
+from playwright.async_api import expect
+
+from tests.support.explorer import Explorer
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
+
+
+def _traces_of(explorer: Explorer, session_id: str) -> list[dict[str, Any]]:
+    of_session = {"field": "attributes", "key": "ag.session.id", "operator": "is", "value": session_id}
+    query = {"filtering": {"conditions": [of_session]}, "windowing": {"limit": 1000, "order": "ascending"}}
+    return list(explorer.stack.ask("/traces/summaries/query", query)["summaries"])
+
+
+def _shown(count: float) -> str:
+    return f"{count:,}" if count else ""
+
+
+async def test_sessions_show_the_totals_of_their_traces(explorer: Explorer):
+    ids = explorer.stack.ask("/spans/sessions/query", {"windowing": {"limit": 1000}})["session_ids"]
+    expected: dict[str, list[str]] = defaultdict(list)
+    for session_id in ids:
+        traces = _traces_of(explorer, session_id)
+        totals = [sum(trace.get(name) or 0 for trace in traces) for name in ("spans_count", "errors_count", "tokens")]
+        expected[session_id] = [str(len(traces)), *map(_shown, totals)]
+    await explorer.open("sessions")
+
+    async def shown() -> dict[str, list[str]]:
+        columns = [await explorer.texts(f".rows .row .c-{name}") for name in ("turns", "spans", "errors", "tokens")]
+        names = await explorer.texts(".rows .row .c-name")
+        return {name: list(row) for name, row in zip(names, zip(*columns, strict=True), strict=True)}
+
+    assert await shown() == expected
+    await explorer.survives(shown)
+
+
+async def test_session_shows_its_totals_and_its_turns_in_order(explorer: Explorer):
+    session_id = "thread-5"
+    traces = _traces_of(explorer, session_id)
+    await explorer.open("sessions")
+    await explorer.page.get_by_role("link", name=session_id).click()
+
+    async def shown() -> tuple[str, str, list[str | None]]:
+        facts = explorer.page.locator(".session-totals div")
+        turns = facts.filter(has_text="Turns").locator("dd")
+        tokens = facts.filter(has_text="Tokens").locator("dd")
+        await expect(explorer.page.locator(".turn")).to_have_count(len(traces))
+        times = [await time.get_attribute("datetime") for time in await explorer.page.locator(".turn time").all()]
+        return await turns.inner_text(), await tokens.inner_text(), times
+
+    tokens = sum(trace.get("tokens") or 0 for trace in traces)
+    assert await shown() == (str(len(traces)), f"{tokens:,}", [trace["start_time"] for trace in traces])
+    await explorer.survives(shown)
