@@ -90,7 +90,15 @@ def report_failures(
 
 def print_result(members: Mapping[str, Any], text: str, *, as_json: bool) -> None:
     """Print a result for programs, as a line of JSON, or for people."""
-    print(json.dumps(members) if as_json else text)
+    if as_json:
+        print_json(members)
+    else:
+        print(text)
+
+
+def print_json(value: object) -> None:
+    """Print a value as one line of JSON. It is ASCII, so that every terminal and every locale can show it."""
+    print(json.dumps(value))
 
 
 def printable(text: str, *, keep: str = "") -> str:

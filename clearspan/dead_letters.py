@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Concatenate, Final, ParamSpec
 
-from clearspan.console import at_running_stack, confirm, print_result, printable, report_failures
+from clearspan.console import at_running_stack, confirm, print_json, print_result, printable, report_failures
 from common.kafka import dead_letters as topic
 from common.kafka.dead_letters import DeadLetter
 from common.kafka.log import KafkaLog
@@ -42,7 +42,7 @@ async def list_open(log: KafkaLog, kafka: KafkaSettings, *, as_json: bool) -> No
     _end_progress()
     if as_json:
         for dead_letter in found.dead_letters:
-            print(json.dumps(_members(dead_letter)))
+            print_json(_members(dead_letter))
     elif not found.dead_letters:
         print("There are no dead letters.")
     else:
@@ -58,7 +58,7 @@ async def show(log: KafkaLog, kafka: KafkaSettings, *, dead_letter_id: str, as_j
     if raw:
         sys.stdout.buffer.write(value)
     elif as_json:
-        print(json.dumps({**_members(dead_letter), "value_base64": base64.b64encode(value).decode()}))
+        print_json({**_members(dead_letter), "value_base64": base64.b64encode(value).decode()})
     else:
         for name, member in _members(dead_letter).items():
             if member is not None:

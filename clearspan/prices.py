@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from clearspan.console import fail
+from clearspan.console import fail, print_json
 from common.settings import Settings
 from ingest.semconv.prices import LIST_PRICES, Cost, Price, PriceTable, cost_of, prices_in
 
@@ -26,7 +25,7 @@ def show(settings: Settings, *, model: str | None, file: Path | None, as_json: b
         print((path or LIST_PRICES).read_text(encoding="utf-8"), end="")
     elif as_json:
         for price in table.prices:
-            print(json.dumps(price._asdict()))
+            print_json(price._asdict())
     else:
         print(f"{len(table.prices)} models, {table.source}, US dollars per 1,000,000 tokens\n")
         _print_rows(table.prices)
@@ -39,7 +38,7 @@ def _show_model(table: PriceTable, model: str, *, as_json: bool) -> int:
         return fail(f"{model!r} is not in the table ({table.source}): its calls get no cost.")
     costs = {part: _total(cost_of(price, {part: 1_000})) for part in ("prompt", "completion")}
     if as_json:
-        print(json.dumps({**price._asdict(), "source": table.source, "cost_of_1000_tokens": costs}))
+        print_json({**price._asdict(), "source": table.source, "cost_of_1000_tokens": costs})
         return 0
     _print_rows([price])
     print(

@@ -14,13 +14,17 @@ from pydantic_settings import SettingsError
 
 from common.settings import PREFIX, InvalidSettings, Settings
 
+CLIENT_URL: Final = f"{PREFIX}URL"
+CLIENT_KEY: Final = f"{PREFIX}KEY"
+"""The address and the key of client commands; servers ignore both."""
+
 _JSON: Final = ("kafka", "topics")
 """The only setting that is JSON."""
 
 
 def read_settings() -> Settings:
     """Read the settings of this process. Raises ``InvalidSettings`` with one sentence per problem."""
-    allowed = {_name(path) for path, _info in _fields(Settings)}
+    allowed = {CLIENT_URL, CLIENT_KEY} | {_name(path) for path, _info in _fields(Settings)}
     given = [name for name in os.environ if name.upper().startswith(PREFIX)]
     if unknown := sorted(name for name in given if name.upper() not in allowed):
         sentences = [f"{name} is not a setting of Clearspan." for name in unknown]
@@ -33,6 +37,19 @@ def read_settings() -> Settings:
         raise InvalidSettings(" ".join(_sentence(error) for error in exc.errors())) from exc
     except SettingsError as exc:  # names the group, not the setting
         raise InvalidSettings(f"{_name(_JSON)} is invalid: Input should be a JSON object.") from exc
+
+
+@dataclass(frozen=True, slots=True)
+class ClientEnvironment:
+    """Which API client commands speak to, and with which key; empty if the environment does not say."""
+
+    url: str
+    key: str
+
+
+def read_client_environment() -> ClientEnvironment:
+    """Read what belongs to client commands."""
+    return ClientEnvironment(url=os.environ.get(CLIENT_URL, ""), key=os.environ.get(CLIENT_KEY, ""))
 
 
 def _is_unicode(text: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,9 @@ WRONG_USAGE = 2
         (["keys", "create", "00000000-0000-7000-8000-000000000001"], "is an id, not a name"),
         (["projects", "create", "x" * 201], "at most 200 are allowed"),
         (["projects", "create", ""], "must not be empty"),
+        (["query", "--last", "-1h"], "must be a number and one of the units s m h d w"),
+        (["query", "--limit", "0"], "must be a whole number from 1 to"),
+        (["query", "--lim", "5"], "unrecognized arguments: --lim"),
         (["projects", "create", "00000000-0000-7000-8000-000000000001"], "must not look like an id"),
     ],
     ids=lambda value: None if isinstance(value, str) else "-".join(value)[:30].encode(errors="replace").decode(),
@@ -61,6 +65,7 @@ COMMANDS = (
     "projects create checkout",
     "projects list",
     "prices",
+    "query --last 1h span_type is chat",
 )
 
 
@@ -68,7 +73,10 @@ COMMANDS = (
 def test_every_command_takes_its_options(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def take(function: str, options: Mapping[str, Any]) -> int:
         module, _, name = function.partition(":")
-        inspect.signature(getattr(import_module(module), name)).bind(Settings(), **options)
+        run = getattr(import_module(module), name)
+        command = inspect.unwrap(run)  # of `on_api`, which takes `server`
+        of_command = {key: value for key, value in options.items() if command is run or key != "server"}
+        inspect.signature(command).bind(Settings(), **of_command)
         return 0
 
     monkeypatch.setattr("clearspan.console.run_command", take)
@@ -81,7 +89,10 @@ def test_every_command_takes_its_options(command: str, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     ("command", "code", "unneeded"),
-    [("--help", 0, {"pydantic", "asyncio"}), ("up", 2, {"pyarrow", "asyncpg", "aiokafka", "aiohttp"})],
+    [
+        ("--help", 0, {"pydantic", "asyncio", "rich"}),
+        ("up", 2, {"pyarrow", "asyncpg", "aiokafka", "aiohttp"}),
+    ],
 )
 def test_help_and_wrong_settings_do_not_wait_for_imports(command: str, code: int, unneeded: set[str]) -> None:
     program = f"""
@@ -97,3 +108,19 @@ main(["{command}"])
     )
 
     assert (ended.returncode, ended.stdout.splitlines()[-1]) == (code, "imported:")
+
+
+def help_of(command: str, capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main([*command.split(), "--help"])
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["", *dict.fromkeys(" ".join(each.split()[:2]) for each in COMMANDS)])
+def test_every_help_describes_the_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [word for word in command.split() if word.replace("-", "").isalpha() and not word.startswith("--")]
+    shown = help_of(" ".join(words), capsys)
+    text = shown.partition("options:")[0].partition("usage:")[2]
+
+    assert re.search(r"\n\n[A-Z].*\.", text, re.DOTALL), text

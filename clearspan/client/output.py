@@ -1,0 +1,153 @@
+"""What client commands print: tables for people, one object a line for programs, progress on standard error.
+
+Texts from an API are shown with control characters escaped, so that a span cannot command the terminal, and are never
+read as markup. Colors appear only on a terminal, unless ``NO_COLOR`` is set.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from math import ceil
+from typing import Any, Final, Literal, NamedTuple
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from clearspan.console import print_json, printable
+
+PIPE_WIDTH: Final = 4_000
+"""Columns of a table that is not shown on a terminal, so that nothing is cut."""
+
+GAP: Final = 3
+"""Columns between two values of a row."""
+
+CUT_WIDTH_MIN: Final = 10
+"""The least width to which a column is cut."""
+
+CELL_CHARACTERS_MAX: Final = 500
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+_FULL: Final = "█"
+
+
+class TableColumn(NamedTuple):
+    """A column of a table. ``is_whole`` values are never cut, such as ids."""
+
+    title: str
+    justify: Literal["left", "right"] = "left"
+    style: str = ""
+    is_whole: bool = False
+
+
+class ProgressLine:
+    """How far long work is; shown on standard error if that is a terminal."""
+
+    def __init__(self, progress: Progress, description: str, total: int | None) -> None:
+        self._progress = progress
+        self._task = progress.add_task(description, total=total)
+
+    def advance(self, count: int) -> None:
+        """Add what was done."""
+        self._progress.advance(self._task, count)
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console whose texts are printed as they are, with colors only on a terminal."""
+    stream = sys.stderr if stderr else sys.stdout
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8
+    width = None if stream.isatty() else PIPE_WIDTH
+    return Console(
+        file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False, legacy_windows=False
+    )
+
+
+def safe(value: object, style: str = "") -> Text:
+    """Return a value as a text of one line: control characters escaped, long texts cut, objects as JSON."""
+    if value is None:
+        return Text("")
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    cut = text if len(text) <= CELL_CHARACTERS_MAX else text[: CELL_CHARACTERS_MAX - 1] + "…"
+    return Text(printable(cut), style)
+
+
+def print_table(columns: Sequence[TableColumn], rows: Iterable[Sequence[object]]) -> None:
+    """Print rows below their titles. Values are escaped; a ``Text`` is printed as it is.
+
+    If the terminal is too narrow, columns are cut, but not those that are whole.
+    """
+    cells = [[value if isinstance(value, Text) else safe(value) for value in row] for row in rows]
+    out = console()
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    widths = _widths(columns, cells, available=out.width)
+    for column, width in zip(columns, widths, strict=True):
+        table.add_column(
+            column.title, justify=column.justify, style=column.style, width=width, no_wrap=True, overflow="ellipsis"
+        )
+    for row in cells:
+        table.add_row(*row)
+    out.width = max(out.width, sum(widths) + GAP * len(widths))
+    out.print(table, soft_wrap=True)
+
+
+def _widths(columns: Sequence[TableColumn], cells: Sequence[Sequence[Text]], *, available: int) -> list[int]:
+    """Return the width of each column: what its values need, less where they do not fit."""
+    natural = [
+        max((cell_len(column.title), *(row[place].cell_len for row in cells))) for place, column in enumerate(columns)
+    ]
+    least = [
+        width if column.is_whole else min(width, CUT_WIDTH_MIN) for column, width in zip(columns, natural, strict=True)
+    ]
+    excess = sum(natural) + GAP * (len(natural) - 1) - available
+    spare = sum(natural) - sum(least)
+    if excess <= 0 or spare == 0:
+        return natural
+    share = min(excess / spare, 1.0)
+    return [width - ceil((width - low) * share) for width, low in zip(natural, least, strict=True)]
+
+
+def print_objects(objects: Iterable[Any]) -> None:
+    """Print one JSON object a line."""
+    for each in objects:
+        print_json(each)
+
+
+def note(sentence: str) -> None:
+    """Say something on standard error that is not part of the result."""
+    console(stderr=True).print(Text(printable(sentence), "dim"))
+
+
+def bar(share: float, width: int) -> str:
+    """Return a bar that fills a share, from 0 to 1, of ``width`` characters."""
+    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
+    if share > 0 and eighths == 0:
+        eighths = 1
+    full, rest = divmod(eighths, 8)
+    return (_FULL * full + (_EIGHTHS[rest] if rest else "")).ljust(width)
+
+
+@contextmanager
+def show_progress(description: str, *, total: int | None = None, is_printing: bool = False) -> Iterator[ProgressLine]:
+    """Show progress on standard error while the block runs; it vanishes at the end.
+
+    If the block prints results meanwhile, and to the same terminal, nothing is shown.
+    """
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
+    err = console(stderr=True)
+    is_shown = err.is_terminal and not (is_printing and sys.stdout.isatty())
+    with Progress(
+        *columns, console=err, transient=True, disable=not is_shown, redirect_stdout=False, redirect_stderr=False
+    ) as progress:
+        yield ProgressLine(progress, description, total)

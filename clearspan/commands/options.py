@@ -1,0 +1,191 @@
+"""What the parsers of all commands share: how a command and a group are added, common options, and checks of texts."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import MutableMapping, Sequence
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+NAME_CHARACTERS_MAX: Final = 200
+LIMIT_MAX: Final = 1_000_000
+
+_DURATION: Final = re.compile(r"[1-9][0-9]{0,8}[smhdw]")
+_STARTS_LIKE_A_NUMBER: Final = re.compile(r"-[0-9.]")
+
+
+class ServerOptions(NamedTuple):
+    """Which API a command speaks to. ``None``: what the environment says."""
+
+    url: str | None = None
+    key: str | None = None
+    project: str | None = None
+    """The name or id of a project; the command fails unless the key belongs to it."""
+
+
+class SpanOptions(NamedTuple):
+    """Which spans a command is about; they must fulfil all of it."""
+
+    words: Sequence[str] = ()
+    filter: str | None = None
+    """A filter as JSON."""
+    query: str | None = None
+    """The slug of a saved query."""
+    errors: bool = False
+
+
+class WindowOptions(NamedTuple):
+    """A window of time. ``last`` is a duration such as ``15m``."""
+
+    oldest: str | None = None
+    newest: str | None = None
+    last: str | None = None
+
+
+class OrderOptions(NamedTuple):
+    """Which results come first, and how many. ``sort`` is a value to rank by, ``order`` ascending or descending."""
+
+    sort: str | None = None
+    order: str | None = None
+    limit: int = 100
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose options are not abbreviated, and for which ``-15m`` and ``-1`` are values."""
+
+    def __init__(self, **texts: Any) -> None:
+        super().__init__(**texts, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
+        self._negative_number_matcher = _STARTS_LIKE_A_NUMBER
+
+
+def add_command(commands: Any, name: str, function: str | None, summary: str, **texts: str) -> CommandParser:
+    """Add a command that ``function`` (``module:function``) runs; ``None`` lists the settings.
+
+    ``texts`` are ``description`` and ``epilog``; without a description, the summary is shown as a sentence.
+    """
+    description = texts.pop("description", f"{summary[0].upper()}{summary[1:]}.")
+    command: CommandParser = commands.add_parser(name, help=summary, description=description, **texts)
+    command.set_defaults(function=function)
+    return command
+
+
+def add_group(commands: Any, name: str, summary: str, *, description: str, epilog: str) -> Any:
+    """Add a group of commands; add its actions to what this returns."""
+    group = add_command(commands, name, None, summary, description=description, epilog=epilog)
+    return group.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+
+def add_json(*commands: Any) -> None:
+    """Add ``--json``, which becomes ``as_json``."""
+    for command in commands:
+        command.add_argument("--json", dest="as_json", action="store_true", help="print one JSON object per line")
+
+
+def add_server(*commands: CommandParser) -> None:
+    """Add the options of commands that speak to an API, which get them as ``server``."""
+    for command in commands:
+        server = command.add_argument_group("server")
+        server.add_argument(
+            "--url",
+            metavar="URL",
+            help="address of the API (default: CLEARSPAN_URL, else the running embedded stack, else"
+            " http://127.0.0.1:8080)",
+        )
+        server.add_argument(
+            "--key", metavar="KEY", help="API key (default: CLEARSPAN_KEY, which other users cannot see)"
+        )
+        server.add_argument(
+            "--project", metavar="PROJECT", help="name or id of a project; fail unless the key belongs to it"
+        )
+        _gather(command, "server", ServerOptions)
+
+
+def add_filter(command: CommandParser) -> None:
+    """Add the options that choose spans; the function gets them as ``spans``."""
+    command.add_argument(
+        "words", metavar="CONDITION", nargs="*", help="field operator value, further conditions after the word `and`"
+    )
+    command.add_argument("--filter", metavar="JSON", help="a filter as JSON, as in the member `filtering` of a request")
+    command.add_argument("--query", metavar="SLUG", help="the slug of a saved query; the other conditions narrow it")
+    command.add_argument("--errors", action="store_true", help="only spans with the status STATUS_CODE_ERROR")
+    _gather(command, "spans", SpanOptions)
+
+
+def add_window(command: CommandParser) -> None:
+    """Add the options that choose a window of time; the function gets them as ``window``."""
+    command.add_argument("--oldest", metavar="TIME", help="start of the window: ISO 8601, or relative such as -1h")
+    command.add_argument("--newest", metavar="TIME", help="end of the window")
+    command.add_argument(
+        "--last", metavar="DURATION", type=duration, help="only spans that started in the last 15m, 1h, 7d (s m h d w)"
+    )
+    _gather(command, "window", WindowOptions)
+
+
+def add_order(command: CommandParser, results: str) -> None:
+    """Add the options that choose which results come first; the function gets them as ``order``."""
+    command.add_argument("--sort", metavar="VALUE", help="the first by duration, tokens, cost or a number attribute")
+    command.add_argument(
+        "--order",
+        choices=("ascending", "descending"),
+        help="order of --sort, else of start_time (default: descending)",
+    )
+    command.add_argument(
+        "--limit", metavar="N", type=limit, default=100, help=f"print at most N {results} (default: 100)"
+    )
+    _gather(command, "order", OrderOptions)
+
+
+def gather_options(parsed: MutableMapping[str, Any]) -> None:
+    """Replace options that belong together by one value: what ``add_server`` and others add."""
+    for name, options in (parsed.pop("gathered", None) or {}).items():
+        parsed[name] = options(**{field: parsed.pop(field) for field in options._fields})
+
+
+def _gather(command: CommandParser, name: str, options: type[NamedTuple]) -> None:
+    command.set_defaults(gathered={**(command.get_default("gathered") or {}), name: options})
+
+
+def limit(text: str) -> int:
+    """Read a number of results. Raises ``ArgumentTypeError``."""
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= LIMIT_MAX:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {LIMIT_MAX:,}")
+    return int(text)
+
+
+def duration(text: str) -> str:
+    """Check a duration such as 15m. Raises ``ArgumentTypeError``."""
+    if _DURATION.fullmatch(text) is None:
+        raise argparse.ArgumentTypeError("must be a number and one of the units s m h d w, such as 15m")
+    return text
+
+
+def key_name(text: str) -> str:
+    """Check the name of a key. Raises ``ArgumentTypeError``."""
+    if _is_id(text):
+        raise argparse.ArgumentTypeError(f"{text} is an id, not a name; name the project with --project {text}")
+    return short_text(text)
+
+
+def project_name(text: str) -> str:
+    """Check the name of a new project. Raises ``ArgumentTypeError``."""
+    if _is_id(text):
+        raise argparse.ArgumentTypeError("a name must not look like an id")
+    return short_text(text)
+
+
+def short_text(text: str) -> str:
+    """Check a name or an address. Raises ``ArgumentTypeError``."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("must not be empty")
+    if len(text) > NAME_CHARACTERS_MAX:
+        raise argparse.ArgumentTypeError(f"has {len(text)} characters; at most {NAME_CHARACTERS_MAX} are allowed")
+    return text
+
+
+def _is_id(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,39 @@
+"""The embedded stack and the processes of servers: commands without the options of clients."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from clearspan.commands.options import add_command
+
+UP_DESCRIPTION: Final = """\
+Start the embedded stack: broker, Postgres, engine, worker and API in one process, without containers. It runs until it
+is stopped, in this terminal or, with --detach, in the background. Data is kept in CLEARSPAN_DATA_DIR.
+"""
+UP_EXAMPLES: Final = """\
+examples
+  clearspan up                              run in this terminal; Ctrl-C drains and stops
+  clearspan up --detach                     run in the background, and send and find a first trace
+  CLEARSPAN_API_PORT=8090 clearspan up      use another port for the API
+"""
+
+
+def add(commands: Any) -> None:
+    """Add the commands."""
+    texts = {"description": UP_DESCRIPTION, "epilog": UP_EXAMPLES}
+    up = add_command(commands, "up", "clearspan.embedded.commands:up", "start the embedded stack", **texts)
+    up.add_argument(
+        "--detach", action="store_true", help="run it in the background; return when a first span was found"
+    )
+    add_command(commands, "down", "clearspan.embedded.commands:down", "drain and stop the embedded stack")
+    summary = "show what runs, and where; exit code 1 if it is not ready"
+    add_command(commands, "status", "clearspan.embedded.commands:status", summary)
+    add_command(commands, "logs", "clearspan.embedded.commands:logs", "follow the log of the embedded stack")
+    summary = "stop the embedded stack and delete its data"
+    reset = add_command(commands, "reset", "clearspan.embedded.commands:reset", summary)
+    reset.add_argument("--yes", action="store_true", help="delete without asking")
+    summary = "create or update the tables in ClickHouse and Postgres"
+    add_command(commands, "migrate", "clearspan.migrate:run", summary)
+    add_command(commands, "ingest", "ingest.app:run", "run the worker, which moves spans from Kafka to ClickHouse")
+    add_command(commands, "serve", "query_api.http.app:run", "run the HTTP API")
+    add_command(commands, "settings", None, "list every setting")

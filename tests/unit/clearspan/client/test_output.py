@@ -1,0 +1,75 @@
+"""What client commands print: nothing that a span contains can command the terminal, and tables fit where they can."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from rich.cells import cell_len
+
+from clearspan.client.output import TableColumn, bar, print_objects, print_table, safe
+
+HOSTILE = "\x1b[2J\x1b]0;title\x07\u202eevil\x9b31m[red]x[/red]:smile:\r\n"
+SHOWN = "\\x1b[2J\\x1b]0;title\\x07\\u202eevil\\x9b31m[red]x[/red]:smile:\\x0d\\x0a"
+
+
+def test_hostile_text_is_escaped_in_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table([TableColumn("name"), TableColumn("value")], [[HOSTILE, {"key": HOSTILE}]])
+
+    printed = capsys.readouterr().out
+    assert SHOWN in printed
+    assert not set(printed.replace("\n", "")) & set(map(chr, [*range(32), *range(0x7F, 0xA0), 0x202E]))
+    assert len(printed.splitlines()) == 3
+
+
+def test_hostile_text_is_escaped_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    print_objects([{"name": HOSTILE}])
+
+    printed = capsys.readouterr().out
+    assert printed.isascii()
+    assert "\x1b" not in printed
+
+
+def test_long_values_are_cut_and_empty_ones_stay_empty() -> None:
+    assert cell_len(safe("x" * 10_000).plain) == 500
+    assert safe(None).plain == ""
+
+
+def test_values_are_not_cut_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table([TableColumn("a"), TableColumn("b")], [["x" * 200, "y" * 200]])
+
+    assert "x" * 200 in capsys.readouterr().out
+
+
+def test_a_narrow_terminal_cuts_only_what_may_be_cut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "70")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    print_table([TableColumn("name"), TableColumn("trace_id", is_whole=True)], [["n" * 60, "0" * 32]])
+
+    *_, row = capsys.readouterr().out.splitlines()
+    assert "…" in row
+    assert "0" * 32 in row
+    assert len(row.rstrip()) <= 70
+
+
+def test_output_that_cannot_be_encoded_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", stream)
+
+    print_table([TableColumn("name")], [["naïve"]])
+
+    stream.flush()
+    assert b"na\\xefve" in stream.buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"), [(0, "    "), (0.5, "██  "), (1, "████"), (2, "████"), (0.001, "▏   "), (0.28125, "█▏  ")]
+)
+def test_bar_is_as_long_as_its_share(share: float, shown: str) -> None:
+    assert bar(share, 4) == shown
