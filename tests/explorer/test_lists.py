@@ -82,6 +82,10 @@ async def test_ranking_by_cost_is_labeled_and_in_order(explorer: Explorer):
     page = explorer.stack.ask("/spans/query", {"windowing": {"limit": 5, "sort": {"by": "cost"}}})
     names = await explorer.texts(".rows .row .name")
     assert names[:5] == [span["span_name"] for span in page["spans"]]
+    await explorer.page.get_by_role("button", name="Tokens").click()
+    await expect(explorer.page.locator(".ranking")).to_contain_text("first 100 spans by tokens")
+    await explorer.page.get_by_role("button", name="Started").click()
+    await expect(explorer.page.locator(".ranking")).to_have_count(0)
 
 
 async def test_traces_show_the_totals_of_the_api(explorer: Explorer):

@@ -72,6 +72,21 @@ async def test_orphan_and_second_root_are_marked(explorer: Explorer):
     await expect(explorer.page.locator(".wf-mark")).to_have_text(["another root", "orphan"])
 
 
+async def test_span_that_ends_after_its_parent_is_on_the_critical_path(explorer: Explorer):
+    trace_id, second = "f5" * 16, "2026-11-01T10:00:0{}.000Z"
+    spans = [
+        {"span_id": "01" * 8, "span_name": "agent", "start_time": second.format(0), "end_time": second.format(5)},
+        {"span_id": "02" * 8, "span_name": "short", "start_time": second.format(1), "end_time": second.format(2)},
+        {"span_id": "03" * 8, "span_name": "late", "start_time": second.format(1), "end_time": second.format(6)},
+    ]
+    children = [{**span, "parent_id": "01" * 8} if span["span_name"] != "agent" else span for span in spans]
+    ingested = [{**span, "trace_id": trace_id} for span in children]
+    explorer.stack.ask("/tracing/spans/ingest", {"spans": ingested})
+    explorer.stack.ask_until(f"/spans/{trace_id}/{'03' * 8}", None, lambda answer: answer["count"] == 1)
+    await explorer.open(f"traces/{trace_id}")
+    assert await explorer.texts(".critical .wf-text") == ["agent", "late"]
+
+
 async def test_totals_of_a_trace_count_each_call_once(explorer: Explorer):
     trace_id, _span_id = await _open_agent_trace(explorer)
     of_trace = {"conditions": [{"field": "trace_id", "value": trace_id}]}

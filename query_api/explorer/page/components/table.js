@@ -17,17 +17,18 @@ const NARROW = matchMedia('(max-width: 720px)');
 /**
  * @template T
  * @typedef {{name: string, title: string, width: string, cell: (row: T) => any, numeric?: boolean, always?: boolean,
- *   quick?: (row: T) => import('./value_menu.js').Quick | null}} Column
+ *   sort?: string, quick?: (row: T) => import('./value_menu.js').Quick | null}} Column
  */
 
 /**
  * @template T
  * @param {{rows: readonly T[], columns: Column<T>[], keyOf: (row: T) => string, hrefOf?: (row: T) => string,
  *   open?: (row: T) => void, isSelected?: (row: T) => boolean, classOf?: (row: T) => string, more?: () => void,
- *   footer?: any, label: string, name?: string, add?: (conditions: import('../app/filter.js').Condition[]) => void}} props
- *   `add` adds the conditions of a quick filter. Under `name` the width of the first column is kept.
+ *   footer?: any, label: string, name?: string, sort?: string,
+ *   add?: (conditions: import('../app/filter.js').Condition[]) => void, setSort?: (sort: string) => void}} props
+ *   `add` adds the conditions of a quick filter. `sort` is the `sort` of the column that orders the rows now. Under `name` the width of the first column is kept.
  */
-export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf, more, footer, label, name = label, add }) {
+export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf, more, footer, label, name = label, sort, add, setSort }) {
   const isNarrow = useNarrow();
   const rowHeight = isNarrow ? NARROW_ROW_HEIGHT : ROW_HEIGHT;
   const [nameWidth, setNameWidth] = useNameWidth(name);
@@ -69,7 +70,8 @@ export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf,
       onScroll=${onScroll} onKeyDown=${onKeyDown}>
     <div class="table" role="table" aria-label=${label} aria-rowcount=${rows.length}>
     <div class="row head" role="row" style=${{ gridTemplateColumns: template }}>
-      ${columns.map((column, place) => html`<span role="columnheader" class=${cellClass(column)}>${column.title}${place === 0 && !isNarrow && html`<${NameResizer} width=${nameWidth} change=${setNameWidth} />`}</span>`)}
+      ${columns.map((column, place) => html`<span role="columnheader" class=${cellClass(column)}
+        aria-sort=${column.sort !== undefined && column.sort === sort ? 'descending' : null}><${Title} column=${column} sort=${sort} setSort=${setSort} />${place === 0 && !isNarrow && html`<${NameResizer} width=${nameWidth} change=${setNameWidth} />`}</span>`)}
     </div>
     <div class="rows" role="rowgroup" style=${{ height: `${rows.length * rowHeight}px` }}>
       ${rows.slice(first, last).map((row, index) => {
@@ -89,6 +91,13 @@ export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf,
     </div></div>
     ${footer}
   </div>`;
+}
+
+/** A title that orders the rows where the column can. @param {{column: Column<any>, sort?: string, setSort?: (sort: string) => void}} props */
+function Title({ column, sort, setSort }) {
+  if (column.sort === undefined || !setSort) return column.title;
+  const isCurrent = column.sort === sort;
+  return html`<button class="quiet sort" title="The highest first" onClick=${() => setSort(column.sort ?? '')}>${column.title}${isCurrent ? ' ↓' : ''}</button>`;
 }
 
 /**

@@ -61,7 +61,7 @@ function Application({ slug }) {
 /** @param {{slug: string, variant: any, revisions: any[]}} props */
 function Variant({ slug, variant, revisions }) {
   const newestFirst = revisions.toSorted((a, b) => Number(b.version) - Number(a.version));
-  return html`<section class="card"><h2>${variant.name || variant.slug} ${variant.forked_from && html`<span class="soft">forked</span>`}</h2>
+  return html`<section class="card"><h2>Variant ${variant.name || variant.slug} <code class="soft">${variant.slug}</code> ${variant.forked_from && html`<span class="soft">forked</span>`}</h2>
     ${newestFirst.length === 0 && html`<p class="soft">No revision yet.</p>`}
     ${newestFirst.length > 0 && html`<table class="plain"><thead><tr><th>Version</th><th>Message</th><th>Committed</th><th></th></tr></thead><tbody>
       ${newestFirst.map((revision, index) => {

@@ -38,9 +38,10 @@ export function Compare({ slug }) {
 /** @param {{slug: string, title: string, answer: any, all: any[], choose: (id: string) => void}} props */
 function Side({ slug, title, answer, all, choose }) {
   const revision = answer.application_revision;
+  const severalVariants = new Set(all.map(variantName)).size > 1;
   return html`<section class="card"><h2>${title}</h2>
     <select aria-label=${title} value=${revision?.id} onChange=${(/** @type {any} */ event) => choose(event.target.value)}>
-      ${all.map((each) => html`<option value=${each.id}>v${each.version}${each.message ? ` · ${each.message}` : ''} (${variantName(each)})</option>`)}
+      ${all.map((each) => html`<option value=${each.id}>v${each.version}${each.message ? ` · ${each.message}` : ''}${severalVariants ? ` (${variantName(each)})` : ''}</option>`)}
     </select>
     <p class="soft">${revision?.message ?? 'No message'} · <${Time} value=${revision?.created_at} />${' · '}<a href=${href(['applications', slug, 'revisions', revision?.id ?? ''])}>All its data</a>${' · '}<${SpansOf} counts=${answer.counts} /></p></section>`;
 }

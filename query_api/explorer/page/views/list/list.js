@@ -81,7 +81,7 @@ function List({ kind }) {
       <${FilterBar} error=${pages.error} />
       <div class="controls">
         <${TimeRange} />
-        <label class="select">Order <select value=${sort} onChange=${(/** @type {any} */ event) => setParams({ sort: event.target.value, live: null })}>
+        <label class="select">Order <select value=${sort} onChange=${(/** @type {any} */ event) => setSort(event.target.value)}>
           ${SORTS.map(([value, title]) => html`<option value=${value}>${title}</option>`)}
         </select></label>
         <button class="live ${isLive ? 'on' : ''}" aria-pressed=${isLive} disabled=${Boolean(sort)}
@@ -101,11 +101,16 @@ function List({ kind }) {
       ? (isFiltered ? html`<${NothingFound} clear=${() => setParams({ filter: null, oldest: ALL_TIME, newest: null, query: null, version: null })} />` : html`<${NothingYet} />`)
       : html`<div class="table-holder" onPointerEnter=${live.pause} onPointerLeave=${live.resume}>
         <${Table} label=${kind.name} rows=${rows} columns=${columns} keyOf=${kind.keyOf} hrefOf=${kind.hrefOf} more=${pages.more}
-          open=${(/** @type {any} */ row) => navigate(kind.hrefOf(row))} add=${addConditions}
+          open=${(/** @type {any} */ row) => navigate(kind.hrefOf(row))} add=${addConditions} sort=${sort} setSort=${setSort}
           classOf=${(/** @type {any} */ row) => `${kind.isFailed(row) ? 'failed' : ''} ${live.isNew(kind.keyOf(row)) ? 'new' : ''}`}
           footer=${html`<${Footer} pages=${pages} count=${rows.length} isRanking=${Boolean(sort)} />`} />
       </div>`}
   </div>`;
+}
+
+/** @param {string} sort  `''` is by time. */
+function setSort(sort) {
+  setParams({ sort, live: null });
 }
 
 /** @param {{pages: any, count: number, isRanking: boolean}} props */

@@ -132,7 +132,7 @@ export function walk(roots, children, isClosed) {
 
 /**
  * The critical path: from the end of the longest root back to its start, always the span that ended last before. Making
- * any other span faster would not end the trace earlier.
+ * any other span faster would not end the trace earlier. Of a span that ends after its parent, the part inside counts.
  * @param {Outline} outline
  */
 function markCriticalPath(outline) {
@@ -143,10 +143,11 @@ function markCriticalPath(outline) {
   while (stack.length) {
     const { index, until } = /** @type {{index: number, until: number}} */ (stack.pop());
     isCritical[index] = 1;
-    let limit = Math.min(until, endOf(index));
+    const end = Math.min(until, endOf(index));
+    let limit = end;
     for (const child of (children[index] ?? []).toSorted((a, b) => endOf(b) - endOf(a))) {
-      if ((start[child] ?? 0) >= limit || endOf(child) > limit + 1e-6 && (start[child] ?? 0) >= limit) continue;
-      if (endOf(child) > limit) continue; // it ended after the next span on the path had begun
+      if ((start[child] ?? 0) >= limit) continue;
+      if (Math.min(endOf(child), end) > limit) continue; // it ended after the next span on the path had begun
       stack.push({ index: child, until: limit });
       limit = start[child] ?? 0;
     }

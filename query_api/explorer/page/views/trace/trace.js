@@ -64,8 +64,8 @@ function Head({ outline, summary }) {
       <div><dt>Started</dt><dd><${Time} value=${outline.startTime} milliseconds /></dd></div>
       <div><dt>Duration</dt><dd>${duration(outline.end)}</dd></div>
       <div><dt>Spans</dt><dd>${number(outline.count)}</dd></div>
-      ${errors.length > 0 && html`<div><dt>Errors</dt><dd><a class="error-text" title="Show the first one"
-        href=${href(['traces', outline.traceId], { span: outline.spanId[errors[0] ?? 0] })}>${number(errors.length)}</a></dd></div>`}
+      ${errors.length > 0 && html`<div><dt>Errors</dt><dd><span class="error-text">${number(errors.length)}</span> <a title="The deepest span that failed, the earliest of these"
+        href=${href(['traces', outline.traceId], { span: outline.spanId[errors[0] ?? 0] })}>Show the cause</a></dd></div>`}
       ${summary.tokens > 0 && html`<div><dt>Tokens</dt><dd>${short(summary.tokens)}</dd></div>`}
       ${summary.cost > 0 && html`<div><dt>Cost</dt><dd>${cost(summary.cost)}</dd></div>`}
     </dl>
