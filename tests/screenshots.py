@@ -1,7 +1,7 @@
 """Write a picture of every view of the explorer to ``docs/images``, in light and dark: ``make screenshots``.
 
 A stack of its own holds copies of the samples of ``tests/data/samples``, spread over the last hours, an application
-whose two revisions have spans, and a saved query.
+whose two revisions have spans, a saved query, and records that cannot be stored.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from typing import Any
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from playwright.async_api import Browser, async_playwright
 
+from common.kafka.producer import KafkaPublisher
+from common.settings import KafkaSettings
 from tests.fixtures_browser import ARGUMENTS
 from tests.support.explorer import open_page
 from tests.support.sample_records import NAMES, SAMPLES
@@ -39,6 +41,14 @@ AGENT = {
         {"field": "content", "operator": "contains", "value": "return books"},
     ]
 }
+
+
+REJECTED = (
+    ("spans", b'{"spans": [{"span_name": "book", "trace_id": "not an id"}]}'),
+    ("otlp_spans", b"not a protobuf message"),
+    ("spans", b'{"spans": [{"span_name": "pay", "trace_id": "0b0b", "span_id": "0c"}]}'),
+)
+"""Topics, and values that the worker rejects."""
 
 
 def main() -> None:
@@ -63,6 +73,8 @@ def _views(stack: RunningStack, randomness: random.Random) -> Mapping[str, str]:
         "formatting": {"focus": "span"},
     }
     stack.ask("/simple/queries/", {"query": {"slug": "failed-calls", "name": "Failed calls", "data": data}})
+    asyncio.run(_publish_rejected(stack))
+    stack.ask_until("/admin/dead-letters", None, lambda answer: answer["count"] >= len(REJECTED))
     call = stack.ask("/spans/query", {"filtering": AGENT, "windowing": {"limit": 1}})["spans"][0]
     session = stack.ask("/spans/sessions/query", {})["session_ids"][0]
     return {
@@ -77,6 +89,13 @@ def _views(stack: RunningStack, randomness: random.Random) -> Mapping[str, str]:
         "dead-letters": "dead-letters",
         "status": "status",
     }
+
+
+async def _publish_rejected(stack: RunningStack) -> None:
+    publisher = KafkaPublisher(KafkaSettings(bootstrap=stack.kafka))
+    for topic, value in REJECTED:
+        await publisher.publish(topic, value)
+    await publisher.close()
 
 
 def _commit_two_revisions(stack: RunningStack) -> tuple[str, str]:
