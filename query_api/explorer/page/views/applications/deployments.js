@@ -18,11 +18,11 @@ export function Deployments() {
   const rows = loaded.data ?? [];
   return html`<section class="card"><h2>Deployed</h2>
     ${loaded.data && rows.length === 0 && html`<p class="soft">Nothing is deployed to an environment yet.</p>`}
-    ${rows.length > 0 && html`<table class="plain"><thead><tr><th>Environment</th><th>Application</th><th>Variant</th><th>Version</th><th>Since</th></tr></thead><tbody>
+    ${rows.length > 0 && html`<table class="plain"><thead><tr><th>Environment</th><th>Application</th><th class="wide">Variant</th><th>Version</th><th>Since</th></tr></thead><tbody>
       ${rows.map(({ environment, key, revision, since, isEarlier }) => html`<tr key=${environment.id + key}>
         <td>${environment.name || environment.slug}</td>
         <td><a href=${href(['applications', revision.application_slug])}>${revision.application_slug}</a></td>
-        <td><code>${revision.application_variant_slug}</code></td>
+        <td class="wide"><code>${revision.application_variant_slug}</code></td>
         <td><a href=${href(['applications', revision.application_slug, 'revisions', revision.id])}>v${revision.version}</a></td>
         <td>${isEarlier && 'before '}<${Time} value=${since.created_at} /> ${since.message && html`<span class="soft">${since.message}</span>`}</td></tr>`)}
     </tbody></table>`}

@@ -38,10 +38,10 @@ function Letters() {
     ${!pages.complete && html`<${IncompleteNotice}>Older dead letters have not been read yet. Load this page again to continue.</${IncompleteNotice}>`}
     ${!pages.isLoading && !pages.error && pages.rows.length === 0 && html`<div class="notice empty"><h2>${inputs.some(Boolean) ? 'No open dead letter matches' : 'No open dead letters'}</h2>
       <p>A record or a span that cannot be stored is kept here with its bytes and the reason, until it is replayed or dropped.</p></div>`}
-    ${pages.rows.length > 0 && html`<table class="plain"><thead><tr><th>Time</th><th>Code</th><th>Reason</th><th>Topic</th><th>Project</th><th class="numeric">Partition, offset</th><th class="numeric">Size</th></tr></thead><tbody>
+    ${pages.rows.length > 0 && html`<table class="plain"><thead><tr><th>Time</th><th>Code</th><th>Reason</th><th class="wide">Topic</th><th class="wide">Project</th><th class="numeric wide">Partition, offset</th><th class="numeric wide">Size</th></tr></thead><tbody>
       ${pages.rows.map((/** @type {any} */ letter) => html`<tr key=${letter.id}>
-        <td><a href=${href(['dead-letters', letter.id])}><${Time} value=${letter.created_at} /></a></td><td><code>${letter.code}</code></td>
-        <td>${letter.reason}</td><td>${letter.topic}</td><td>${letter.project && html`<code>${letter.project}</code>`}</td><td class="numeric">${letter.partition}, ${letter.offset}</td><td class="numeric">${bytes(letter.bytes_count)}</td></tr>`)}
+        <td><a href=${href(['dead-letters', letter.id])}><${Time} value=${letter.created_at} /></a></td><td class="whole"><code>${letter.code}</code></td>
+        <td>${letter.reason}</td><td class="whole wide">${letter.topic}</td><td class="wide">${letter.project && html`<code>${letter.project}</code>`}</td><td class="numeric wide">${letter.partition}, ${letter.offset}</td><td class="numeric wide">${bytes(letter.bytes_count)}</td></tr>`)}
     </tbody></table>`}
     ${pages.isLoading && html`<p class="soft" role="status">Loading…</p>`}
     ${pages.next && html`<button onClick=${pages.more}>Load more</button>`}

@@ -2,7 +2,7 @@
 import { html } from 'htm/preact';
 import { useState } from 'preact/hooks';
 import { post } from '../../app/api.js';
-import { number } from '../../app/format.js';
+import { localTime, number } from '../../app/format.js';
 import { ErrorNotice } from '../../components/notices.js';
 import { Dialog } from '../../components/shell.js';
 
@@ -65,7 +65,7 @@ function scopeOf({ filter, skipped, complete }) {
   const { newest, ...named } = filter;
   const conditions = Object.entries(named).flatMap(([name, value]) => (value ? [`${name} ${value}`] : []));
   return [
-    `These are all until ${newest}${conditions.length ? ` with ${conditions.join(', ')}` : ''}.`,
+    `These are all until ${localTime(newest)}${conditions.length ? ` with ${conditions.join(', ')}` : ''}.`,
     skipped.length ? `${number(skipped.length)} more cannot be replayed: ${skipped[0].reason}` : '',
     complete ? '' : 'Older ones have not been read yet; repeat this when they are listed.',
   ].filter(Boolean).join(' ');

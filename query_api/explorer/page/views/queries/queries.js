@@ -26,7 +26,7 @@ function QueryList() {
       ${queries.map((/** @type {any} */ query) => html`<tr key=${query.id}>
         <td><a href=${savedQueryHref(query.slug, query)}>${query.name || query.slug}</a><br /><code class="soft">${query.slug}</code></td>
         <td><${FilterText} data=${query.data} /></td>
-        <td><a href=${href(['queries', query.slug])}>History</a></td></tr>`)}
+        <td class="action"><a href=${href(['queries', query.slug])}>History</a></td></tr>`)}
     </tbody></table>`}
   </div>`;
 }
