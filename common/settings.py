@@ -296,6 +296,13 @@ class ComputeSettings(_Group):
     """Time for one body in a process, in seconds; then it gets 503."""
 
 
+class RetentionSettings(_Group):
+    """When old spans are deleted."""
+
+    interval_s: float = Field(3_600.0, ge=1, le=86_400)
+    """Time from the start of one run of retention to that of the next, in seconds."""
+
+
 class LimitSettings(_Group):
     """The largest input (contract §6)."""
 
@@ -372,6 +379,7 @@ class Settings(BaseSettings):
     postgres: PostgresSettings = Field(default_factory=PostgresSettings)
     ingest: IngestSettings = Field(default_factory=IngestSettings)
     query: QuerySettings = Field(default_factory=QuerySettings)
+    retention: RetentionSettings = Field(default_factory=RetentionSettings)
     limits: LimitSettings = Field(default_factory=LimitSettings)
     http: HttpSettings = Field(default_factory=HttpSettings)
     compute: ComputeSettings = Field(default_factory=ComputeSettings)

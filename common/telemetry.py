@@ -92,6 +92,19 @@ COMPUTE_RESTARTS: Final = Counter(
 INTAKE_SPANS: Final = Counter(
     "clearspan_intake_spans_total", "Spans received over HTTP and gRPC.", ["route", "outcome"]
 )
+RETENTION_RUN_SECONDS: Final = Histogram(
+    "clearspan_retention_run_seconds", "Duration of runs of retention in this process.", buckets=SECONDS_BUCKETS
+)
+RETENTION_DELETED_TRACES: Final = Counter(
+    "clearspan_retention_deleted_traces_total", "Traces that retention has deleted."
+)
+RETENTION_DELETED_SPANS: Final = Counter("clearspan_retention_deleted_spans_total", "Spans that retention has deleted.")
+RETENTION_DELETED_BYTES: Final = Counter(
+    "clearspan_retention_deleted_bytes_total", "Estimated size of the spans that retention has deleted."
+)
+RETENTION_FREED_ROWS: Final = Counter(
+    "clearspan_retention_freed_rows_total", "Rows of deleted spans that were removed from the disk.", ["table"]
+)
 
 
 def configure_logging(

@@ -31,8 +31,8 @@ FIRST_ENVIRONMENTS: Final = ("development", "staging", "production")
 REMEMBERED_MAX: Final = 10_000
 """Projects, keys and owners of keys that a process remembers, of each kind."""
 
-PRESENT_FOR_S: Final = 60.0
-"""Projects are never deleted, so a stale entry cannot be wrong."""
+PRESENT_FOR_S: Final = 10.0
+"""How long a worker may still store spans of a deleted project; retention removes them."""
 
 ABSENT_FOR_S: Final = 1.0
 """A new project must be found soon, but a flood of records with an unknown project must not reach Postgres."""
@@ -115,6 +115,16 @@ class Projects:
     async def find(self, project_id: UUID, /) -> Project | None:
         """Return the project of that id."""
         row = await self._database.fetch_one(SQL["find_project"], project_id)
+        return None if row is None else Project(**row)
+
+    async def delete(self, project_id: UUID, /) -> Project | None:
+        """Delete a project with its keys, histories, subscriptions and rules; return it, ``None`` if there is none.
+
+        Its spans are removed by a run of retention (``query_api/retention``), which begins now. Other processes notice
+        within ``PRESENT_FOR_S``.
+        """
+        row = await self._database.fetch_one(SQL["delete_project"], project_id)
+        self._remembered.forget_all()
         return None if row is None else Project(**row)
 
     async def named(self, name: str, /) -> list[Project]:

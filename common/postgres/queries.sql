@@ -50,6 +50,18 @@ SELECT id, name, created_at FROM project;
 -- find_project --
 SELECT id, name, created_at FROM projects WHERE id = $1;
 
+-- delete_project --
+-- With everything in Postgres that belongs to it. A run of retention removes its spans, and begins now.
+WITH deleted AS (
+    DELETE FROM projects WHERE id = $1 RETURNING id, name, created_at
+), remembered AS (
+    INSERT INTO deleted_projects (id) SELECT id FROM deleted
+    ON CONFLICT (id) DO UPDATE SET deleted_at = now()
+), soon AS (
+    UPDATE retention_schedule SET next_run_at = least(next_run_at, now()) FROM deleted
+)
+SELECT id, name, created_at FROM deleted;
+
 -- projects_named --
 SELECT id, name, created_at FROM projects WHERE name = $1 ORDER BY created_at, id;
 

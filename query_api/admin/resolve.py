@@ -25,6 +25,7 @@ from query_api.admin.dead_letters import (
     summary_of,
 )
 from query_api.admin.schemas import (
+    DeadLetterFilter,
     DeadLetterResolved,
     DeadLettersResolved,
     DeadLetterSummary,
@@ -68,6 +69,19 @@ async def replay_dead_letters(request: Request) -> Response:
 async def drop_dead_letters(request: Request) -> Response:
     """Drop the oldest of the open dead letters that match."""
     return await _resolve_many(request, _drop, "dropped")
+
+
+async def drop_all_of_project(context: ApiContext, project: str) -> int:
+    """Drop every open dead letter of a project; return how many they were.
+
+    Raises ``Unavailable`` if Kafka cannot be reached, or if there are more than can be dropped at once.
+    """
+    known = await index_of(context).refreshed(timeout_s=READ_S)
+    found = list(matching(known, DeadLetterFilter(project=project), context))[::-1]
+    dropped = await _resolve_in_groups(context, found, _drop, "dropped")
+    if len(dropped) < len(found):
+        raise Unavailable(f"{len(dropped)} of {len(found)} dead letters of the project were dropped. Try again.")
+    return len(dropped)
 
 
 async def _require_open(request: Request) -> DeadLetter:

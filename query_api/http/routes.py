@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from query_api.admin import dead_letters, resolve, status
+from query_api.admin import dead_letters, projects, resolve, status
 from query_api.admin import schemas as admin
 from query_api.analytics import facets_models, groups_models
 from query_api.analytics import handlers as analytics
@@ -26,6 +26,8 @@ from query_api.intake.publish import send_spans
 from query_api.pages import by_ids, outline, sessions, spans, summaries, traces
 from query_api.registry.routes import ENVIRONMENT_ROUTES
 from query_api.request.route import Access, Route
+from query_api.retention import handlers as retention
+from query_api.retention import schemas as retention_models
 from query_api.saved import queries as saved
 from query_api.saved.queries import QUERY_ROUTES
 from query_api.saved.revisions import APPLICATION_ROUTES
@@ -188,6 +190,17 @@ ACCOUNTS: Final = (
     Route("POST", "/admin/simple/accounts", accounts.create_accounts, "Create accounts with projects and keys.",
           "Accounts", accounts.AccountsResponse, body=accounts.CreateAccounts, body_required=True, ignores_unknown=True,
           access=Access.ADMIN),
+    Route("DELETE", "/admin/projects/{project_id}", projects.delete_project, "Delete a project.", "Accounts",
+          projects.ProjectDeleted, access=Access.OPERATOR, refused_statuses=(404,)),
+)
+RETENTION: Final = (
+    Route("GET", "/retention", retention.get_retention, "Get what is kept, and what is deleted when.", "Retention",
+          retention_models.RetentionResponse),
+    Route("PUT", "/retention", retention.set_retention, "Set what is kept.", "Retention",
+          retention_models.RetentionResponse, body=retention_models.SetRetention, body_required=True,
+          ignores_unknown=True),
+    Route("DELETE", "/retention", retention.remove_retention, "Keep everything.", "Retention",
+          retention_models.RetentionResponse),
 )
 PROBES: Final = (
     Route("GET", "/livez", about.livez, "Check that the process is alive.", "Health", about.Liveness,
@@ -220,6 +233,7 @@ ROUTES: Final = about.with_about(
         *QUERY_ROUTES,
         *WORKFLOW_ROUTES,
         *ACCOUNTS,
+        *RETENTION,
         *STATUS,
         *DEAD_LETTERS,
         *HEALTH,

@@ -344,3 +344,92 @@ SELECT
     ) AS counted_costs_total,
     arrayMap((amount, counts) -> if(counts, amount, 0), at_errors, count_in_sets[11]) AS counted_errors
 FROM decided
+
+-- trace_after --
+-- The id of the trace that holds the version `versions_max` after a trace: where a chunk of traces ends. Read in the
+-- order of the table.
+SELECT trace_id
+FROM span_versions
+WHERE {of_project}
+    AND trace_id > toFixedString(unhex({after:String}), 16)
+ORDER BY trace_id
+LIMIT 1 OFFSET {versions_max:UInt32}
+
+-- stored_traces --
+-- The visible spans of each trace of a chunk: when the first and the last of them starts, how many they are and their
+-- size, and how many of them are settled by {is_settled}, a condition on a version.
+SELECT
+    trace_id,
+    min(start_us) AS earliest_us,
+    max(start_us) AS latest_us,
+    count() AS spans_count,
+    sum(response_bytes) AS bytes_count,
+    sum(is_settled) AS settled_count,
+    sumIf(response_bytes, is_settled) AS settled_bytes
+FROM
+(
+    SELECT trace_id, span_id, start_us, response_bytes, {is_settled} AS is_settled
+    FROM span_versions FINAL
+    WHERE {of_project}
+        AND trace_id > toFixedString(unhex({after:String}), 16)
+        AND trace_id <= toFixedString(unhex({through:String}), 16)
+        AND version % 2 = 0
+    ORDER BY trace_id, span_id, record_ms DESC, version DESC, partition_id DESC
+    LIMIT 1 BY trace_id, span_id
+)
+GROUP BY trace_id
+
+-- stored_hours --
+-- Traces of a chunk by the hour in which their last span starts, those that are too old apart.
+SELECT
+    intDiv(latest_us, 3600000000) AS hour,
+    latest_us < {before_us:Int64} AS is_old,
+    min(earliest_us) AS oldest_us,
+    count() AS traces_count,
+    sum(spans_count) AS spans_sum,
+    sum(bytes_count) AS bytes_sum
+FROM ({stored_traces})
+GROUP BY hour, is_old
+
+-- stored_moments --
+-- The same for each moment of some hours.
+SELECT
+    latest_us,
+    min(earliest_us) AS oldest_us,
+    count() AS traces_count,
+    sum(spans_count) AS spans_sum,
+    sum(bytes_count) AS bytes_sum
+FROM ({stored_traces})
+WHERE latest_us >= {from_us:Int64} AND latest_us < {to_us:Int64}
+GROUP BY latest_us
+
+-- old_traces --
+-- What `delete_old_traces` deletes of a chunk.
+SELECT
+    min(earliest_us) AS oldest_us,
+    count() AS traces_count,
+    sum(settled_count) AS spans_sum,
+    sum(settled_bytes) AS bytes_sum
+FROM ({stored_traces})
+WHERE latest_us < {before_us:Int64} AND settled_count > 0
+
+-- delete_old_traces --
+-- Like `delete_trace`, for each trace of a chunk whose last span starts before a time. Only settled versions are
+-- deleted: a span that arrives while this runs may move its trace to a later time, and must not be lost.
+INSERT INTO span_versions (project_id, trace_id, span_id, partition_id, version, record_ms, start_us)
+SELECT
+    project_id,
+    trace_id,
+    span_id,
+    partition_id,
+    max(version) + 1 AS deletion,
+    argMax(record_ms, version),
+    argMax(start_us, version)
+FROM span_versions
+WHERE {of_project}
+    AND trace_id > toFixedString(unhex({after:String}), 16)
+    AND trace_id <= toFixedString(unhex({through:String}), 16)
+    AND {is_settled}
+    AND trace_id IN (SELECT trace_id FROM ({stored_traces}) WHERE latest_us < {before_us:Int64})
+GROUP BY project_id, trace_id, span_id, partition_id
+HAVING max(version) % 2 = 0

@@ -41,7 +41,7 @@ from common.settings import PostgresSettings
 from tests.fakes.clock import ManualClock
 
 OWNER = KeyOwner(DEFAULT_PROJECT_ID, DEFAULT_USER_ID)
-MIGRATIONS = ["0001_baseline"]
+MIGRATIONS = sorted(path.stem for path in DDL.glob("*.sql"))
 
 
 async def migrated(settings: PostgresSettings, folder: Path | None = None) -> list[str]:

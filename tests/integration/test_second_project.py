@@ -60,6 +60,9 @@ TELLS_NOTHING_OF_A_PROJECT: Final = {
     "DELETE /traces/{trace_id}": "says how many it deleted",
     "DELETE /simple/traces/{trace_id}": "repeats what was sent",
     "DELETE /tracing/traces/{trace_id}": "the same",
+    "GET /retention": "says how many spans there are; its own tests show that they are the project's",
+    "PUT /retention": "the same",
+    "DELETE /retention": "the same",
     "GET /access/permissions/check": "says that the key is in force",
     "POST /applications/revisions": "refused where there is a revision",
     "POST /environments/revisions": "the same",
@@ -210,7 +213,7 @@ async def _make_histories(world: World) -> dict[str, Mapping[str, str]]:
         await _own(world, "POST", f"/simple/{plural}", {kind: {"slug": f"of-owner-{kind}", **about}})
     deploy = {"application_ref": {"slug": "of-owner-application"}, "environment_ref": {"slug": "of-owner-environment"}}
     await _own(world, "POST", "/applications/revisions/deploy", deploy)
-    entities: dict[str, Mapping[str, str]] = {}
+    entities: dict[str, Mapping[str, str]] = {"project": {"id": str(world.owner.project.id)}}
     for plural, kind in kinds.items():
         for layer in ("", "_variant", "_revision"):
             path = f"/{plural}{layer.replace('_', '/')}{'s' if layer else ''}/query"

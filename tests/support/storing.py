@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from uuid import UUID
 
+from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_table
 from common.codec import span_json
 from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.record import PROJECT_HEADER, Record
@@ -50,6 +51,8 @@ class StoringByHand:
             StoredPosition(each, partition_id, record.offset, record.timestamp_ms, now_ns // 1_000)
             for each in (project_id, ALL_PROJECTS)
         ]
+        table, token = positions_table(settled), f"{partition_id}/{record.offset}"
+        await self._context.store.insert(STORED_THROUGH_TABLE, table, dedup_token=token, deadline_s=30.0)
         self._context.stored.learn(settled)
 
 

@@ -1,0 +1,176 @@
+"""Free the disk space of rows that no query returns any more (ADR 0020).
+
+A *dead* row is one of a project and a time up to which retention has deleted, whose span is deleted or has a later
+version in its partition. Dead rows stay dead, so it does not matter when one is removed.
+
+Parts are immutable. A part of which every row is dead is dropped, which costs nothing. Other parts are rewritten
+without their dead rows by a mutation, which the engine runs in the background, one part after the other. A row that is
+not dead is copied for that, so a partition waits until enough of it is dead (``FREED_SHARE``), or until its turn is
+due.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from common.clickhouse.store import ColumnStore, Statement
+from common.errors import InvalidStatement, Unavailable
+from common.named_sql import load_named_sql
+
+SQL_OF_FREEING: Final = load_named_sql(Path(__file__).with_name("freeing.sql"))
+
+TABLES: Final = ("spans", "span_arrivals", "span_versions")
+"""In the order in which they are freed: whether an arrival is dead depends on ``spans``."""
+
+TABLES_OF_PROJECT: Final = (*TABLES, "stored_through")
+
+FREED_SHARE: Final = 0.25
+"""A partition is rewritten when this share of its rows is dead: at most three rows are copied for each that goes."""
+
+RANGES_MAX: Final = 50
+"""Projects in one mutation; others follow in the next run."""
+
+DEADLINE_S: Final = 60.0
+
+_NO_SUCH_PART: Final = "NO_SUCH_DATA_PART"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadRange:
+    """Where dead rows of a project may be: those of spans that start before ``before_us``.
+
+    ``through`` is the last offset of each partition whose rows and versions are surely visible. Without it every row of
+    the project is dead.
+    """
+
+    project_id: UUID
+    before_us: int = 0
+    through: Mapping[str, int] | None = None
+    is_due: bool = False
+    """Whether its rows are freed even if they are few."""
+
+
+class DeadPart(NamedTuple):
+    """The dead rows of one range in one part of a table."""
+
+    part: str
+    partition: str
+    rows_count: int
+    dead_count: int
+    range: DeadRange
+
+
+async def find_dead(store: ColumnStore, table: str, ranges: Sequence[DeadRange]) -> list[DeadPart]:
+    """Return the parts of a table that have dead rows. Raises the errors of ``ColumnStore``."""
+    found: list[DeadPart] = []
+    for dead in ranges:
+        condition, values = _condition(table, [dead])
+        sql = SQL_OF_FREEING["dead_rows"].replace("{table}", table).replace("{condition}", condition)
+        rows = (await store.select(Statement(sql, values), deadline_s=DEADLINE_S)).to_pylist()
+        if not rows:
+            continue
+        sizes = await _part_sizes(store, table)
+        for row in rows:
+            name = row["part"].decode()
+            if name in sizes:  # otherwise it has been merged by now
+                partition, rows_count = sizes[name]
+                found.append(DeadPart(name, partition, rows_count, row["dead_count"], dead))
+    return found
+
+
+async def drop_dead_parts(store: ColumnStore, table: str, dead_parts: Sequence[DeadPart]) -> int:
+    """Drop the parts of which every row is dead; return how many rows they had."""
+    dead_counts: dict[str, int] = defaultdict(int)
+    for dead in dead_parts:
+        dead_counts[dead.part] += dead.dead_count
+    rows_counts = {dead.part: dead.rows_count for dead in dead_parts}
+    freed = 0
+    for part, dead_count in dead_counts.items():
+        if dead_count == rows_counts[part]:
+            freed += dead_count if await _drop_part(store, table, part) else 0
+    return freed
+
+
+async def rewrite_partitions(store: ColumnStore, table: str, dead_parts: Sequence[DeadPart]) -> int:
+    """Begin to rewrite the partitions of which enough is dead; return how many rows will be freed.
+
+    Does nothing while an earlier rewrite of the table is not done.
+    """
+    if not dead_parts or await is_rewriting(store, table):
+        return 0
+    freed = 0
+    for partition, found in _by_partition(dead_parts).items():
+        dead_count = sum(dead.dead_count for dead in found)
+        rows_count = sum({dead.part: dead.rows_count for dead in found}.values())
+        if dead_count >= FREED_SHARE * rows_count or any(dead.range.is_due for dead in found):
+            await _rewrite(store, table, partition, _distinct([dead.range for dead in found])[:RANGES_MAX])
+            freed += dead_count
+    return freed
+
+
+async def is_rewriting(store: ColumnStore, table: str) -> bool:
+    """Return whether a rewrite is not done yet. Raises ``Unavailable``, with its reason, if it cannot be done."""
+    rows = await store.select(Statement(SQL_OF_FREEING["rewrites"], {"table": table}), deadline_s=DEADLINE_S)
+    for row in rows.to_pylist():
+        if row["failure"]:
+            mutation = {"table": table, "mutation": row["mutation_id"].decode()}
+            await store.execute(Statement(SQL_OF_FREEING["stop_rewrite"], mutation), deadline_s=DEADLINE_S)
+            raise Unavailable(f"The engine cannot rewrite {table}: {row['failure'].decode()}")
+    return bool(rows.num_rows)
+
+
+async def _part_sizes(store: ColumnStore, table: str) -> dict[str, tuple[str, int]]:
+    rows = await store.select(Statement(SQL_OF_FREEING["part_sizes"], {"table": table}), deadline_s=DEADLINE_S)
+    return {row["name"].decode(): (row["partition"].decode(), row["rows_count"]) for row in rows.to_pylist()}
+
+
+async def _drop_part(store: ColumnStore, table: str, part: str) -> bool:
+    """Drop a part; return false if it has been merged by now."""
+    try:
+        await store.execute(Statement(f"ALTER TABLE {table} DROP PART '{part}'"), deadline_s=DEADLINE_S)
+    except InvalidStatement as exc:
+        if _NO_SUCH_PART not in exc.detail:
+            raise
+        return False
+    return True
+
+
+async def _rewrite(store: ColumnStore, table: str, partition: str, ranges: Sequence[DeadRange]) -> None:
+    condition, values = _condition(table, ranges)
+    where = "" if partition == "all" else f"IN PARTITION ID '{partition}' "
+    settings = {"allow_nondeterministic_mutations": 1, "mutations_sync": 0, "alter_sync": 0}
+    sql = f"ALTER TABLE {table} DELETE {where}WHERE {condition}"
+    await store.execute(Statement(sql, values, settings), deadline_s=DEADLINE_S)
+
+
+def _by_partition(dead_parts: Sequence[DeadPart]) -> dict[str, list[DeadPart]]:
+    by_partition: dict[str, list[DeadPart]] = defaultdict(list)
+    for dead in dead_parts:
+        by_partition[dead.partition].append(dead)
+    return by_partition
+
+
+def _distinct(ranges: Sequence[DeadRange]) -> list[DeadRange]:
+    return list({dead.project_id: dead for dead in ranges}.values())
+
+
+def _condition(table: str, ranges: Sequence[DeadRange]) -> tuple[str, dict[str, Any]]:
+    """Return the condition of the dead rows of these ranges, and its values."""
+    parts: list[str] = []
+    values: dict[str, Any] = {}
+    for number, dead in enumerate(ranges):
+        name = "rows_of_project" if dead.through is None else f"dead_{table}"
+        parts.append(SQL_OF_FREEING[name].strip().replace("{n}", str(number)))
+        values[f"project_{number}"] = str(dead.project_id)
+        if dead.through is not None:
+            values |= {
+                f"before_{number}": dead.before_us,
+                f"partitions_{number}": list(dead.through),
+                f"offsets_{number}": list(dead.through.values()),
+            }
+    return " OR ".join(f"({part})" for part in parts), values

@@ -1,0 +1,58 @@
+"""``DELETE /admin/projects/{project_id}``: delete a project with everything that belongs to it (contract §9)."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+from common.errors import InvalidInput, NotFound
+from common.postgres.projects import Projects
+from query_api.admin.resolve import drop_all_of_project
+from query_api.request.context import database_of
+from query_api.request.json_body import json_response
+from query_api.request.route import Request, Response
+
+
+class DeletedProject(BaseModel):
+    """A project that was deleted."""
+
+    id: UUID = Field(description="The id of the project.")
+    name: str = Field(description="The name of the project.")
+    dead_letters: int = Field(description="How many open dead letters were dropped.")
+
+
+class ProjectDeleted(BaseModel):
+    """The deleted project."""
+
+    count: int = Field(1, description="Always 1.")
+    project: DeletedProject = Field(description="The project.")
+
+
+async def delete_project(request: Request) -> Response:
+    """Delete a project with its keys, applications, saved queries, environments, subscriptions, alerts and rules.
+
+    Its open dead letters are dropped. Its spans cannot be read from now on, and are removed from the disk by a run of
+    retention, which begins at once. A record of the project that arrives later becomes a dead letter. The default
+    project cannot be deleted.
+    """
+    context = request.context
+    project_id = _parse_id(request.path["project_id"])
+    if project_id == context.settings.default_project_id:
+        raise InvalidInput("The default project cannot be deleted: spans that name no project are stored in it.")
+    projects = Projects(database_of(context), context.clock)
+    if await projects.find(project_id) is None:
+        raise NotFound(f"There is no project {project_id}.")
+    dropped_count = await drop_all_of_project(context, str(project_id))
+    project = await projects.delete(project_id)
+    if project is None:
+        raise NotFound(f"There is no project {project_id}.")
+    deleted = DeletedProject(id=project.id, name=project.name, dead_letters=dropped_count)
+    return json_response(ProjectDeleted(project=deleted))
+
+
+def _parse_id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise InvalidInput(f"project_id: {text[:100]!r} is not the id of a project: a UUID is allowed.") from None

@@ -1,0 +1,128 @@
+"""Delete the traces of a project that its rules do not keep (ADR 0020).
+
+A trace is deleted as ``DELETE /traces/{trace_id}`` does it: each of its versions gets a deletion in ``span_versions``,
+and from then on no route returns it. A redelivery of a record stays below the deletion, a new record is above it. The
+rows are freed later (``free.py``).
+
+The work is done in steps of a chunk of traces, with a rest after each, so that queries get most of the processor. A run
+that ends in between loses nothing: the next one finds what is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+from uuid import UUID
+
+from common.clickhouse.store import ColumnStore
+from common.clickhouse.stored_through import read_positions_of
+from common.telemetry import RETENTION_DELETED_BYTES, RETENTION_DELETED_SPANS, RETENTION_DELETED_TRACES
+from common.times import Clock
+from query_api.retention.rules import KeepRules, RetentionRecords
+from query_api.retention.survey import (
+    DAY_US,
+    NOTHING,
+    Figures,
+    MakeSpans,
+    Survey,
+    TraceChunk,
+    chunks_of,
+    statement,
+    survey,
+)
+from query_api.spans.project_spans import ProjectSpans
+
+STEP_S: Final = 60.0
+"""Time budget of a statement of a step."""
+
+REST: Final = 3.0
+"""The rest after a step, in multiples of its duration: a run uses a quarter of one processor."""
+
+PASSES_MAX: Final = 24
+
+IS_SETTLED: Final = (
+    "toInt64(version) <= transform("
+    "toString(partition_id), {partitions:Array(String)}, {settled:Array(Int64)}, toInt64(-1))"
+)
+"""Whether a version was surely visible when the run began (ADR 0007)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expiring:
+    """Deletes the traces of one project. ``renew`` is called after each step, and may raise to end the run."""
+
+    store: ColumnStore
+    records: RetentionRecords
+    clock: Clock
+    renew: Callable[[], Awaitable[None]]
+    rest: float = REST
+
+    async def expire(self, project_id: UUID, rules: KeepRules) -> Figures:
+        """Delete what the rules do not keep now; return what was deleted.
+
+        Raises ``DeadlineExceeded``, ``Unavailable`` and ``Overloaded``; what was deleted by then stays deleted.
+        """
+        positions = await read_positions_of(self.store, project_id, deadline_s=STEP_S)
+        settled = {position.partition_id: 2 * position.through_offset + 1 for position in positions}
+
+        def make_spans() -> ProjectSpans:
+            return ProjectSpans(self.store, project_id, clock=self.clock, budget_s=STEP_S)
+
+        found = await survey(make_spans, rules, now_us=self.clock.now_ns() // 1_000)
+        deleted = NOTHING
+        await self.records.raise_before(project_id, found.before_us)
+        if not found.expired.traces_count:
+            return deleted
+        for before_us in passes(found):
+            async for chunk in chunks_of(make_spans):
+                deleted += await self._delete_chunk(make_spans, chunk, before_us, settled)
+                await self.renew()
+        return deleted
+
+    async def _delete_chunk(
+        self, make_spans: MakeSpans, chunk: TraceChunk, before_us: int, settled: Mapping[str, int]
+    ) -> Figures:
+        began_s = self.clock.monotonic_s()
+        spans = make_spans()
+        values = {
+            **chunk.parameters,
+            "before_us": before_us,
+            "partitions": list(settled),
+            "settled": list(settled.values()),
+        }
+        rows = await spans.select(statement("old_traces", is_settled=IS_SETTLED), values, step="old traces")
+        figures = Figures.of(rows.to_pylist()[0])
+        if figures.traces_count:
+            await spans.execute(statement("delete_old_traces", is_settled=IS_SETTLED), values)
+            await self._count(spans.project_id, figures)
+        await asyncio.sleep((self.clock.monotonic_s() - began_s) * self.rest)
+        return figures
+
+    async def _count(self, project_id: UUID, deleted: Figures) -> None:
+        RETENTION_DELETED_TRACES.inc(deleted.traces_count)
+        RETENTION_DELETED_SPANS.inc(deleted.spans_count)
+        RETENTION_DELETED_BYTES.inc(deleted.bytes_count)
+        await self.records.add_to_result(
+            project_id, traces=deleted.traces_count, spans=deleted.spans_count, bytes_=deleted.bytes_count
+        )
+
+
+def passes(found: Survey) -> list[int]:
+    """Return the times up to which traces are deleted one after the other: the ends of months, then ``before_us``.
+
+    So the oldest traces are deleted first, also if a run ends early. With very many months only the last have passes of
+    their own.
+    """
+    oldest_us = found.expired.oldest_us
+    assert oldest_us is not None  # noqa: S101 - narrows the type: something expires
+    ends: list[int] = []
+    month = datetime.fromtimestamp(max(oldest_us, found.before_us - PASSES_MAX * 28 * DAY_US) / 1_000_000, UTC)
+    while True:
+        month = datetime(month.year + month.month // 12, month.month % 12 + 1, 1, tzinfo=UTC)
+        end_us = round(month.timestamp()) * 1_000_000
+        if end_us >= found.before_us:
+            return [*ends, found.before_us]
+        ends.append(end_us)

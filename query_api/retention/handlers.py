@@ -1,0 +1,122 @@
+"""``/retention``: the rules of the project of the key, and what they delete and when."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+
+from common.errors import DeadlineExceeded, InvalidInput
+from common.times import format_us, nearest_formattable_us
+from query_api.request.context import database_of
+from query_api.request.json_body import json_response
+from query_api.request.route import Request, Response
+from query_api.retention.rules import NO_RULES, KeepRules, RetentionRecords, RunResult, Schedule
+from query_api.retention.schemas import (
+    FiguresResponse,
+    LastRun,
+    NextRun,
+    RetentionResponse,
+    RetentionState,
+    SetRetention,
+)
+from query_api.retention.survey import NEVER_US, NOTHING, Figures, Survey, survey
+from query_api.spans.project_spans import project_spans
+from query_api.spans.windowing import microseconds
+
+
+async def get_retention(request: Request) -> Response:
+    """Return the rules of the project, what it stores, what the next run deletes, and what runs have deleted.
+
+    The figures are computed from what is stored now. If that takes longer than a query may, they are absent.
+    """
+    return json_response(RetentionResponse(retention=await _state(request)))
+
+
+async def set_retention(request: Request) -> Response:
+    """Set the rules of the project; return the same as `GET /retention`. The next run applies them.
+
+    A rule of 0 deletes every trace and needs `confirm`.
+    """
+    body: SetRetention = request.body
+    rules = body.retention
+    if rules.max_age_days is None and rules.max_bytes is None:
+        raise InvalidInput(
+            "retention: at least one of max_age_days and max_bytes is required. DELETE /retention removes all rules."
+        )
+    for name, value in (("max_age_days", rules.max_age_days), ("max_bytes", rules.max_bytes)):
+        if value == 0 and not body.confirm:
+            raise InvalidInput(
+                f'retention.{name}: 0 deletes every trace of the project. Send "confirm": true if you mean that.'
+            )
+    records = RetentionRecords(database_of(request.context))
+    wanted = KeepRules(rules.max_age_days, rules.max_bytes)
+    await records.set_rules(request.project_id, wanted, user_id=request.user_id)
+    return json_response(RetentionResponse(retention=await _state(request)))
+
+
+async def remove_retention(request: Request) -> Response:
+    """Remove the rules of the project: everything is kept from now on. Return the same as `GET /retention`."""
+    await RetentionRecords(database_of(request.context)).remove_rules(request.project_id)
+    return json_response(RetentionResponse(retention=await _state(request)))
+
+
+async def _state(request: Request) -> RetentionState:
+    records = RetentionRecords(database_of(request.context))
+    rules, result, schedule = await asyncio.gather(
+        records.find_rules(request.project_id), records.find_result(request.project_id), records.find_schedule()
+    )
+    spans = project_spans(request)
+    reason: str | None = None
+    found: Survey | None = None
+    try:
+        found = await survey(lambda: spans, rules or NO_RULES, now_us=request.context.clock.now_ns() // 1_000)
+    except DeadlineExceeded as error:
+        reason = error.public_message
+    kept = rules or NO_RULES
+    return RetentionState(
+        max_age_days=kept.max_age_days,
+        max_bytes=kept.max_bytes,
+        updated_at=_time(kept.updated_at),
+        stored=None if found is None else _figures(found.stored),
+        reason=reason,
+        next_run=None if rules is None else _next_run(schedule, found),
+        last_run=None if result is None else _last_run(result),
+        deleted=_figures(NOTHING if result is None else _deleted_by_all(result)),
+    )
+
+
+def _next_run(schedule: Schedule, found: Survey | None) -> NextRun:
+    before_us = NEVER_US if found is None else found.before_us
+    return NextRun(
+        at=format_us(microseconds(schedule.next_run_at)),
+        running=schedule.is_running or None,
+        before=None if before_us == NEVER_US else format_us(nearest_formattable_us(before_us)),
+        because=None if found is None or before_us == NEVER_US else found.limit,
+        deletes=None if found is None else _figures(found.expired),
+    )
+
+
+def _last_run(result: RunResult) -> LastRun:
+    return LastRun(
+        started_at=format_us(microseconds(result.started_at)),
+        ended_at=_time(result.ended_at),
+        failure=result.failure,
+        deleted=_figures(Figures(result.traces_count, result.spans_count, result.bytes_count)),
+    )
+
+
+def _deleted_by_all(result: RunResult) -> Figures:
+    return Figures(result.traces_total, result.spans_total, result.bytes_total)
+
+
+def _figures(figures: Figures) -> FiguresResponse:
+    return FiguresResponse(
+        traces=figures.traces_count,
+        spans=figures.spans_count,
+        bytes=figures.bytes_count,
+        oldest=None if figures.oldest_us is None else format_us(nearest_formattable_us(figures.oldest_us)),
+    )
+
+
+def _time(time: datetime | None) -> str | None:
+    return None if time is None else format_us(microseconds(time))

@@ -1,0 +1,168 @@
+"""Runs of retention: delete what rules do not keep, free the disk space, remove the rows of deleted projects.
+
+One process works at a time, under a lease in Postgres. Every run continues from what is in the tables, so a process may
+die at any moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+from uuid import UUID, uuid4
+
+from common.clickhouse.freeing import (
+    TABLES,
+    TABLES_OF_PROJECT,
+    DeadRange,
+    drop_dead_parts,
+    find_dead,
+    is_rewriting,
+    rewrite_partitions,
+)
+from common.clickhouse.store import ColumnStore
+from common.clickhouse.stored_through import read_positions_of
+from common.errors import ServiceError
+from common.telemetry import RETENTION_FREED_ROWS, RETENTION_RUN_SECONDS, get_logger
+from common.times import Clock
+from query_api.retention.expire import REST, STEP_S, Expiring
+from query_api.retention.rules import RetentionRecords
+
+POLL_S: Final = 5.0
+"""How often a process looks whether a run is due."""
+
+REWRITE_POLL_S: Final = 0.5
+REWRITE_S: Final = 3_600.0
+"""How long a run waits for the engine to rewrite a table; the rewrite goes on without it."""
+
+PROJECT_S: Final = 600.0
+"""Time of a run for one project; the next run continues with it after the others."""
+
+DUE_AFTER: Final = timedelta(days=1)
+"""Rows that are deleted are freed after this time even if they are few."""
+
+FINAL_AFTER: Final = timedelta(hours=1)
+"""After this time no worker stores spans of a deleted project: all have read that it does not exist."""
+
+_log: Final = get_logger("clearspan.retention")
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """The runs of one process. ``rest`` is the rest after a step, in multiples of its duration."""
+
+    store: ColumnStore
+    records: RetentionRecords
+    clock: Clock
+    interval_s: float
+    rest: float = REST
+    holder: UUID = field(default_factory=uuid4)
+
+    async def work(self) -> None:
+        """Begin a run whenever one is due, until cancelled."""
+        is_scheduled = False
+        while True:
+            try:
+                if not is_scheduled:
+                    await self.records.run_within(self.interval_s)
+                    is_scheduled = True
+                await self.run_if_due()
+            except ServiceError as error:
+                _log.warning("A run of retention failed; the next one continues.", error=error.detail)
+            await asyncio.sleep(min(POLL_S, self.interval_s))
+
+    async def run_if_due(self) -> bool:
+        """Run if a run is due and no other process runs; return whether that is so."""
+        if not await self.records.begin_run(self.holder, interval_s=self.interval_s):
+            return False
+        try:
+            with RETENTION_RUN_SECONDS.time():
+                await self.run()
+        finally:
+            with suppress(ServiceError):
+                await self.records.end_run(self.holder)
+        return True
+
+    async def run(self) -> None:
+        """Delete what rules do not keep, and free what is deleted. A failure for one project does not stop others."""
+        await self._remove_deleted_projects()
+        for project_id, rules in (await self.records.projects_with_rules()).items():
+            failure: str | None = None
+            await self.records.begin_result(project_id)
+            expiring = Expiring(self.store, self.records, self.clock, self._renew, self.rest)
+            try:
+                async with asyncio.timeout(PROJECT_S):
+                    deleted = await expiring.expire(project_id, rules)
+                if deleted.spans_count:
+                    _log.info("Deleted old traces.", project_id=str(project_id), spans=deleted.spans_count)
+            except TimeoutError:
+                failure = f"The run ended after {PROJECT_S:g} s; the next one continues."
+            except ServiceError as error:
+                failure = error.public_message
+                _log.warning("Retention of a project failed.", project_id=str(project_id), error=error.detail)
+            await self.records.end_result(project_id, failure=failure)
+            await self._renew()
+        await self.free()
+
+    async def free(self) -> None:
+        """Free the rows of deleted traces, in partitions where that is worth it or due."""
+        ranges = [await self._range(*each) for each in await self.records.to_free(is_due_after=DUE_AFTER)]
+        left: dict[UUID, int] = defaultdict(int)
+        for table in TABLES:
+            for dead in await self._free_table(table, ranges):
+                left[dead.project_id] += 1
+        for dead in ranges:
+            if not left[dead.project_id]:
+                await self.records.mark_freed(dead.project_id)
+
+    async def _range(self, project_id: UUID, before_us: int, is_due: bool) -> DeadRange:  # noqa: FBT001 - a row's field
+        positions = await read_positions_of(self.store, project_id, deadline_s=STEP_S)
+        through = {position.partition_id: position.through_offset for position in positions}
+        return DeadRange(project_id, before_us, through, is_due)
+
+    async def _free_table(self, table: str, ranges: Sequence[DeadRange]) -> list[DeadRange]:
+        """Free the dead rows of a table as far as that is worth it; return the ranges that still have some."""
+        found = await find_dead(self.store, table, ranges)
+        await self._renew()
+        freed = await drop_dead_parts(self.store, table, found)
+        if freed:
+            found = await find_dead(self.store, table, ranges)
+        rewritten = await rewrite_partitions(self.store, table, found)
+        RETENTION_FREED_ROWS.labels(table).inc(freed + rewritten)
+        if rewritten:
+            await self._wait_for_rewrite(table)
+            found = await find_dead(self.store, table, ranges)
+        return [dead.range for dead in found]
+
+    async def _remove_deleted_projects(self) -> None:
+        """Remove the rows of deleted projects. A worker may store more for a moment, so a later run looks again."""
+        deleted = await self.records.deleted_projects(is_final_after=FINAL_AFTER)
+        ranges = [DeadRange(project_id, is_due=True) for project_id in deleted]
+        left = {dead.project_id for table in TABLES_OF_PROJECT for dead in await self._free_table(table, ranges)}
+        for project_id, is_final in deleted.items():
+            if is_final and project_id not in left:
+                await self.records.forget_deleted_project(project_id)
+
+    async def _wait_for_rewrite(self, table: str) -> None:
+        ends_s = self.clock.monotonic_s() + REWRITE_S
+        while await is_rewriting(self.store, table) and self.clock.monotonic_s() < ends_s:
+            await self._renew()
+            await asyncio.sleep(REWRITE_POLL_S)
+
+    async def _renew(self) -> None:
+        await self.records.continue_run(self.holder)
+
+
+@asynccontextmanager
+async def retaining(retention: Retention) -> AsyncIterator[None]:
+    """Run retention in the background while inside."""
+    working = asyncio.create_task(retention.work(), name="retention")
+    try:
+        yield
+    finally:
+        working.cancel()
+        await asyncio.wait({working})

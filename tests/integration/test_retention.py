@@ -1,0 +1,199 @@
+"""Retention against a model in Python: random spans, replaced, deleted, late, redelivered (contract §9)."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from common.clickhouse.connect import open_store
+from common.clickhouse.migrate import migrate
+from common.clickhouse.store import ColumnStore
+from common.postgres.pool import Database
+from common.settings import ClickHouseSettings
+from query_api.retention import survey
+from query_api.retention.rules import KeepRules
+from query_api.spans.latest_versions import delete_trace
+from query_api.spans.project_spans import ProjectSpans
+from tests.support.feed import Reader
+from tests.support.retention import (
+    DAY_US,
+    NOW_US,
+    PARTITIONS,
+    RetentionWorld,
+    SentSpan,
+    expected_versions,
+    freeing_at_once,
+    key_of,
+    retention_world,
+    visible_versions,
+)
+from tests.support.scale import scaled
+from tests.support.span_pages import SpanPages
+
+
+@pytest.fixture
+async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[ColumnStore]:
+    configured = chdb_settings()
+    await migrate(configured, data_dir=chdb_dir)
+    opened = open_store(configured, data_dir=chdb_dir)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def world(store: ColumnStore, database: Database) -> AsyncIterator[RetentionWorld]:
+    async with retention_world(store, database) as opened:
+        yield opened
+
+
+async def read_all(world: RetentionWorld, **windowing: object) -> dict[tuple[int, int], str]:
+    pages = await SpanPages.over(world.store, project_id=world.project_id).pages(windowing=windowing)
+    return visible_versions(pages)
+
+
+def random_rules(source: random.Random) -> KeepRules:
+    age = source.choice((None, 1.5, 3.0, 5.0, 8.0))
+    size = source.choice((None, 2_000, 8_000, 20_000)) if age is not None else source.choice((2_000, 8_000, 20_000))
+    return KeepRules(age, size)
+
+
+async def do_something(world: RetentionWorld, source: random.Random) -> None:
+    """Send, send again, redeliver, delete, or run."""
+    action = source.choices(("send", "redeliver", "delete", "run"), weights=(10, 5, 1, 3))[0]
+    if action == "send" or not world.sent:
+        await world.send(world.random_spans(source), partition_id=source.choice(PARTITIONS))
+    elif action == "redeliver":
+        await world.store_record(source.choice(world.sent))
+    elif action == "delete":
+        trace = source.randrange(1, 13)
+        spans = ProjectSpans(world.store, world.project_id, clock=world.clock, budget_s=10.0)
+        await delete_trace(spans, trace.to_bytes(16, "big"))
+        world.model.delete({trace})
+    else:
+        await world.run(random_rules(source))
+
+
+@pytest.mark.parametrize("seed", range(scaled(3, 300)))
+async def test_what_is_left_is_what_the_model_says(
+    world: RetentionWorld, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = random.Random(seed)
+    monkeypatch.setattr(survey, "CHUNK_VERSIONS", source.choice((1, 5, 200_000)))
+    with freeing_at_once():
+        for _ in range(25):
+            await do_something(world, source)
+            assert await read_all(world) == expected_versions(world.model)
+
+
+@pytest.mark.parametrize("seed", range(scaled(2, 100)))
+async def test_walks_and_feed_are_exact_while_retention_works(world: RetentionWorld, seed: int) -> None:
+    source = random.Random(1_000 + seed)
+    for _ in range(12):
+        await world.send(world.random_spans(source), partition_id=source.choice(PARTITIONS))
+    reader = Reader(SpanPages.over(world.store).context, project_id=world.project_id, windowing={"limit": 5})
+    seen: list[tuple[tuple[int, int], str]] = []
+    replaced: set[tuple[int, int]] = set()
+    before = expected_versions(world.model)
+
+    async def intervene() -> None:
+        page = await reader.page()
+        seen.extend((key_of(span), span["attributes"]["version"]) for span in page["spans"])
+        earlier = expected_versions(world.model)
+        await do_something(world, source)
+        now = expected_versions(world.model)
+        replaced.update(key for key in {*earlier, *now} if earlier.get(key) != now.get(key))
+
+    with freeing_at_once():
+        pages = await SpanPages.over(world.store, project_id=world.project_id).pages(
+            windowing={"limit": 4}, between=intervene
+        )
+    seen += [(key_of(span), span["attributes"]["version"]) for span in await reader.rest()]
+    given = Counter(key_of(span) for page in pages for span in page["spans"])
+    untouched = before.keys() - replaced
+
+    assert untouched <= given.keys()
+    assert all(given[key] == 1 for key in untouched)
+    assert max(Counter(seen).values()) == 1
+    assert set(expected_versions(world.model).items()) <= set(seen)
+
+
+async def test_redelivered_record_stays_deleted_and_new_one_returns(world: RetentionWorld) -> None:
+    old = SentSpan(1, 1, NOW_US - 5 * DAY_US)
+    await world.send([old])
+    with freeing_at_once():
+        await world.run(KeepRules(max_age_days=3.0))
+        assert await world.rows() == 0
+
+        await world.store_record(world.sent[0])
+
+        assert await read_all(world) == {}
+        await world.run()
+        assert await world.rows() == 0
+
+    await world.send([old])
+    assert await read_all(world) == {(1, 1): "0-1"}
+    await world.run()
+    assert await read_all(world) == {}
+
+
+async def test_trace_is_kept_while_one_of_its_spans_is_young(world: RetentionWorld) -> None:
+    await world.send([SentSpan(1, 1, NOW_US - 9 * DAY_US), SentSpan(1, 2, NOW_US - DAY_US)])
+    await world.send([SentSpan(2, 3, NOW_US - 9 * DAY_US)])
+
+    with freeing_at_once():
+        await world.run(KeepRules(max_age_days=3.0))
+
+    assert await read_all(world) == {(1, 1): "0-0", (1, 2): "0-0"}
+    assert [await world.rows(table) for table in ("spans", "span_arrivals")] == [2, 2]
+    assert await world.rows("span_versions", "version % 2 = 0") == 2
+
+
+async def test_span_that_is_not_surely_visible_is_not_deleted(world: RetentionWorld) -> None:
+    """Its trace may be on the way to a later time."""
+    await world.send([SentSpan(1, 1, NOW_US - 9 * DAY_US)], is_settled=False)
+
+    with freeing_at_once():
+        await world.run(KeepRules(max_age_days=3.0))
+        world.model.deleted_through.clear()
+        assert await read_all(world) == {(1, 1): "0-0"}
+        assert await world.rows() == 1
+
+        await world.send([SentSpan(1, 2, NOW_US)])  # settles both
+        await world.run()
+
+    assert await read_all(world) == {(1, 1): "0-0", (1, 2): "0-1"}
+
+
+async def test_few_dead_rows_wait_and_whole_parts_do_not(world: RetentionWorld) -> None:
+    """All of one month, so of one partition."""
+    young = [SentSpan(trace, trace, NOW_US - trace) for trace in range(1, 20)]
+    await world.send([*young, SentSpan(30, 30, NOW_US - 5 * DAY_US)])
+    await world.send([SentSpan(31, 31, NOW_US - 5 * DAY_US)])
+
+    await world.run(KeepRules(max_age_days=3.0))
+    assert len(await read_all(world)) == 19
+    assert await world.rows() == 20
+
+    with freeing_at_once():
+        await world.run()
+    assert await world.rows() == 19
+
+
+async def test_deletions_are_counted(world: RetentionWorld) -> None:
+    await world.send([SentSpan(1, 1, NOW_US - 9 * DAY_US), SentSpan(1, 2, NOW_US - 8 * DAY_US)])
+    await world.send([SentSpan(1, 1, NOW_US - 9 * DAY_US)], partition_id=PARTITIONS[1])
+    await world.send([SentSpan(2, 3, NOW_US)])
+    size = sum(version.sent.bytes_count for version in world.model.visible().values() if version.sent.trace == 1)
+
+    await world.run(KeepRules(max_age_days=3.0))
+    await world.run()
+
+    result = await world.records.find_result(world.project_id)
+    assert result is not None
+    assert (result.traces_total, result.spans_total, result.bytes_total) == (1, 2, size)
+    assert (result.traces_count, result.spans_count) == (0, 0)
+    assert result.ended_at is not None
