@@ -261,6 +261,8 @@ class QuerySettings(_Group):
     project's share always gets its turn."""
     waiting_max: int = Field(1_000, ge=0, le=100_000)
     """Requests that wait for new data at the same time; a further one gets 429."""
+    exports_max: int = Field(4, ge=1, le=64)
+    """Exports that run at the same time; a further one waits for its turn, then gets 429."""
     stored_reread_s: float = Field(10.0, gt=0, le=3_600)
     """While requests wait and no announcement arrives, interval at which the stored positions are read from the
     table, in seconds."""
@@ -285,6 +287,8 @@ class HttpSettings(_Group):
     """Time in which a body must arrive, in seconds; then it gets 400."""
     body_rate_min: int = Field(KIB, ge=0, le=MIB)
     """Slowest rate of a body after its first ten seconds, in bytes per second; a slower one gets 400."""
+    stall_timeout_s: float = Field(60.0, gt=0, le=3_600)
+    """How long a streamed response waits for a client that does not read, in seconds; then the connection is closed."""
 
 
 class ComputeSettings(_Group):

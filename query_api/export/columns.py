@@ -106,9 +106,18 @@ def _first(name: str) -> Callable[[SpanObject], Any]:
             found = value_at(span.get(place.field), place.path)
             if isinstance(found, str | int | float):
                 return found
+            if found is not None and not _holds_scalar(found):
+                return None
         return None
 
     return value
+
+
+def _holds_scalar(value: Any) -> bool:
+    """Whether a list or an object holds a text, a number or a boolean, however deep: else it is a leaf itself."""
+    if isinstance(value, dict | list):
+        return any(map(_holds_scalar, value.values() if isinstance(value, dict) else value))
+    return value is not None
 
 
 def _text(name: str) -> Callable[[SpanObject], str | None]:
@@ -116,7 +125,7 @@ def _text(name: str) -> Callable[[SpanObject], str | None]:
 
     def text(span: SpanObject) -> str | None:
         found = find(span)
-        return None if isinstance(found, bool) else value_text(found)
+        return None if isinstance(found, bool) else value_text(found) or None
 
     return text
 

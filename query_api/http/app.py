@@ -44,7 +44,7 @@ from query_api.http.body import body_budget
 from query_api.http.dispatch import Dispatcher, Runner, StartupState
 from query_api.http.otlp_grpc import OtlpGrpcServer
 from query_api.intake.publish import check_intake_topics
-from query_api.request.context import ApiContext, Check, waiting_places
+from query_api.request.context import ApiContext, Check, export_places, waiting_places
 from query_api.request.progress import KnownEndOffsets
 from query_api.request.route import Route, Router
 from query_api.retention.rules import RetentionRecords
@@ -118,6 +118,7 @@ async def open_api(
                 ends=known_ends,
                 cursor_secret=settings.query.cursor_secret.get_secret_value().encode(),
                 waiting=waiting_places(settings.query.waiting_max),
+                exports=export_places(settings.query.exports_max),
                 compute=compute,
                 dead_letters=dead_letters,
                 started_us=clock.now_ns() // 1_000,

@@ -13,8 +13,8 @@ import asyncio
 import hmac
 import logging
 import re
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
 from secrets import token_hex
@@ -43,6 +43,7 @@ from common.settings import HttpSettings, Settings
 from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
 from query_api.freshness.headers import with_freshness
 from query_api.http.body import COMPRESS_BYTES_MIN, compress, read_request_body, takes_gzip
+from query_api.http.stream import check_can_stream, send_stream
 from query_api.request.context import ApiContext
 from query_api.request.errors import internal_error_response, new_operation_id, response_of
 from query_api.request.json_body import Strict, read_query
@@ -84,6 +85,8 @@ class _RequestLog:
     project_id: UUID = NO_PROJECT
     tenant: Tenant = OWN_WORK
     is_authenticated: bool = False
+    broken_off: int | None = None
+    """The status of the failure that broke off a stream."""
 
 
 class Dispatcher:
@@ -107,15 +110,41 @@ class Dispatcher:
             raise
         seconds = clock.monotonic_s() - started_s
         # After the response is sent, so that no client waits for the log.
-        asyncio.get_running_loop().call_soon(partial(record, status=http_response.status, seconds=seconds))
+        asyncio.get_running_loop().call_soon(
+            partial(record, status=request_log.broken_off or http_response.status, seconds=seconds)
+        )
         return http_response
 
-    async def _respond(self, http_request: web.BaseRequest, request_log: _RequestLog) -> web.Response:
+    async def _respond(self, http_request: web.BaseRequest, request_log: _RequestLog) -> web.StreamResponse:
         try:
             response = await self._handle_errors(http_request, request_log)
+            if response.stream is not None:
+                return await self._stream(http_request, response, response.stream, request_log)
             return await _http_response(http_request, response, request_log)
         except Exception:  # noqa: BLE001 - the last line of defence, also when reporting an error fails
             return await _http_response(http_request, _internal_error(request_log), request_log)
+
+    async def _stream(
+        self,
+        http_request: web.BaseRequest,
+        response: Response,
+        stream: AsyncGenerator[bytes, None],
+        request_log: _RequestLog,
+    ) -> web.StreamResponse:
+        async with aclosing(stream):
+            headers = _headers(response, request_id=request_log.request_id)
+            http_response = web.StreamResponse(status=response.status, headers=headers)
+            if http_request.method != "HEAD":
+                with working_for(request_log.tenant):
+                    request_log.broken_off = await send_stream(
+                        http_request,
+                        http_response,
+                        stream,
+                        first=response.body,
+                        timeout_s=self._state.context.settings.http.stall_timeout_s,
+                        request_id=request_log.request_id,
+                    )
+            return http_response
 
     async def _handle_errors(self, http_request: web.BaseRequest, request_log: _RequestLog) -> Response:
         try:
@@ -152,6 +181,8 @@ class Dispatcher:
             query = _read_parameters(http_request, route)
             body = await read_request_body(http_request, route, path, context, self._bodies)
             sees_all = context.keys is None or owner.project_id == NO_PROJECT
+            if route.is_streamed:
+                check_can_stream(http_request)
             request = Request(context, owner.project_id, path, query, body, headers, owner.user_id, sees_all)
             return await (with_freshness(request, route.handler) if route.reads_spans else route.handler(request))
 
@@ -280,13 +311,17 @@ async def _http_response(http_request: web.BaseRequest, response: Response, requ
 
 def uncompressed(response: Response, *, request_id: str) -> web.Response:
     """Return aiohttp's form of a response, with the headers of every response."""
-    headers = {
+    headers = _headers(response, request_id=request_id)
+    return web.Response(body=response.body, status=response.status, headers=headers)
+
+
+def _headers(response: Response, *, request_id: str) -> dict[str, str]:
+    return {
         **RESPONSE_HEADERS,
         **response.headers,
         REQUEST_ID_HEADER: request_id,
         "Content-Type": response.content_type,
     }
-    return web.Response(body=response.body, status=response.status, headers=headers)
 
 
 def request_id_of(headers: Mapping[str, str]) -> str:

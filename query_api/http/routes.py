@@ -18,6 +18,7 @@ from query_api.compat import simple_traces as simple
 from query_api.compat import simple_traces_models as simple_models
 from query_api.compat.workflows import WORKFLOW_ROUTES
 from query_api.explorer.routes import EXPLORER_ROUTES
+from query_api.export import handlers as export
 from query_api.freshness import status as freshness
 from query_api.http import about
 from query_api.intake import models as intake
@@ -38,6 +39,8 @@ SPANS: Final = (
           body=spans.SpansQuery),
     Route("GET", "/spans", by_ids.list_spans, "Get spans by their ids.", "Spans", spans.SpansResponse,
           query=by_ids.SpanIds),
+    Route("GET", "/spans/export", export.export_spans, "Export spans.", "Spans", None, query=export.ExportParameters,
+          content_type="application/x-ndjson", is_streamed=True),
     Route("GET", "/spans/{trace_id}/{span_id}", by_ids.get_span, "Get one span.", "Spans", by_ids.SpanResponse),
 )
 TRACES: Final = (

@@ -18,12 +18,14 @@ candidate.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from common.clickhouse.span_columns import ALL_MEMBERS
+from common.fair_share import in_thread
 from query_api.explain.explain import Explain, Explanation
 from query_api.filter.language import Node
 from query_api.filter.sql.compile import Compiled, compile_node
@@ -44,10 +46,11 @@ from query_api.pages.ranking import ranked_spans
 from query_api.request.json_body import PromotedTexts, Strict
 from query_api.request.references import ReferenceIn
 from query_api.request.route import Request, Response
+from query_api.spans.latest_versions import MANY_VERSIONS, LatestAndSums
 from query_api.spans.page_cursor import page_cursor
 from query_api.spans.project_spans import ProjectSpans, StatementBudget, project_spans
 from query_api.spans.rows import Rendered, fetch_matching_rows
-from query_api.spans.versions import Position
+from query_api.spans.versions import Position, Version
 from query_api.spans.windowing import (
     Filtering,
     IsComplete,
@@ -208,14 +211,31 @@ class _SpanSearch:
         """Examine the next candidates; return whether it was the last round."""
         candidates = await self._scan.batch(self._size)
         found = await self._page.look_up(candidates)
-        for candidate in candidates:
-            if candidate.version in found.latest:
-                self._page.add(candidate.version, candidate.response_bytes)
-            elif (row := found.replacements.get(candidate.version.position)) is not None:
-                self._page.add(row.version, row.response_bytes)
+        for visible in visible_among(candidates, found):
+            self._page.add(visible.version, visible.response_bytes)
         self.examined = None if self._scan.is_at_end else self._scan.position
         self._size = min(self._size * 2, CANDIDATES_MAX)
         return self._page.capacity.is_exceeded or self._scan.is_at_end or self._scan.is_out_of_budget
+
+
+class VisibleSpan(NamedTuple):
+    """The latest version of a span, the size of its row, and which of ``OPTIONAL_MEMBERS`` it may have, as bits."""
+
+    version: Version
+    response_bytes: int
+    members: int
+
+
+def visible_among(candidates: Iterable[Candidate], found: LatestAndSums) -> list[VisibleSpan]:
+    """Return the candidates that are visible, or what replaced them at their places, in their order and each once."""
+    visible: dict[Version, VisibleSpan] = {}
+    for candidate in candidates:
+        version = candidate.version
+        if version in found.latest:
+            visible.setdefault(version, VisibleSpan(version, candidate.response_bytes, candidate.members))
+        elif (row := found.replacements.get(version.position)) is not None:
+            visible.setdefault(row.version, VisibleSpan(row.version, row.response_bytes, ALL_MEMBERS))
+    return list(visible.values())
 
 
 class SpanScan(Scan[Candidate, Position]):
@@ -230,7 +250,8 @@ class SpanScan(Scan[Candidate, Position]):
         sql, parameters = self._statement(self._matching, until_us=until_us)
         while True:
             rows = await self._spans.select(sql, {**parameters, "candidates": size}, step="candidates", share=share)
-            found = candidates_of(rows)
+            is_large = rows.num_rows >= MANY_VERSIONS
+            found = await in_thread(candidates_of, rows) if is_large else candidates_of(rows)
             if len(found) < size:
                 return Batch(found, None)
             last = found[-1].version.position

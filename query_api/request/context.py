@@ -77,6 +77,9 @@ class ApiContext:
     started_us: int | None = None
     """When the process started, in microseconds since 1970; ``None`` only in tests."""
 
+    exports: FairShare = field(default_factory=lambda: FairShare("places of exports", 1))
+    """Limits the exports that run at the same time."""
+
     database: Database | None = None
     """Postgres: projects, keys and histories. ``None`` only in tests."""
 
@@ -84,6 +87,11 @@ class ApiContext:
 def waiting_places(places_count: int) -> FairShare:
     """Make ``ApiContext.waiting`` for ``places_count`` requests."""
     return FairShare("places of requests that wait for new data", places_count)
+
+
+def export_places(places_count: int) -> FairShare:
+    """Make ``ApiContext.exports`` for ``places_count`` exports."""
+    return FairShare("places of exports", places_count)
 
 
 def database_of(context: ApiContext) -> Database:

@@ -39,6 +39,7 @@ STATUS: Final[Mapping[ErrorCode, int]] = {
 }
 INVALID_REQUEST_STATUS: Final = 422
 METHOD_NOT_ALLOWED_STATUS: Final = 405
+INTERNAL_STATUS: Final = STATUS[ErrorCode.INTERNAL]
 INTERNAL_MESSAGE: Final = "An unexpected error occurred. Please try again later or contact support."
 
 
@@ -110,7 +111,7 @@ def headers_of(error: ServiceError) -> dict[str, str]:
 def internal_error_response(operation_id: str) -> Response:
     """Return the response to a bug of ours: only the id of its log entry."""
     detail = {"message": INTERNAL_MESSAGE, "operation_id": operation_id}
-    return Response(orjson.dumps({"detail": detail}), status=STATUS[ErrorCode.INTERNAL])
+    return Response(orjson.dumps({"detail": detail}), status=INTERNAL_STATUS)
 
 
 def new_operation_id() -> str:

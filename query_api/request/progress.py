@@ -106,6 +106,11 @@ class StoredThrough:
             await self._wait(known, timeout_s)
         return known.news_count != since
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the process ends: then nothing that takes long goes on."""
+        return self._is_closed
+
     def release(self) -> None:
         """Wake every waiting call and let none wait any more, because the process ends."""
         self._is_closed = True

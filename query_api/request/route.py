@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
@@ -76,6 +76,8 @@ class Response:
     status: int = 200
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
+    stream: AsyncGenerator[bytes, None] | None = None
+    """What follows ``body``, in a response whose length is not known. It has begun, and is always closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,9 @@ class Route:
 
     content_type: str = "application/json"
     """Documents the content type of success."""
+
+    is_streamed: bool = False
+    """Whether the response is a stream of unknown length."""
 
     error_format: ErrorFormat | None = None
     """Renders errors in the format of a protocol. Gets the request's headers; returns ``None`` for the usual body."""

@@ -142,7 +142,9 @@ async def latest_and_sums(
     visible = {sent_versions.sent[index] for index in latest.values()}
     if rows:
         visible = {rows[version].version if version in rows else version for version in visible}
-    return LatestAndSums(visible, _summed(sent_versions, latest, whole), _replacements(seen, rows.values()))
+    are_many = len(sent_versions.keys) >= MANY_VERSIONS
+    sums = await in_thread(_summed, sent_versions, latest, whole) if are_many else _summed(sent_versions, latest, whole)
+    return LatestAndSums(visible, sums, _replacements(seen, rows.values()))
 
 
 async def latest_of_ids(

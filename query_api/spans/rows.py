@@ -131,19 +131,12 @@ class Layout(NamedTuple):
 
     def spans(self, sums: TraceSums) -> list[Rendered]:
         """Return the spans; roots have the sums of their traces."""
-        columns = (*self.before, self._attributes_with(sums), *self.after, repeat(b"}"))
+        are_roots = [parent_id is None for parent_id in self.parent_ids]
+        trace_ids = [version.trace_id for version in self.versions]
+        attributes = _with_sums_of_roots(self.attributes, are_roots, trace_ids, sums)
+        columns = (*self.before, attributes, *self.after, repeat(b"}"))
         spans = map(b"".join, zip(*columns, strict=False))
         return rows_as(Rendered, self.versions, self.parent_ids, self.names, spans)
-
-    def _attributes_with(self, sums: TraceSums) -> list[bytes]:
-        used = {trace_id: metrics for trace_id, metrics in sums.items() if metrics != NO_METRICS}
-        if not used:
-            return self.attributes
-        attributes = list(self.attributes)
-        for index, (version, parent_id) in enumerate(zip(self.versions, self.parent_ids, strict=True)):
-            if parent_id is None and version.trace_id in used:
-                attributes[index] = _with_sums(attributes[index], used[version.trace_id])
-        return attributes
 
 
 NO_ROWS: Final = Layout([], [], [], (), [], (), 0)
@@ -193,9 +186,9 @@ def _required(rows: pa.Table, parent_ids: Sequence[bytes | None], names: Sequenc
     """Write all members before the attributes, each up to the quote before the next one."""
     times = _Times.of(rows)
     yield from (repeat(b'{"created_at":'), times.created)
-    yield from (repeat(b',"trace_id":"'), _digits_of_ids(rows, "trace_id", 2 * ID_BYTES))
-    yield from (repeat(b'","span_id":"'), _digits_of_ids(rows, "span_id", ID_BYTES)[1::2])
-    parents = zip(parent_ids, _digits_of_ids(rows, "parent_id", ID_BYTES)[1::2], strict=True)
+    yield from (repeat(b',"trace_id":"'), hex_ids(rows, "trace_id", 2 * ID_BYTES))
+    yield from (repeat(b'","span_id":"'), hex_ids(rows, "span_id", ID_BYTES))
+    parents = zip(parent_ids, hex_ids(rows, "parent_id", ID_BYTES), strict=True)
     yield [b"" if parent_id is None else b'","parent_id":"' + digits for parent_id, digits in parents]
     yield _descriptions(rows, names)
     yield from (repeat(b',"start_time":'), times.start)
@@ -262,10 +255,32 @@ class _TextCache(dict[Value, bytes]):
         return text
 
 
-def _digits_of_ids(rows: pa.Table, name: str, length: int) -> list[bytes]:
-    """Return the hexadecimal digits of a column of ids, cut into texts of one length."""
-    digits: list[bytes] = np.frombuffer(id_bytes(rows, name).hex().encode(), f"S{length}").tolist()
-    return digits
+def hex_ids(rows: pa.Table, name: str, width: int) -> list[bytes]:
+    """Return the last ``width`` hexadecimal digits of each id of a column: all of them, or half of them."""
+    digits: list[bytes] = np.frombuffer(id_bytes(rows, name).hex().encode(), f"S{width}").tolist()
+    return digits if width == 2 * ID_BYTES else digits[1::2]
+
+
+def attributes_with(rows: pa.Table, sums: TraceSums) -> list[bytes]:
+    """Return the attributes of rows as responses show them, as JSON; those of roots with the sums of their traces.
+
+    The rows have ``attributes``, ``parent_id`` and the columns of ``Version``.
+    """
+    are_roots = [parent_id == NO_PARENT for parent_id in values_of(rows, "parent_id")]
+    return _with_sums_of_roots(_attributes(rows), are_roots, values_of(rows, "trace_id"), sums)
+
+
+def _with_sums_of_roots(
+    attributes: list[bytes], are_roots: Iterable[bool], trace_ids: Iterable[bytes], sums: TraceSums
+) -> list[bytes]:
+    used = {trace_id: metrics for trace_id, metrics in sums.items() if metrics != NO_METRICS}
+    if not used:
+        return attributes
+    attributes = list(attributes)
+    for index, (trace_id, is_root) in enumerate(zip(trace_ids, are_roots, strict=True)):
+        if is_root and trace_id in used:
+            attributes[index] = _with_sums(attributes[index], used[trace_id])
+    return attributes
 
 
 def _attributes(rows: pa.Table) -> list[bytes]:
@@ -331,15 +346,27 @@ async def fetch(
     settings: EngineSettings = NO_SETTINGS,
 ) -> Layout:
     """Read the rows at the places that ``packed_versions`` has put into ``values``, and lay them out."""
-    sql = f"{_rows_statement(members)}WHERE {where}\n" if where else _rows_statement(members)
-    rows = await spans.select(sql, values, step="rows", settings={**SCATTERED, **settings})
+    rows = await read_rows(spans, values, row_columns(members), where=where, settings=settings)
     is_large = rows.num_rows > LARGE_SPANS or rows.get_total_buffer_size() > LARGE_BYTES
     return await in_thread(Layout.of, rows) if is_large else Layout.of(rows)
 
 
+async def read_rows(
+    spans: ProjectSpans,
+    values: Mapping[str, object],
+    columns: tuple[str, ...],
+    *,
+    where: str = "",
+    settings: EngineSettings = NO_SETTINGS,
+) -> pa.Table:
+    """Return these columns of the rows at the places that ``packed_versions`` has put into ``values``, in any order."""
+    sql = f"{_rows_statement(columns)}WHERE {where}\n" if where else _rows_statement(columns)
+    return await spans.select(sql, values, step="rows", settings={**SCATTERED, **settings})
+
+
 @lru_cache(maxsize=SHAPES_MAX)
-def _rows_statement(members: int) -> str:
-    return f"\nSELECT {', '.join(row_columns(members))}\n{read_from(Table.SPANS, prewhere=[_OF_VERSIONS])}\n"
+def _rows_statement(columns: tuple[str, ...]) -> str:
+    return f"\nSELECT {', '.join(columns)}\n{read_from(Table.SPANS, prewhere=[_OF_VERSIONS])}\n"
 
 
 def render_versions(layouts: Iterable[Layout], versions: Sequence[Version], sums: TraceSums) -> list[Rendered]:

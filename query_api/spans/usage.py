@@ -57,7 +57,9 @@ def counted(spans: Iterable[Report]) -> Metrics:
     errors = {span_id: metrics.errors for span_id, metrics in metrics_of.items() if metrics.errors}
     failed = _counting(errors, parent_of, ())
     return Metrics(
-        *_sum(tokens, parent_of, own), *_sum(costs, parent_of, own), errors=sum(errors[span_id] for span_id in failed)
+        *_sum(tokens, parent_of, own),
+        *_sum(costs, parent_of, own),
+        errors=_total(errors[span_id] for span_id in failed),
     )
 
 
@@ -66,10 +68,15 @@ def _sum(reports: Mapping[bytes, Usage], parent_of: Mapping[bytes, bytes | None]
     usages: Iterable[Usage] = reports.values()
     if not own.issuperset(reports) and not reports.keys().isdisjoint(parent_of.values()):
         usages = _counted_parts(reports, parent_of, own)
-    prompt = completion = total = 0.0
-    for usage in usages:
-        prompt, completion, total = prompt + usage[0], completion + usage[1], total + usage[2]
-    return prompt, completion, total
+    [prompts, completions, totals] = zip(*usages, strict=True) if reports else ((), (), ())
+    return _total(prompts), _total(completions), _total(totals)
+
+
+def _total(amounts: Iterable[float]) -> float:
+    """Add up amounts in the order of their size: the last digits of a sum depend on the order, and that of the engine
+    changes from statement to statement.
+    """
+    return sum(sorted(amounts), 0.0)
 
 
 def _counted_parts(
