@@ -206,8 +206,44 @@ grouped AS
             ),
             arrayMap(e -> e != 0, errors_at)
         ] AS sets,
-        arrayFilter(members -> arrayCount(members) > 1, arrayDistinct(sets)) AS judged_sets
+        length(ids) < 64 AS is_small,
+        arrayFilter(
+            members -> arrayCount(members) > 1,
+            arrayDistinct(arrayResize(sets, if(is_small, 0, length(sets))))
+        ) AS judged_sets,
+        arrayMap(
+            place -> bitShiftLeft(toUInt64(1), place),
+            arrayResize(arrayEnumerate(ids), if(is_small, length(ids), 0))
+        ) AS bits,
+        arrayResize(above, length(bits)) AS small_above,
+        arrayMap(place -> bitShiftLeft(toUInt64(1), place), small_above) AS parent_bits,
+        arrayReduce('groupBitOr', parent_bits) AS all_parents,
+        arrayExists((bit, parent) -> parent != 0 AND bitAnd(bit, all_parents) != 0, bits, small_above) AS is_deep
     FROM placed
+),
+-- In a small trace, the places above each place, at any depth, are the bits of an integer. Each round doubles how far
+-- they reach. Lambdas may hold small arrays. This takes a fifth of the time of the steps below, which are for large
+-- traces and have nothing to do for small ones.
+climbed AS
+(
+    SELECT
+        *,
+        arrayFold(
+            (at, round) -> (
+                arrayMap((found, next) -> bitOr(found, at.1[next]), at.1, at.2),
+                arrayMap(next -> at.2[next], at.2)
+            ),
+            range(if(is_deep, toUInt8(ceil(log2(length(bits)))), 0)),
+            (parent_bits, small_above)
+        ).1 AS climbed_bits,
+        arrayMap((found, bit) -> bitAnd(found, bitNot(bit)), climbed_bits, bits) AS bits_above,
+        arrayMap(
+            members -> arrayReduce(
+                'groupBitOr', arrayMap((is_member, found) -> if(is_member, found, 0), members, bits_above)
+            ),
+            arrayResize(sets, if(is_small, length(sets), 0))
+        ) AS reported_below
+    FROM grouped
 ),
 -- The places once for each judged set, one set after the other.
 repeated AS
@@ -220,7 +256,7 @@ repeated AS
             set -> arrayMap(place -> if(place = 0, 0, place + toUInt32((set - 1) * length(ids))), above),
             arrayEnumerate(judged_sets)
         )) AS ups
-    FROM grouped
+    FROM climbed
 ),
 -- The first report above each place. A place that does not report passes on where it leads, so each round doubles how
 -- far every place has come: the rounds are the logarithm of the number of places, whatever the depth.
@@ -278,12 +314,16 @@ judged AS
             marks, arrayPopBack(arrayPushFront(marks, (0, 1)))
         ))) AS verdicts,
         arrayMap(
-            members -> arraySlice(
-                verdicts,
-                (indexOf(judged_sets, members) - 1) * length(ids) + 1,
-                if(has(judged_sets, members), length(ids), 0)
+            (members, place) -> if(
+                is_small,
+                arrayMap(bit -> bitAnd(bit, reported_below[place]) = 0, bits),
+                arraySlice(
+                    verdicts,
+                    (indexOf(judged_sets, members) - 1) * length(ids) + 1,
+                    if(has(judged_sets, members), length(ids), 0)
+                )
             ),
-            sets
+            sets, arrayEnumerate(sets)
         ) AS verdicts_of_sets
     FROM marked
 ),

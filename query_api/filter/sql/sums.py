@@ -36,7 +36,7 @@ _ABOVE: Final = {("ag",), ("ag", "metrics"), *(("ag", "metrics", metric) for met
 USAGE_OF: Final = "{usage_of_"
 """The beginning of each placeholder of ``usage_of``."""
 
-USAGE_BYTES_MAX: Final = 9_500
+USAGE_BYTES_MAX: Final = 11_000
 """Of the query that fills such a placeholder: what one counts as in the size of a statement."""
 
 
