@@ -6,12 +6,12 @@ import argparse
 import asyncio
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from bench import ingest, semconv
+from bench import ingest, query, rankings, semconv
 from bench.harness import run_child
-from bench.query import QUERIES
 
 
 def main() -> None:
@@ -36,6 +36,8 @@ def main() -> None:
     spans_count = 1_000_000 // (20 if arguments.quick else 1)
     _say(f"Queries over HTTP and in the engine alone, {spans_count:,} spans …")
     results["query"] = run_child("bench.query", spans_count, timeout_s=1_800.0)
+    _say(f"Rankings and groups over HTTP and in the engine alone, {spans_count:,} spans …")
+    results["rankings"] = run_child("bench.rankings", spans_count, timeout_s=1_800.0)
     _say("Committing and retrieving revisions …")
     results["lineage"] = run_child("bench.lineage")
     _say("From produce to query result at 1,000 spans/s …")
@@ -61,7 +63,9 @@ def _table(results: dict[str, Any]) -> str:
         rows.append((f"  worker memory, {meaning}", f"{result['worker_mib']:,} MiB", "", ""))
         rows.append((f"  on disk before merges, {meaning}", f"{result['bytes_per_span']:,} B/span", "", ""))
     rows += semconv.table_rows(results["semconv"])
-    rows += _query_rows(results["query"])
+    rows += _query_rows(query.QUERIES, results["query"])
+    rows.append(_depth_row(results["query"]["depth"]))
+    rows += _query_rows(rankings.QUERIES, results["rankings"])
     rows += _lineage_rows(results["lineage"])
     freshness = results["freshness"]
     rows.append(("produce → query result at 1,000 spans/s, p50", f"{freshness['p50_s']} s", "", ""))
@@ -72,24 +76,20 @@ def _table(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _query_rows(results: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+def _query_rows(names: Iterable[str], results: dict[str, Any]) -> list[tuple[str, str, str, str]]:
     rows = []
-    for name in QUERIES:
+    for name in names:
         result = results[name]
         for percent in ("p50", "p95"):
             over = f"+{result['over_p50_ms']} ms" if percent == "p50" else ""
             ours, engine = result[f"http_{percent}_ms"], result[f"engine_{percent}_ms"]
             rows.append((f"{name}, {percent}", f"{ours} ms", f"{engine} ms", over))
-    depth = results["depth"]
-    rows.append(
-        (
-            f"page {depth['page']:,}; page 1",
-            f"{depth['deep_p50_ms']} ms",
-            f"{depth['first_p50_ms']} ms",
-            f"{depth['ratio']}",
-        )
-    )
     return rows
+
+
+def _depth_row(depth: dict[str, Any]) -> tuple[str, str, str, str]:
+    name = f"page {depth['page']:,}; page 1"
+    return name, f"{depth['deep_p50_ms']} ms", f"{depth['first_p50_ms']} ms", f"{depth['ratio']}"
 
 
 def _lineage_rows(results: dict[str, Any]) -> list[tuple[str, str, str, str]]:

@@ -15,7 +15,7 @@ import asyncio
 import random
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,27 +161,29 @@ def _concurrent(executed: Sequence[_ExecutedStatement]) -> list[list[_ExecutedSt
 
 async def measure(spans_count: int) -> dict[str, Any]:
     """Return percentiles in milliseconds: each query over HTTP and in the engine alone, and a deep and a first page."""
-    async with _filled(spans_count) as (store, client):
+    async with filled(plain_records(spans_count)) as (store, client):
         results: dict[str, Any] = {"spans": spans_count}
         for name, query in QUERIES.items():
-            results[name] = await _measure_query(store, client, query, spans_count)
+            results[name] = await measure_query(store, client, query, spans_count)
         results["depth"] = await _depth(client, spans_count)
     return results
 
 
 @asynccontextmanager
-async def _filled(spans_count: int) -> AsyncIterator[tuple[RecordingStore, Client]]:
+async def filled(records: Iterable[bytes]) -> AsyncIterator[tuple[RecordingStore, Client]]:
+    """Store the spans of the records; yield their store, and a client of an API over it."""
     with tempfile.TemporaryDirectory() as directory:
         settings = bench_settings(Path(directory), bootstrap="127.0.0.1:1")
         async with migrated_store(settings) as migrated:
             store = RecordingStore(migrated)
-            for number, table in enumerate(tables_of(plain_records(spans_count), settings)):
+            for number, table in enumerate(tables_of(records, settings)):
                 await store.insert(SPANS_TABLE, table, dedup_token=f"bench-{number}", deadline_s=60.0)
             async with open_api(settings, store=store) as port, client_of(port) as client:
                 yield store, client
 
 
-async def _measure_query(store: RecordingStore, client: Client, query: Query, spans_count: int) -> dict[str, Any]:
+async def measure_query(store: RecordingStore, client: Client, query: Query, spans_count: int) -> dict[str, Any]:
+    """Return percentiles of a query in milliseconds: over HTTP, in the engine alone, and of the difference."""
     randomness = random.Random(3)
     warm = TIMES // 10
     http_ms, engine_ms, over_ms, counts = [], [], [], []

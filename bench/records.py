@@ -2,6 +2,8 @@
 
 - ``plain``: the data set for which Jaeger publishes its numbers: ten spans per trace, eleven string attributes per
   span from 97 keys and 1,000 values, ten services.
+- ``calls``: ten spans per trace, spread over a day; four are model calls with a model, tokens and costs. In every second
+  trace the root repeats what they used.
 - ``llm``: the spans of a sample that a Collector wrote (OpenAI client with OpenInference, 1.8 KB per span), with new
   ids.
 
@@ -21,6 +23,9 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 SAMPLE: Final = Path(__file__).parents[1] / "tests/data/samples/openinference-openai-01.otlp_proto.bin"
 SPANS_PER_TRACE: Final = 10
 START_NS: Final = 1_780_000_000_000_000_000
+DAY_NS: Final = 24 * 3600 * 10**9
+MODELS: Final = ("gpt-4o", "gpt-4o-mini", "claude-3-5-sonnet", "gemini-1.5-pro", "llama-3-70b")
+CALLS_PER_TRACE: Final = 4
 
 
 def plain_records(spans_count: int, *, spans_per_record: int = 500, seed: int = 1) -> Iterator[bytes]:
@@ -46,6 +51,51 @@ def plain_records(spans_count: int, *, spans_per_record: int = 500, seed: int = 
             for key in randomness.sample(range(97), 11):
                 span.attributes.add(key=f"bench.key{key}").value.string_value = f"value-{randomness.randrange(1000)}"
         yield request.SerializeToString()
+
+
+def calls_records(spans_count: int, *, traces_per_record: int = 50, seed: int = 4) -> Iterator[bytes]:
+    """Yield OTLP protobuf records of traces with model calls."""
+    randomness = random.Random(seed)
+    traces_count = spans_count // SPANS_PER_TRACE
+    for first in range(0, traces_count, traces_per_record):
+        request = ExportTraceServiceRequest()
+        resource = request.resource_spans.add()
+        service = resource.resource.attributes.add(key="service.name")
+        service.value.string_value = f"service-{first // traces_per_record % 10}"
+        scope = resource.scope_spans.add()
+        scope.scope.name = "bench"
+        for number in range(first, min(first + traces_per_record, traces_count)):
+            start_ns = START_NS + number * (DAY_NS // traces_count)
+            scope.spans.extend(_trace_with_calls(start_ns, randomness, root_repeats=number % 2 == 0))
+        yield request.SerializeToString()
+
+
+def _trace_with_calls(start_ns: int, randomness: random.Random, *, root_repeats: bool) -> list[Span]:
+    trace_id = randomness.randbytes(16)
+    spans: list[Span] = []
+    used_tokens, used_cost = 0, 0.0
+    for number in range(SPANS_PER_TRACE):
+        span = Span(trace_id=trace_id, span_id=randomness.randbytes(8), name=f"step-{number}")
+        span.start_time_unix_nano = start_ns + number * 1_000_000 + randomness.randrange(1_000_000)
+        span.end_time_unix_nano = span.start_time_unix_nano + randomness.randrange(1_000_000_000)
+        if spans:
+            span.parent_span_id = spans[0].span_id
+        span.attributes.add(key="bench.key").value.string_value = f"value-{randomness.randrange(1000)}"
+        if number >= SPANS_PER_TRACE - CALLS_PER_TRACE:
+            tokens, cost = randomness.randrange(100, 3_000), randomness.randrange(1, 100_000) / 1e6
+            span.attributes.add(key="llm.model_name").value.string_value = randomness.choice(MODELS)
+            _set_usage(span, "LLM", tokens, cost)
+            used_tokens, used_cost = used_tokens + tokens, used_cost + cost
+        spans.append(span)
+    if root_repeats:
+        _set_usage(spans[0], "AGENT", used_tokens, used_cost)
+    return spans
+
+
+def _set_usage(span: Span, kind: str, tokens: int, cost: float) -> None:
+    span.attributes.add(key="openinference.span.kind").value.string_value = kind
+    span.attributes.add(key="llm.token_count.total").value.int_value = tokens
+    span.attributes.add(key="llm.cost.total").value.double_value = cost
 
 
 def llm_records(spans_count: int, *, copies_per_record: int = 10, seed: int = 2) -> Iterator[bytes]:
