@@ -146,15 +146,20 @@ def on_api(
 
 
 @asynccontextmanager
-async def open_connection(settings: Settings, server: ServerOptions) -> AsyncIterator[ApiClient]:
-    """Yield a connection; ``None`` means what the environment says. Raises ``WrongUsage``."""
+async def open_connection(
+    settings: Settings, server: ServerOptions, *, scheme: str = "ApiKey"
+) -> AsyncIterator[ApiClient]:
+    """Yield a connection; ``None`` means what the environment says. ``scheme`` is that of the key.
+
+    Raises ``WrongUsage``.
+    """
     environment = read_client_environment()
     running = Running.read(Layout(settings.data_dir.resolve()))
     named = server.url or environment.url
     address = _checked_url(named or (running.api if running else DEFAULT_URL))
     hint = "" if named or running else f" {_NO_STACK.format(settings.data_dir)}"
     given_key = _checked_key(environment.key if server.key is None else server.key)
-    headers = {"Authorization": f"ApiKey {given_key}"} if given_key else {}
+    headers = {"Authorization": f"{scheme} {given_key}"} if given_key else {}
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
     behind_proxy = urlsplit(address).hostname not in _LOOPBACK
     async with aiohttp.ClientSession(headers=headers, timeout=timeout, trust_env=behind_proxy) as session:

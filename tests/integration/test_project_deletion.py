@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from pathlib import Path
@@ -28,6 +31,7 @@ from tests.support.api import context_of, serving
 from tests.support.dead_letters import TOPIC, add_dead_letter
 from tests.support.retention import DAY_US, NOW_US, RetentionWorld, SentSpan, freeing_at_once
 
+ROOT = Path(__file__).parents[2]
 ADMIN = {"Authorization": "Access admin"}
 
 TABLES_WITH_PROJECT = """
@@ -154,6 +158,39 @@ async def test_spans_that_a_worker_stores_late_are_removed_and_then_the_project_
 @pytest.mark.parametrize(("name", "status"), [("nonsense", 400), (str(DEFAULT_PROJECT_ID), 400), (str(uuid4()), 404)])
 async def test_project_that_cannot_be_deleted(client: aiohttp.ClientSession, name: str, status: int) -> None:
     assert (await ask(client, "DELETE", f"/admin/projects/{name}", ADMIN))[0] == status
+
+
+async def clearspan(client: aiohttp.ClientSession, *arguments: str, reply: str = "") -> tuple[int | None, str]:
+    """Run a command against the API; return its exit code and what it printed."""
+    url = str(client._base_url).rstrip("/")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("CLEARSPAN_")}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "clearspan", "projects", *arguments, "--url", url, env=environment, cwd=ROOT,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    printed, _ = await process.communicate(reply.encode())
+    return process.returncode, printed.decode()
+
+
+async def test_commands_ask_before_they_delete(client: aiohttp.ClientSession, database: Database) -> None:
+    _, account = await accounts(database)
+    project_id, key = str(account.project.id), key_of(account)["Authorization"]
+    records = RetentionRecords(database)
+
+    code, printed = await clearspan(client, "retention", "--max-age-days", "0", "--key", key, reply="n\n")
+    assert (code, "deletes every trace" in printed) == (1, True)
+    assert await records.find_rules(account.project.id) is None
+    code, printed = await clearspan(client, "retention", "--max-age-days", "0", "--key", key, "--yes")
+    assert code == 0, printed
+    code, printed = await clearspan(client, "retention", "--key", key, "--remove", "--max-bytes", "1GB")
+    assert (code, "--remove removes all rules" in printed) == (2, True)
+
+    code, printed = await clearspan(client, "delete", project_id, "--admin-key", "admin", reply="\n")
+    assert (code, "Nothing was changed" in printed) == (1, True)
+    code, printed = await clearspan(client, "delete", project_id, "--admin-key", "wrong", "--yes")
+    assert (code, "401" in printed) == (1, True)
+    code, printed = await clearspan(client, "delete", project_id, "--admin-key", "admin", "--yes")
+    assert (code, printed) == (0, "Deleted the project deleted@example.org.\n")
 
 
 async def test_workers_notice_that_a_project_is_deleted(database: Database) -> None:

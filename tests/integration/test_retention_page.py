@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from common.clickhouse.connect import open_store
@@ -11,12 +14,31 @@ from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
 from common.times import SystemClock
 from query_api.retention.rules import RetentionRecords
-from query_api.retention.run import Retention, retaining
+from query_api.retention.run import Retention
 from tests.support.shell_pages import api_of_a_page, check_commands, commands
+
+ROOT = Path(__file__).parents[2]
+COMMAND_LINE = f'clearspan() {{ "{sys.executable}" -m clearspan "$@"; }}\n'
+
+
+@asynccontextmanager
+async def running_soon(retention: Retention) -> AsyncIterator[None]:
+    """Begin to run half a second after the rules are set, when the page has shown what goes."""
+
+    async def run() -> None:
+        while not await retention.records.projects_with_rules():  # noqa: ASYNC110 - the page sets them by HTTP
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(0.5)
+        await retention.work()
+
+    running = asyncio.create_task(run())
+    yield
+    running.cancel()
+    await asyncio.wait({running})
 
 
 async def test_commands_print_what_the_page_shows(
-    database: Database, chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]
+    database: Database, chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], tmp_path: Path
 ) -> None:
     page = commands("retention.md")
     assert len([shown for _, shown in page if shown is not None]) >= 3
@@ -25,6 +47,7 @@ async def test_commands_print_what_the_page_shows(
     store = open_store(settings, data_dir=chdb_dir)
     retention = Retention(store, RetentionRecords(database), SystemClock(), interval_s=1.0, rest=0.0)
 
-    async with api_of_a_page(database, settings, data_dir=chdb_dir) as address, retaining(retention):
-        await check_commands(page, environment={"API": address})
+    async with api_of_a_page(database, settings, data_dir=chdb_dir) as address, running_soon(retention):
+        environment = {"API": address, "PYTHONPATH": str(ROOT), "CLEARSPAN_DATA_DIR": str(tmp_path)}
+        await check_commands(page, environment=environment, prelude=COMMAND_LINE)
     await store.close()

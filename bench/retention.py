@@ -1,0 +1,194 @@
+"""Measures a run of retention: time, processor time, disk, and the latency of queries while it works.
+
+    python -m bench.retention 2000000
+
+The spans are spread over sixty days before now, and an age of thirty days deletes half of them: a month as a whole, and
+part of another. One client sends queries all the time, with a pause of 50 ms after each. The processor time of the
+phases includes that of the queries; the first phase has nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+from pydantic import SecretStr
+
+from bench.client import Client, client_of
+from bench.harness import bench_settings, child_main, migrated_store, percentile
+from bench.ingest import tables_of
+from bench.records import plain_records
+from clearspan.embedded.postgres import EmbeddedPostgres
+from common.clickhouse.span_columns import SPANS_TABLE
+from common.clickhouse.store import ColumnStore, Statement
+from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_table
+from common.ids import DEFAULT_PROJECT_ID
+from common.postgres.migrate import migrate as migrate_postgres
+from common.postgres.pool import open_database
+from common.settings import Settings
+from common.stored_position import StoredPosition
+from common.times import SystemClock, format_us
+from query_api.http.app import open_api
+from query_api.retention.expire import Expiring
+from query_api.retention.rules import KeepRules, RetentionRecords
+from query_api.retention.run import Retention
+from query_api.retention.survey import DAY_US
+
+COPY_SPANS: Final = 20_000
+DAYS: Final = 60
+BASELINE_S: Final = 15.0
+PAUSE_S: Final = 0.05
+HOLDER: Final = UUID(int=1)
+
+COPIED: Final = """
+INSERT INTO spans ({columns})
+SELECT * REPLACE (
+    start_us + {shift:Int64} AS start_us,
+    end_us + {shift:Int64} AS end_us,
+    CAST(MD5(concat(trace_id, {copy:String})), 'FixedString(16)') AS trace_id,
+    CAST(repeat(substring(MD5(concat(span_id, {copy:String})), 1, 8), 2), 'FixedString(16)') AS span_id,
+    record_offset + {offset:UInt64} AS record_offset
+)
+FROM (SELECT {columns} FROM spans WHERE record_offset < {copy_offsets:UInt64})
+"""
+COLUMNS: Final = """
+SELECT arrayStringConcat(groupArray(name), ', ') AS names
+FROM system.columns WHERE table = 'spans' AND database = currentDatabase() AND default_kind = ''
+"""
+SIZES: Final = """
+SELECT sum(bytes_on_disk) AS disk, sumIf(rows, table = 'spans') AS spans, sumIf(bytes_on_disk, table = 'span_versions')
+    AS versions
+FROM system.parts WHERE active AND database = currentDatabase()
+"""
+
+
+@dataclass
+class Queries:
+    """One client that sends queries until it is stopped."""
+
+    client: Client
+    took_ms: list[float]
+
+    async def send(self) -> None:
+        """Send queries: the newest page before a random time, then a page by an attribute."""
+        chance = random.Random(4)
+        now_us = time.time_ns() // 1_000
+        while True:
+            newest = format_us(now_us - chance.randrange(20 * DAY_US))
+            attribute = {
+                "field": "attributes",
+                "key": f"bench.key{chance.randrange(97)}",
+                "value": f"value-{chance.randrange(1000)}",
+            }
+            for body in (
+                {"windowing": {"newest": newest, "limit": 100}},
+                {"filtering": {"conditions": [attribute]}, "windowing": {"newest": newest, "limit": 50}},
+            ):
+                self.took_ms.append((await self.client.post("/spans/query", body)).took_ms)
+                await asyncio.sleep(PAUSE_S)
+
+
+async def measure(spans_count: int) -> dict[str, Any]:
+    """Return the figures of a run over ``spans_count`` spans."""
+    directory = Path(tempfile.mkdtemp(prefix="clearspan-bench-"))
+    postgres = await asyncio.to_thread(EmbeddedPostgres, directory / "postgres")
+    try:
+        settings = bench_settings(directory, bootstrap="127.0.0.1:1")
+        dsn = settings.postgres.model_copy(update={"dsn": SecretStr(postgres.dsn)})
+        settings = settings.model_copy(update={"postgres": dsn})
+        await migrate_postgres(settings.postgres, default_project_id=DEFAULT_PROJECT_ID)
+        async with migrated_store(settings) as store:
+            filled_s = await _fill(store, settings, spans_count)
+            return {"spans": spans_count, "filled_s": filled_s, **await _measure(store, settings)}
+    finally:
+        await asyncio.to_thread(postgres.stop)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+async def _fill(store: ColumnStore, settings: Settings, spans_count: int) -> float:
+    began_s = time.monotonic()
+    for number, table in enumerate(tables_of(plain_records(COPY_SPANS), settings)):
+        await store.insert(SPANS_TABLE, table, dedup_token=f"bench-{number}", deadline_s=60.0)
+    columns = (await store.select(Statement(COLUMNS), deadline_s=10.0))["names"][0].as_py().decode()
+    first_us = (await _one(store, "SELECT min(start_us) AS start_us FROM spans"))["start_us"]
+    oldest_us = time.time_ns() // 1_000 - DAYS * DAY_US
+    copies = spans_count // COPY_SPANS
+    for copy in range(1, copies):
+        shift = oldest_us - first_us + copy * (DAYS * DAY_US // copies)
+        values = {"shift": shift, "copy": str(copy), "offset": copy * 1_000, "copy_offsets": 1_000}
+        sql = COPIED.replace("{columns}", columns)
+        await store.execute(Statement(sql, values), deadline_s=120.0)
+    partition_id = (await _one(store, "SELECT any(partition_id) AS id FROM spans"))["id"].decode()
+    through = StoredPosition(DEFAULT_PROJECT_ID, partition_id, copies * 1_000, 1, 1)
+    await store.insert(STORED_THROUGH_TABLE, positions_table([through]), dedup_token="bench", deadline_s=10.0)
+    return round(time.monotonic() - began_s, 1)
+
+
+async def _measure(store: ColumnStore, settings: Settings) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    async with (
+        open_database(settings.postgres) as database,
+        open_api(settings, store=store) as port,
+        client_of(port) as client,
+    ):
+        records, clock = RetentionRecords(database), SystemClock()
+        await asyncio.sleep(2.0)  # the first run of the API, without rules
+        retention = Retention(store, records, clock, 3_600.0, holder=HOLDER)
+        await records.run_within(0.0)
+        await records.begin_run(HOLDER, interval_s=3_600.0)
+        await records.begin_result(DEFAULT_PROJECT_ID)
+
+        async def renew() -> None:
+            await records.continue_run(HOLDER)
+
+        async def delete() -> Any:
+            rules = KeepRules(max_age_days=DAYS / 2)
+            return await Expiring(store, records, clock, renew).expire(DEFAULT_PROJECT_ID, rules)
+
+        phases: dict[str, Callable[[], Awaitable[Any]]] = {
+            "queries alone": lambda: asyncio.sleep(BASELINE_S),
+            "delete": delete,
+            "free": retention.free,
+            "queries after": lambda: asyncio.sleep(BASELINE_S),
+        }
+        found["size before"] = await _one(store, SIZES)
+        for name, work in phases.items():
+            found[name] = await _phase(client, work)
+        found["size after"] = await _one(store, SIZES)
+    return found
+
+
+async def _phase(client: Client, work: Callable[[], Awaitable[Any]]) -> dict[str, Any]:
+    """Return what a phase takes while queries are sent."""
+    queries = Queries(client, [])
+    began_s, began_cpu_s = time.monotonic(), time.process_time()
+    sending = asyncio.create_task(queries.send())
+    result = await work()
+    elapsed_s, cpu_s = time.monotonic() - began_s, time.process_time() - began_cpu_s
+    sending.cancel()
+    await asyncio.wait({sending})
+    await asyncio.sleep(1.0)
+    return {
+        "s": round(elapsed_s, 1),
+        "cpu_s": round(cpu_s, 1),
+        "result": str(result),
+        "queries": len(queries.took_ms),
+        **{f"p{percent}_ms": round(percentile(queries.took_ms, percent), 1) for percent in (50, 95, 99)},
+    }
+
+
+async def _one(store: ColumnStore, sql: str) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = (await store.select(Statement(sql), deadline_s=30.0)).to_pylist()
+    return rows[0]
+
+
+if __name__ == "__main__":
+    child_main(measure)

@@ -1,0 +1,105 @@
+"""``clearspan projects retention`` and ``clearspan projects delete``: over HTTP, so for any deployment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage, on_api, open_connection
+from clearspan.commands.options import ServerOptions
+from clearspan.console import confirm, fail, print_result, printable
+from common.settings import Settings
+
+RETENTION: Final = "/retention"
+ALL_GOES: Final = "A rule of 0 deletes every trace of the project at the next run. Set it? [y/N] "
+
+
+@on_api
+async def retention(
+    api: ApiClient,
+    *,
+    max_age_days: float | None,
+    max_bytes: int | None,
+    remove: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Show or set what the project of the key keeps; return 1 if a rule of 0 is not confirmed."""
+    rules = {"max_age_days": max_age_days, "max_bytes": max_bytes}
+    given = {name: value for name, value in rules.items() if value is not None}
+    if remove and given:
+        raise WrongUsage("--remove removes all rules; it does not go with --max-age-days and --max-bytes.")
+    if not given:
+        answer = await api.request("DELETE" if remove else "GET", RETENTION)
+    else:
+        is_zero = 0 in given.values()
+        if is_zero and not yes and not confirm(ALL_GOES):
+            return fail("Nothing was changed.")
+        answer = await api.request("PUT", RETENTION, body={"retention": given, "confirm": is_zero})
+    state = answer["retention"]
+    print_result(state, "\n".join(described(state)), as_json=as_json)
+    return 0
+
+
+def delete(settings: Settings, *, project_id: UUID, url: str | None, admin_key: str | None, yes: bool) -> int:
+    """Delete a project; return the exit code."""
+    question = f"Delete the project {project_id} with its spans, applications, saved queries and keys? [y/N] "
+    if not yes and not confirm(question):
+        return fail("Nothing was changed.")
+    given_key = settings.admin_key.get_secret_value() if admin_key is None else admin_key
+
+    async def send() -> Mapping[str, Any]:
+        server = ServerOptions(url=url, key=given_key)
+        async with open_connection(settings, server, scheme="Access") as api:
+            return await api.request("DELETE", f"/admin/projects/{project_id}")
+
+    try:
+        project = asyncio.run(send())["project"]
+    except WrongUsage as exc:
+        return fail(str(exc), code=2)
+    except RequestFailed as exc:
+        return fail(str(exc))
+    print(f"Deleted the project {printable(project['name'])}.")
+    return 0
+
+
+def described(state: Mapping[str, Any]) -> list[str]:
+    """Return the state as lines for people."""
+    rules = []
+    if "max_age_days" in state:
+        rules.append(f"at most {state['max_age_days']:g} days")
+    if "max_bytes" in state:
+        rules.append(f"at most {_size(state['max_bytes'])}")
+    lines = [f"keeps     {' and '.join(rules) or 'everything'}"]
+    lines.append(f"stored    {_figures(state['stored']) if 'stored' in state else state.get('reason', '')}")
+    if "next_run" in state:
+        next_run = state["next_run"]
+        goes = next_run.get("deletes")
+        lines.append(f"next run  {next_run['at']}" + (", running now" if next_run.get("running") else ""))
+        if goes is not None:
+            because = f", because of {next_run['because']}" if goes["traces"] and "because" in next_run else ""
+            lines.append(f"deletes   {_figures(goes)}{because}")
+    if "last_run" in state:
+        last_run = state["last_run"]
+        lines.append(f"last run  {last_run['started_at']}, deleted {_figures(last_run['deleted'])}")
+        if "failure" in last_run:
+            lines.append(f"          {printable(last_run['failure'])}")
+    lines.append(f"deleted   {_figures(state['deleted'])} in all")
+    return lines
+
+
+def _figures(figures: Mapping[str, Any]) -> str:
+    if not figures["traces"]:
+        return "nothing"
+    oldest = f", the oldest of {figures['oldest']}" if "oldest" in figures else ""
+    return f"{figures['traces']:,} traces, {figures['spans']:,} spans, {_size(figures['bytes'])}{oldest}"
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1_000:
+            return f"{count:,.4g} {unit}"
+        count /= 1_000
+    return f"{count:,.4g} TB"
