@@ -98,7 +98,7 @@ def add_server(*commands: CommandParser) -> None:
         server.add_argument(
             "--project", metavar="PROJECT", help="name or id of a project; fail unless the key belongs to it"
         )
-        _gather(command, "server", ServerOptions)
+        gather(command, "server", ServerOptions)
 
 
 def add_filter(command: CommandParser) -> None:
@@ -109,7 +109,7 @@ def add_filter(command: CommandParser) -> None:
     command.add_argument("--filter", metavar="JSON", help="a filter as JSON, as in the member `filtering` of a request")
     command.add_argument("--query", metavar="SLUG", help="the slug of a saved query; the other conditions narrow it")
     command.add_argument("--errors", action="store_true", help="only spans with the status STATUS_CODE_ERROR")
-    _gather(command, "spans", SpanOptions)
+    gather(command, "spans", SpanOptions)
 
 
 def add_window(command: CommandParser) -> None:
@@ -119,7 +119,7 @@ def add_window(command: CommandParser) -> None:
     command.add_argument(
         "--last", metavar="DURATION", type=duration, help="only spans that started in the last 15m, 1h, 7d (s m h d w)"
     )
-    _gather(command, "window", WindowOptions)
+    gather(command, "window", WindowOptions)
 
 
 def add_order(command: CommandParser, results: str) -> None:
@@ -133,7 +133,7 @@ def add_order(command: CommandParser, results: str) -> None:
     command.add_argument(
         "--limit", metavar="N", type=limit, default=100, help=f"print at most N {results} (default: 100)"
     )
-    _gather(command, "order", OrderOptions)
+    gather(command, "order", OrderOptions)
 
 
 def gather_options(parsed: MutableMapping[str, Any]) -> None:
@@ -142,7 +142,8 @@ def gather_options(parsed: MutableMapping[str, Any]) -> None:
         parsed[name] = options(**{field: parsed.pop(field) for field in options._fields})
 
 
-def _gather(command: CommandParser, name: str, options: type[NamedTuple]) -> None:
+def gather(command: CommandParser, name: str, options: type[NamedTuple]) -> None:
+    """Let a function get the options that are fields of a type as one value, ``name``."""
     command.set_defaults(gathered={**(command.get_default("gathered") or {}), name: options})
 
 

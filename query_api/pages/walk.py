@@ -104,15 +104,19 @@ class SpanWalk:
 
     async def _rounds(self) -> AsyncGenerator[_Round, None]:
         window, is_at_end = self._query.window, False
-        size = ROUND_SPANS if self._limit is None else min(self._limit + 1 + SPARE_CANDIDATES, ROUND_SPANS)
+        left = self._limit
         while not is_at_end:
+            size = ROUND_SPANS if left is None else min(left + 1 + SPARE_CANDIDATES, ROUND_SPANS)
             spans = self._query.open_spans()
             scan = SpanScan(spans, self._query.matching, window)
             candidates = await scan.batch(size)
             roots = {candidate.version.trace_id for candidate in candidates if candidate.is_root}
             seen = [candidate.version for candidate in candidates]
             found = await latest_and_sums(spans, seen, self._query.matching, traces_to_sum=roots)
-            yield _Round(await in_thread(visible_among, candidates, found), found.sums)
+            visible = await in_thread(visible_among, candidates, found)
+            yield _Round(visible, found.sums)
+            if left is not None:
+                left = max(0, left - len(visible))
             window, is_at_end = replace(window, after=scan.position), scan.is_at_end
 
     async def _rows(self, visible: Sequence[VisibleSpan]) -> pa.Table:

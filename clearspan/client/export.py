@@ -1,0 +1,296 @@
+"""``clearspan export``: write all spans of a query to a file, part by part, so that it can go on after any
+interruption.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import pyarrow.parquet as pq
+
+from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage, on_api
+from clearspan.client.filter_words import read_filter
+from clearspan.client.output import note, print_objects, show_progress
+from clearspan.client.parquet_parts import join_parts
+from clearspan.client.partial import (
+    ExportState,
+    GrowingFile,
+    PartialPaths,
+    PartialRefused,
+    locked,
+    read_state,
+    sync_directory,
+    write_state,
+)
+from clearspan.client.requests import windowing_of
+from clearspan.commands.export import ExportOptions
+from clearspan.commands.options import WindowOptions
+from clearspan.console import fail
+
+PART_SPANS: Final = 100_000
+RETRY_S: Final = 300.0
+"""How long an API may be away before the export gives up; what it has written stays."""
+
+RETRY_DELAY_MIN_S: Final = 0.5
+RETRY_DELAY_MAX_S: Final = 15.0
+RECEIVE_BYTES: Final = 256 * 1024
+SPANS: Final = "/spans/export"
+FORMATS: Final = ("jsonl", "csv", "parquet")
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+@on_api
+async def export(api: ApiClient, *, chosen: ExportOptions, window: WindowOptions, as_json: bool) -> int:
+    """Write the spans to the file; return 0 once it is complete."""
+    request = _request_of(chosen, window)
+    paths = PartialPaths(chosen.file)
+    try:
+        paths.prepare(is_restart=chosen.restart, is_overwrite=chosen.overwrite)
+        with locked(paths), _kept(paths):
+            return await _run(api, paths, request, as_json=as_json)
+    except PartialRefused as exc:
+        return fail(str(exc))
+    except OSError as exc:
+        return fail(_of_disk(exc, paths))
+
+
+def _request_of(chosen: ExportOptions, window: WindowOptions) -> dict[str, str]:
+    """Return the parameters of the route. Raises ``WrongUsage``."""
+    options = {
+        "format": chosen.export_format or _format_of(chosen.file),
+        "filter": None if chosen.filter is None else json.dumps(read_filter(chosen.filter)),
+        "query": chosen.query,
+        **windowing_of(window),
+        "order": chosen.order,
+        "columns": chosen.columns,
+    }
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _format_of(file: Path) -> str:
+    ending = file.suffix.removeprefix(".").lower()
+    if ending not in FORMATS:
+        raise WrongUsage(f"the ending of {file.name!r} is no format; name one with --format: {', '.join(FORMATS)}.")
+    return ending
+
+
+def _of_disk(error: OSError, paths: PartialPaths) -> str:
+    name = error.filename or paths.data
+    if error.errno in _FULL:
+        return f"{name}: the disk is full. Make space and run the same command again: it goes on where it stopped."
+    return f"{name}: {error.strerror}."
+
+
+async def _run(api: ApiClient, paths: PartialPaths, request: Mapping[str, str], *, as_json: bool) -> int:
+    state = read_state(paths, request)
+    if state.rows:
+        note(f"Going on after {state.rows:,} spans.")
+    began_s, rows_before = time.monotonic(), state.rows
+    receiver = PartFiles(paths) if request["format"] == "parquet" else Lines(paths, state)
+    with closing(receiver), show_progress("exporting spans") as progress:
+        progress.advance(state.rows)
+        download = Download(api, receiver)
+        while not state.is_complete:
+            following = await download.next_part(state)
+            progress.advance(following.rows - state.rows)
+            state = following
+            write_state(paths, state)
+        digest = await asyncio.to_thread(receiver.finish, state)
+    bytes_count = _finish(paths, digest)
+    if as_json:
+        print_objects([{"file": str(paths.target), "count": state.rows, "bytes": bytes_count, "sha256": digest}])
+        return 0
+    seconds = time.monotonic() - began_s
+    rate = (state.rows - rows_before) / max(seconds, 0.001)
+    note(f"{paths.target}: {state.rows:,} spans, {bytes_count:,} bytes, in {seconds:.1f} s ({rate:,.0f} spans/s)")
+    return 0
+
+
+@contextmanager
+def _kept(paths: PartialPaths) -> Iterator[None]:
+    """Keep what was written if a part is finished, and say so on Ctrl-C; else there is nothing to go on with."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        if paths.state.exists():
+            note(f"Interrupted. {paths.data} stays; the same command goes on.")
+        raise
+    finally:
+        if not paths.state.exists():
+            paths.discard()
+
+
+def _finish(paths: PartialPaths, digest: str) -> int:
+    """Give the file its name and its checksum; return its size."""
+    new = paths.checksum.with_name(f"{paths.checksum.name}.new")
+    new.write_text(f"{digest}  {paths.target.name}\n")
+    bytes_count = paths.data.stat().st_size
+    paths.data.replace(paths.target)
+    new.replace(paths.checksum)
+    paths.discard()
+    sync_directory(paths.target.parent)
+    return bytes_count
+
+
+class Receiver(Protocol):
+    """Where the parts of an export go."""
+
+    def begin(self, state: ExportState) -> None:
+        """Begin the part after ``state``, also if one was begun before."""
+
+    def receive(self, piece: bytes) -> None:
+        """Write a piece of the part."""
+
+    def end(self, state: ExportState) -> Any:
+        """Return the summary of the part, whose bytes are on the disk then; ``None`` if it is not complete."""
+
+    def bytes_count(self) -> int:
+        """Return the bytes of the finished parts in ``FILE.partial``."""
+
+    def finish(self, state: ExportState) -> str:
+        """Make ``FILE.partial`` the whole file; return its SHA-256."""
+
+    def close(self) -> None:
+        """Close the files."""
+
+
+class Lines:
+    """Parts of JSON Lines or CSV, one after the other in ``FILE.partial``."""
+
+    def __init__(self, paths: PartialPaths, state: ExportState) -> None:
+        self._file = GrowingFile(paths.data, state.bytes)
+        self._is_header_left_out = state.request["format"] == "csv"
+        self._skips = False
+
+    def begin(self, state: ExportState) -> None:
+        """Cut off what is not of a finished part."""
+        self._file.begin_part()
+        self._skips = self._is_header_left_out and state.parts > 0
+
+    def receive(self, piece: bytes) -> None:
+        """Write a piece, without the line of names of a later part."""
+        if self._skips:
+            _, newline, piece = piece.partition(b"\n")
+            self._skips = not newline
+        self._file.receive(piece)
+
+    def end(self, _state: ExportState) -> Any:
+        """Return the summary in the last line, which is not of the file."""
+        last = self._file.end_part()
+        return last.get("export") if isinstance(last, dict) else None
+
+    def bytes_count(self) -> int:
+        """Return the size of the finished parts."""
+        return self._file.bytes_count
+
+    def finish(self, _state: ExportState) -> str:
+        """Return the checksum, which was computed on the way."""
+        self._file.begin_part()
+        return self._file.hexdigest()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class PartFiles:
+    """Parts of Parquet, each a file."""
+
+    def __init__(self, paths: PartialPaths) -> None:
+        self._paths = paths
+        self._part: GrowingFile | None = None
+
+    def begin(self, state: ExportState) -> None:
+        """Begin the file of a part anew."""
+        self.close()
+        path = self._paths.part(state.parts + 1)
+        path.write_bytes(b"")
+        self._part = GrowingFile(path, 0)
+
+    def receive(self, piece: bytes) -> None:
+        """Write a piece."""
+        assert self._part is not None  # noqa: S101 - a part was begun
+        self._part.receive(piece)
+
+    def end(self, state: ExportState) -> Any:
+        """Return the summary in the metadata of the file."""
+        assert self._part is not None  # noqa: S101 - a part was begun
+        self._part.end_file()
+        self.close()
+        metadata = pq.read_metadata(self._paths.part(state.parts + 1)).metadata or {}
+        return json.loads(metadata[b"export"])
+
+    def bytes_count(self) -> int:
+        """Return 0: ``FILE.partial`` is made at the end."""
+        return 0
+
+    def finish(self, state: ExportState) -> str:
+        """Join the parts."""
+        return join_parts([self._paths.part(number + 1) for number in range(state.parts)], self._paths.data)
+
+    def close(self) -> None:
+        """Close the file of the part."""
+        if self._part is not None:
+            self._part.close()
+            self._part = None
+
+
+class Download:
+    """The parts of an export, one after the other."""
+
+    def __init__(self, api: ApiClient, receiver: Receiver) -> None:
+        self._api = api
+        self._receiver = receiver
+        self._has_begun = False
+        """Whether the API has answered: one that never did is not waited for."""
+
+    async def next_part(self, state: ExportState) -> ExportState:
+        """Return the state after the part that follows ``state``.
+
+        Tries again while the API is away, or breaks the part off. Raises ``RequestFailed``.
+        """
+        failed_since_s: float | None = None
+        delay_s = RETRY_DELAY_MIN_S
+        while True:
+            try:
+                return await self._receive(state)
+            except RequestFailed as exc:
+                now_s = time.monotonic()
+                failed_since_s = now_s if failed_since_s is None else failed_since_s
+                is_lost = exc.status is None and not self._has_begun
+                if is_lost or not exc.is_transient or now_s - failed_since_s > RETRY_S:
+                    raise
+                pause_s = max(delay_s, exc.retry_after_s or 0.0)
+                note(f"{exc} Trying again in {pause_s:g} s.")
+                await asyncio.sleep(pause_s)
+                delay_s = min(2 * delay_s, RETRY_DELAY_MAX_S)
+
+    async def _receive(self, state: ExportState) -> ExportState:
+        query = {**state.request, "limit": str(PART_SPANS), "summary": "true"}
+        if state.cursor is not None:
+            query["next"] = state.cursor
+        self._receiver.begin(state)
+        async with self._api.stream("GET", SPANS, query=query) as response:
+            self._has_begun = True
+            async for piece in response.content.iter_chunked(RECEIVE_BYTES):
+                self._receiver.receive(piece)
+        ended = self._receiver.end(state)
+        if ended is None:
+            raise RequestFailed(f"GET {self._api.url}{SPANS}: the response ended without its summary.")
+        cursor = ended.get("next")
+        return replace(
+            state,
+            rows=state.rows + ended["count"],
+            bytes=self._receiver.bytes_count(),
+            parts=state.parts + 1,
+            cursor=cursor,
+            is_complete=cursor is None,
+        )
