@@ -30,6 +30,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from common.delivery_settings import DeliverySettings
 from common.ids import DEFAULT_PROJECT_ID
 from common.limits import KIB, MIB, NESTING_DEPTH_BOUND, SpanLimits
 
@@ -362,6 +363,10 @@ class Settings(BaseSettings):
     """Address on which the worker serves its health and metrics."""
     worker_port: Port = 8081
     """Port of the worker's health and metrics."""
+    deliver_host: Name = "127.0.0.1"
+    """Address on which `clearspan deliver` serves its health and metrics."""
+    deliver_port: Port = 8082
+    """Port of the health and metrics of `clearspan deliver`."""
     kafka_port: Port = 9092
     """Port of the embedded broker."""
     data_dir: Directory = Path(".clearspan")
@@ -387,3 +392,4 @@ class Settings(BaseSettings):
     limits: LimitSettings = Field(default_factory=LimitSettings)
     http: HttpSettings = Field(default_factory=HttpSettings)
     compute: ComputeSettings = Field(default_factory=ComputeSettings)
+    delivery: DeliverySettings = Field(default_factory=DeliverySettings)

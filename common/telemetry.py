@@ -106,6 +106,30 @@ RETENTION_FREED_ROWS: Final = Counter(
     "clearspan_retention_freed_rows_total", "Rows of deleted spans that were removed from the disk.", ["table"]
 )
 
+# Subscriptions.
+DELIVERED_SPANS: Final = Counter(
+    "clearspan_delivered_spans_total", "Spans that a target has acknowledged; a replayed span counts again.", ["target"]
+)
+DELIVERIES: Final = Counter(
+    "clearspan_deliveries_total", "Tries to deliver a batch: delivered, unavailable or refused.", ["target", "outcome"]
+)
+DELIVERY_SECONDS: Final = Histogram(
+    "clearspan_delivery_seconds",
+    "Time until a target has acknowledged or refused a batch.",
+    ["target"],
+    buckets=SECONDS_BUCKETS,
+)
+DELIVERY_LAG_SECONDS: Final = Histogram(
+    "clearspan_delivery_lag_seconds",
+    "Time from the storing of the oldest span of a batch to its acknowledgement.",
+    ["target"],
+    buckets=SECONDS_BUCKETS,
+)
+SUBSCRIPTIONS: Final = Gauge(
+    "clearspan_subscriptions", "Subscriptions that are active, retrying or paused.", ["status"]
+)
+SUBSCRIPTIONS_HELD: Final = Gauge("clearspan_subscriptions_held", "Subscriptions that this process delivers.")
+
 
 def configure_logging(
     *,

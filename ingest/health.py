@@ -51,24 +51,30 @@ def _failed(exc: BaseException | None) -> web.Response:
 
 @asynccontextmanager
 async def open_health(
-    readiness: Readiness, *, host: str, port: int, http: HttpSettings | None = None
+    readiness: Readiness,
+    *,
+    host: str,
+    port: int,
+    http: HttpSettings | None = None,
+    names: str = "CLEARSPAN_WORKER_HOST and CLEARSPAN_WORKER_PORT",
 ) -> AsyncIterator[int]:
-    """Listen inside the context; yields the port, a free one if ``port`` is 0. Raises ``InvalidSettings``."""
+    """Listen inside the context; yields the port, a free one if ``port`` is 0. Raises ``InvalidSettings``.
+
+    ``names`` are the settings of host and port.
+    """
     respond = partial(_respond, readiness=readiness)
     server = Server(respond, http or HttpSettings(), unreadable=_unreadable, failed=_failed)
     runner = web.ServerRunner(server)
     await runner.setup()
     try:
-        await _listen(runner, host, port)
+        await _listen(runner, host, port, names)
         yield int(runner.addresses[0][1])
     finally:
         await runner.cleanup()
 
 
-async def _listen(runner: web.ServerRunner, host: str, port: int) -> None:
+async def _listen(runner: web.ServerRunner, host: str, port: int, names: str) -> None:
     try:
         await web.TCPSite(runner, host, port).start()
     except OSError as exc:
-        raise InvalidSettings(
-            f"CLEARSPAN_WORKER_HOST and CLEARSPAN_WORKER_PORT are {host}:{port}, which cannot be used: {exc.strerror}."
-        ) from exc
+        raise InvalidSettings(f"{names} are {host}:{port}, which cannot be used: {exc.strerror}.") from exc

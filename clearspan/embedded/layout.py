@@ -22,7 +22,7 @@ _INVALID: Final = re.compile(r"""[,"$`?\\\x00-\x1f\x7f\ud800-\udfff]""")
 connection string of chDB, which then keeps its tables elsewhere; a comma ends it in that of Postgres; ``pg_ctl``
 writes it between double quotes into a shell command."""
 
-STOP_S: Final = 95.0
+STOP_S: Final = 115.0
 """How long a stack with default settings may report no progress while it stops."""
 
 

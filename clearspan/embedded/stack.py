@@ -50,6 +50,8 @@ from ingest.dead_letter import BulkPublisher, DeadLetterMessage
 from ingest.readiness import Readiness, Retry
 from ingest.semconv.prices import prices_in
 from ingest.worker import Worker
+from query_api.delivery.deliverer import STOP_S as DELIVERIES_STOP_S
+from query_api.delivery.deliverer import open_deliverer
 from query_api.http.app import open_api, request_s_max
 
 WATCH_INTERVAL_S: Final = 1.0
@@ -122,8 +124,9 @@ def _address(host: str, port: int) -> str:
 
 
 def stop_s_max(settings: Settings) -> float:
-    """Return how long a stop may report no progress: requests under way, two drains, and the end of the children."""
-    return request_s_max(settings.query) + 2 * settings.ingest.shutdown_grace_s + CHILDREN_GRACE_S
+    """Return how long a stop may report no progress: batches and requests under way, two drains, the children's end."""
+    api_s = 2 * DELIVERIES_STOP_S + request_s_max(settings.query)
+    return api_s + 2 * settings.ingest.shutdown_grace_s + CHILDREN_GRACE_S
 
 
 class _Stack:
@@ -160,6 +163,7 @@ class _Stack:
         database = await resources.enter_async_context(open_database(self._settings.postgres))
         await resources.enter_async_context(self._api)
         api_port = await self._api.enter_async_context(open_api(self._settings, store=store))
+        await self._api.enter_async_context(open_deliverer(self._settings, store=store, database=database))
         _log.info("The API listens.", port=api_port)
         async with asyncio.TaskGroup() as tasks:
             self._admit(tasks)

@@ -70,6 +70,7 @@ TAGS: Final[Mapping[str, str]] = {
     "Query variants": "Manage the variants of saved queries.",
     "Query revisions": "Commit, read, compare and run revisions of saved queries.",
     "Simple queries": "Manage saved queries together with the data of their first variant.",
+    "Subscriptions": "Deliver spans to other systems as they are stored.",
     "Workflows": "Read application revisions under the names that the SDK uses.",
     "Accounts": "Create accounts, inspect API keys, and delete projects.",
     "Retention": "Limit how long spans are kept and how much they take, and see what is deleted and when.",

@@ -17,6 +17,7 @@ from query_api.compat import accounts, flat
 from query_api.compat import simple_traces as simple
 from query_api.compat import simple_traces_models as simple_models
 from query_api.compat.workflows import WORKFLOW_ROUTES
+from query_api.delivery.routes import SUBSCRIPTION_ROUTES
 from query_api.explorer.routes import EXPLORER_ROUTES
 from query_api.export import handlers as export
 from query_api.freshness import status as freshness
@@ -235,6 +236,7 @@ ROUTES: Final = about.with_about(
         *ENVIRONMENT_ROUTES,
         *QUERY_ROUTES,
         *WORKFLOW_ROUTES,
+        *SUBSCRIPTION_ROUTES,
         *ACCOUNTS,
         *RETENTION,
         *STATUS,

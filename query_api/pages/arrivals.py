@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from typing_extensions import override
 
 from common.errors import InvalidCursor, Unavailable
 from query_api.spans.project_spans import ProjectSpans, Table, read_from
@@ -73,6 +74,14 @@ class Positions:
     def __init__(self, places: Mapping[bytes, ArrivalPlace] | None = None) -> None:
         self._places = {id_hash: place for id_hash, place in (places or {}).items() if place > BEGINNING}
 
+    @override
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Positions) and self._places == other._places
+
+    @override
+    def __hash__(self) -> int:
+        return hash(frozenset(self._places.items()))
+
     @classmethod
     def at_end_of(cls, offsets: Mapping[str, int]) -> Positions:
         """Return the positions after these offsets, by partition id. Other partitions are at their beginning."""
@@ -85,6 +94,10 @@ class Positions:
     def moved(self, places: Mapping[str, ArrivalPlace]) -> Positions:
         """Return the same reader, moved to these places."""
         return Positions({**self._places, **{_id(partition_id): place for partition_id, place in places.items()}})
+
+    def covers(self, other: Positions) -> bool:
+        """Return whether the reader has passed everything that a reader at ``other`` has passed."""
+        return all(self._places.get(id_hash, BEGINNING) >= place for id_hash, place in other._places.items())
 
     def pack(self) -> bytes:
         """Return what a cursor holds. Raises ``Unavailable`` above ``CURSOR_PARTITIONS_MAX``."""
@@ -105,16 +118,24 @@ class Positions:
 
 
 class Pending(NamedTuple):
-    """The part of a partition that is stored and not read: after ``after``, up to and including ``through_offset``."""
+    """The part of a partition that is stored and not read: after ``after``, up to and including ``through_offset``; of
+    the record there up to ``through_index``.
+    """
 
     partition_id: str
     after: ArrivalPlace
     through_offset: int
+    through_index: int = WHOLE_RECORD
+
+    @property
+    def through(self) -> ArrivalPlace:
+        """The last place of this part."""
+        return ArrivalPlace(self.through_offset, self.through_index)
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing can be in it."""
-        return self.after >= (self.through_offset, WHOLE_RECORD)
+        return self.after >= self.through
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,19 +192,25 @@ def arrivals_statement(pending: Sequence[Pending], window: Window) -> tuple[str,
     """Return the statement of ``{size:UInt32}`` rows of each partition, and its other values."""
     bounds, parameters = window.bounds()
     branches = []
-    for index, (partition_id, (from_offset, from_index), through_offset) in enumerate(pending):
+    for index, part in enumerate(pending):
+        partition_id, (from_offset, from_index), through_offset, through_index = part
         parameters |= {
             f"partition_{index}": partition_id,
             f"from_{index}": from_offset,
             f"index_{index}": from_index,
             f"through_{index}": through_offset,
         }
-        places = (
+        places = [
             f"partition_id = {{partition_{index}:String}}",
             f"record_offset >= {{from_{index}:UInt64}}",
             f"record_offset <= {{through_{index}:UInt64}}",
             f"record_offset > {{from_{index}:UInt64}} OR span_index > {{index_{index}:Int64}}",
-        )
+        ]
+        if through_index < WHOLE_RECORD:
+            parameters[f"last_{index}"] = through_index
+            places.append(
+                f"record_offset < {{through_{index}:UInt64}} OR span_index <= {{last_{index}:Int64}}",
+            )
         branches.append(f"""\
 (SELECT toUInt8({index}) AS partition_index, {_COLUMNS}
 {read_from(Table.ARRIVALS, *places, *bounds)}
@@ -214,9 +241,7 @@ def merged_arrivals(rows: pa.Table, pending: Sequence[Pending], *, size: int) ->
         places=list(map(ArrivalPlace, record_offset[taken].tolist(), span_index[taken].tolist())),
         starts_us=start_us[taken].tolist(),
         ends={
-            part.partition_id: ArrivalPlace(part.through_offset, WHOLE_RECORD)
-            for index, part in enumerate(pending)
-            if is_whole and not has_more[index]
+            part.partition_id: part.through for index, part in enumerate(pending) if is_whole and not has_more[index]
         },
     )
 

@@ -21,7 +21,16 @@ from typing import Any, Final
 from query_api.filter.language import Node
 from query_api.filter.sql.compile import Compiled, compile_node
 from query_api.freshness.follow import look_up_stored, wait_for_news
-from query_api.pages.arrivals import READ_PARTITIONS_MAX, Arrivals, Pending, Positions, next_arrivals, positions_at
+from query_api.pages.arrivals import (
+    READ_PARTITIONS_MAX,
+    WHOLE_RECORD,
+    ArrivalPlace,
+    Arrivals,
+    Pending,
+    Positions,
+    next_arrivals,
+    positions_at,
+)
 from query_api.pages.page import (
     CANDIDATE_COLUMNS,
     Candidate,
@@ -93,7 +102,7 @@ async def query_feed(request: Request, filtering: Node, windowing: Windowing) ->
     await look_up_stored(context, request.project_id)
     spans = project_spans(request)
     if cursor.position is None:
-        positions = await _first_positions(request, spans, windowing, now_us=cursor.now_us)
+        positions = await first_positions(request, spans, windowing.from_, now_us=cursor.now_us)
     else:
         positions = Positions.unpack(cursor.position)
     if windowing.from_ == NOW:
@@ -123,9 +132,12 @@ async def _read_news(
         positions, spans = found.positions, project_spans(request)
 
 
-async def _first_positions(request: Request, spans: ProjectSpans, windowing: Windowing, *, now_us: int) -> Positions:
-    """Return where a feed without a cursor begins. ``context.stored`` is up to date."""
-    context, begins_at = request.context, windowing.from_
+async def first_positions(request: Request, spans: ProjectSpans, begins_at: str | None, *, now_us: int) -> Positions:
+    """Return where a feed begins: ``BEGINNING``, which is also that of ``None``, ``NOW``, or a ``created_at``.
+
+    ``context.stored`` is up to date.
+    """
+    context = request.context
     if begins_at is None or begins_at == BEGINNING:
         return Positions()
     offsets = {id_: through.offset for id_, through in context.stored.through(request.project_id).items()}
@@ -135,15 +147,20 @@ async def _first_positions(request: Request, spans: ProjectSpans, windowing: Win
 
 
 async def read_feed(
-    spans: ProjectSpans, query: FeedQuery, positions: Positions, *, through: Mapping[str, Through]
+    spans: ProjectSpans,
+    query: FeedQuery,
+    positions: Positions,
+    *,
+    through: Mapping[str, Through],
+    until: Positions | None = None,
 ) -> FeedPage:
     """Return what is new after ``positions``, up to ``through``: ``limit`` spans, as many as ``bytes_max`` holds, or
-    all.
+    all. With ``until`` nothing after these positions.
 
     Raises ``DeadlineExceeded`` if nothing at all could be examined within the budget of ``spans``.
     """
     page = SpansInProgress(spans, query.matching, limit=query.limit, bytes_max=query.bytes_max)
-    reader = _Reading(spans, query, page, positions, through)
+    reader = _Reading(spans, query, page, positions, through, until)
     if not reader.is_done:
         await run_rounds(reader.run_round)
     if missing := page.missing():  # what was replaced a moment ago is left out: the new version comes later
@@ -161,11 +178,13 @@ class _Reading:
         page: SpansInProgress,
         positions: Positions,
         through: Mapping[str, Through],
+        until: Positions | None,
     ) -> None:
         self._spans = spans
         self._query = query
         self._page = page
         self._through = through
+        self._until = until
         self._rows_left = spans.budget_rows
         self._size = min(query.limit + SPARE_ARRIVALS, ARRIVALS_MAX)
         self.positions = positions
@@ -189,12 +208,16 @@ class _Reading:
     def _pending(self) -> list[Pending]:
         """Return what to read next: the partitions that are not at their end, the one that waited longest first."""
         parts = [
-            Pending(partition_id, self.positions.after(partition_id), through.offset)
+            Pending(partition_id, self.positions.after(partition_id), *self._last_place(partition_id, through))
             for partition_id, through in self._through.items()
         ]
         unread = [part for part in parts if not part.is_empty]
         unread.sort(key=lambda part: (self._through[part.partition_id].stored_us, part.partition_id))
         return unread[:READ_PARTITIONS_MAX]
+
+    def _last_place(self, partition_id: str, through: Through) -> ArrivalPlace:
+        stored = ArrivalPlace(through.offset, WHOLE_RECORD)
+        return stored if self._until is None else min(stored, self._until.after(partition_id))
 
     async def _take(self, arrivals: Arrivals) -> int:
         """Put what fits on the page; return how many arrivals the reader has passed then."""

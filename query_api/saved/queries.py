@@ -188,6 +188,15 @@ def saved_in(revision: Revision) -> QueryData:
     return QueryData.model_validate_json(revision.data)
 
 
+async def spans_query_in(revision: Revision) -> ResolvedQuery:
+    """Return the query of a revision for spans. Raises ``InvalidInput`` if it has none, ``Conflict`` if it is about
+    traces.
+    """
+    saved = saved_in(revision)
+    _refuse_other_focus(saved, Focus.SPAN)
+    return ResolvedQuery(await parse_filter(saved.filtering, path=SAVED_AT), saved.windowing or Windowing())
+
+
 def _merged(saved: Windowing | None, own: Windowing | None) -> Windowing:
     """Return the saved window with the members that the request sets. A saved beginning gives way to a cursor."""
     given = {name: value for name in Windowing.model_fields if (value := getattr(own, name, None)) is not None}

@@ -67,6 +67,8 @@ TELLS_NOTHING_OF_A_PROJECT: Final = {
     "POST /applications/revisions": "refused where there is a revision",
     "POST /environments/revisions": "the same",
     "POST /queries/revisions": "the same",
+    "POST /subscriptions/{subscription_id}/skip": "refused without a batch under way",
+    "POST /subscriptions/{subscription_id}/test": "says whether the target took a span",
 }
 """Routes that return nothing even to the owner's key. That they change nothing of another project is still checked."""
 
@@ -219,6 +221,10 @@ async def _make_histories(world: World) -> dict[str, Mapping[str, str]]:
             path = f"/{plural}{layer.replace('_', '/')}{'s' if layer else ''}/query"
             rows = (await _own(world, "POST", path, {}))[f"{kind}{layer}s" if layer else plural]
             entities[f"{kind}{layer}"] = {name: rows[-1][name] for name in ("id", "slug")}
+    target = {"kind": "kafka", "bootstrap": "127.0.0.1:1", "topic": SECRET}
+    subscribe = {"slug": "of-owner-subscription", "name": SECRET, "target": target}
+    made = (await _own(world, "POST", "/subscriptions", {"subscription": subscribe}))["subscription"]
+    entities["subscription"] = {name: made[name] for name in ("id", "slug")}
     return entities | {
         f"workflow{entity.removeprefix('application')}": entities[entity]
         for entity in entities

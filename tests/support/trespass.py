@@ -22,6 +22,9 @@ from query_api.request.route import Route
 
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 
+_REQUIRED: Final = {"target": {"kind": "kafka", "bootstrap": "127.0.0.1:1", "topic": "out"}, "from_": "beginning"}
+"""Valid values of members that are required and have several forms."""
+
 
 class How(StrEnum):
     """A way to ask for what is not one's own."""
@@ -180,7 +183,7 @@ class _Filling:
             return self._slug(name, layer)
         if name == "key":
             return f"{self.known.entities['application']['slug']}.revision"
-        if name in ("from_", "to"):
+        if name in ("from_", "to") and self.kind:
             return self._entity("revision")["id"]
         if name == "id":
             return self.known.entities.get(self._word(layer), {}).get("id")
@@ -229,6 +232,8 @@ class _Filling:
 
     def _something(self, annotation: Any, *, layer: str) -> Any:
         """A valid value of what is required and not known."""
+        if layer in _REQUIRED:
+            return _REQUIRED[layer]
         model = _model_in(annotation)
         if model is not None:
             inside = self.members(model, layer=layer)

@@ -66,6 +66,17 @@ COMMANDS = (
     "projects list",
     "prices",
     "query --last 1h span_type is chat",
+    "deliver",
+    "subscriptions create failed --webhook https://hooks.example.org/ --where cost gt 1 --errors",
+    "subscriptions list --status paused",
+    "subscriptions show failed",
+    "subscriptions edit failed --kafka 127.0.0.1:9092 --topic copy",
+    "subscriptions pause failed",
+    "subscriptions resume failed",
+    "subscriptions replay failed --from beginning",
+    "subscriptions skip failed",
+    "subscriptions test failed",
+    "subscriptions delete failed --yes",
 )
 
 

@@ -1,0 +1,98 @@
+"""``clearspan subscriptions`` and ``clearspan deliver``: their actions and options."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from clearspan.commands.options import CommandParser, add_command, add_group, add_json, add_server, short_text
+
+DESCRIPTION: Final = """\
+Manage subscriptions. A subscription delivers every span that matches to a webhook or a Kafka topic, as soon as it is
+stored: at least once, and in order within a partition. `clearspan deliver` delivers them; the embedded stack does, too.
+"""
+EXAMPLES: Final = """\
+examples
+  clearspan subscriptions create failed --webhook https://hooks.example.org/spans --errors
+  clearspan subscriptions create costly --webhook https://hooks.example.org/spans --where cost gt 0.1
+  clearspan subscriptions create copy --kafka kafka.example.org:9092 --topic spans-copy --from beginning
+  clearspan subscriptions list
+  clearspan subscriptions show failed
+  clearspan subscriptions test failed
+  clearspan subscriptions pause failed
+  clearspan subscriptions resume failed
+  clearspan subscriptions replay failed --from 2026-05-01T12:00:00Z
+  clearspan subscriptions skip failed
+  clearspan subscriptions delete failed
+"""
+DELIVER_DESCRIPTION: Final = """\
+Deliver subscriptions: read the feed of each and send its spans to its target. Any number of these processes share the
+subscriptions; the embedded stack (`clearspan up`) needs none. Serves /livez, /readyz and /metrics on
+CLEARSPAN_DELIVER_PORT.
+"""
+_FROM: Final = "now, beginning, a time (ISO 8601, or relative such as -1h), or the position of a subscription"
+
+
+def add(commands: Any) -> None:
+    """Add the commands."""
+    summary = "deliver subscriptions to their targets"
+    add_command(commands, "deliver", "clearspan.deliver:run", summary, description=DELIVER_DESCRIPTION)
+    summary = "deliver spans to other systems as they are stored"
+    actions = add_group(commands, "subscriptions", summary, description=DESCRIPTION, epilog=EXAMPLES)
+    create = _add(actions, "create", "create a subscription")
+    create.add_argument(
+        "slug", metavar="SLUG", type=short_text, help="a name in URLs and commands, unique in a project"
+    )
+    create.add_argument("--name", metavar="NAME", type=short_text, help="a name for people")
+    create.add_argument("--from", dest="begins_at", metavar="WHERE", default="now", help=f"{_FROM} (default: now)")
+    _add_target(create)
+    _add_selection(create)
+    listing = _add(actions, "list", "list subscriptions and what they do")
+    listing.add_argument("--status", choices=("active", "retrying", "paused"), help="only those in this state")
+    show = _named(actions, "show", "show a subscription with its position, lag and last error")
+    edit = _named(actions, "edit", "change a subscription; its position stays")
+    edit.add_argument("--name", metavar="NAME", type=short_text, help="a name for people")
+    _add_target(edit)
+    _add_selection(edit)
+    pause = _named(actions, "pause", "stop delivery and keep the position")
+    resume = _named(actions, "resume", "continue delivery, at once if it waits for its next try")
+    replay = _named(actions, "replay", "deliver again from a time or a position")
+    replay.add_argument("--from", dest="begins_at", metavar="WHERE", required=True, help=_FROM)
+    skip = _named(actions, "skip", "pass the batch that cannot be delivered, and record it")
+    test = _named(actions, "test", "send one made-up span to the target; exit code 1 if it does not take it")
+    delete = _named(actions, "delete", "delete a subscription")
+    delete.add_argument("--yes", action="store_true", help="delete without asking")
+    every = (create, listing, show, edit, pause, resume, replay, skip, test, delete)
+    add_json(*every)
+    add_server(*every)
+
+
+def _add(actions: Any, name: str, summary: str) -> CommandParser:
+    function = "list_" if name == "list" else name
+    return add_command(actions, name, f"clearspan.client.subscriptions:{function}", summary)
+
+
+def _named(actions: Any, name: str, summary: str) -> CommandParser:
+    action = _add(actions, name, summary)
+    action.add_argument("slug", metavar="SLUG", help="slug or id of the subscription")
+    return action
+
+
+def _add_target(action: CommandParser) -> None:
+    target = action.add_argument_group("target")
+    target.add_argument("--webhook", metavar="URL", help="POST batches there, signed as Standard Webhooks")
+    target.add_argument(
+        "--secret", metavar="SECRET", help="signs them (whsec_…; default: a new one, which is shown once)"
+    )
+    target.add_argument("--kafka", metavar="SERVERS", help="publish to this cluster: host:port, separated by commas")
+    target.add_argument("--topic", metavar="TOPIC", help="the topic, with --kafka")
+    target.add_argument("--target", metavar="JSON", help="any target as JSON, as in the member `target` of a request")
+
+
+def _add_selection(action: CommandParser) -> None:
+    selection = action.add_argument_group("spans (all by default)")
+    selection.add_argument(
+        "--where", metavar="WORD", nargs="+", default=(), help="field operator value, further ones after the word `and`"
+    )
+    selection.add_argument("--filter", metavar="JSON", help="a filter as JSON")
+    selection.add_argument("--query", metavar="SLUG", help="the slug of a saved query; its newest revision counts")
+    selection.add_argument("--errors", action="store_true", help="only spans with the status STATUS_CODE_ERROR")

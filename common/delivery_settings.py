@@ -1,0 +1,34 @@
+"""The settings of subscriptions: what one may use, how long a target is retried, and what webhooks may reach."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from common.limits import KIB, MIB
+
+
+class DeliverySettings(BaseModel):
+    """Subscriptions, and the processes that deliver them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    private_addresses: Literal["on", "off"] = "off"
+    """on: webhooks may reach loopback, link-local and private addresses."""
+    subscriptions_max: int = Field(100, ge=0, le=10_000)
+    """Subscriptions of one project; a further one gets 409."""
+    batch_spans_max: int = Field(1_000, ge=1, le=10_000)
+    """Spans of one batch."""
+    batch_bytes_max: int = Field(2 * MIB, ge=KIB, le=64 * MIB)
+    """Spans of one batch, in bytes; a larger span is a batch of its own."""
+    batches_max: int = Field(64, ge=1, le=10_000)
+    """Batches that one process holds in memory at the same time."""
+    timeout_s: float = Field(30.0, gt=0, le=600)
+    """Time in which a target must acknowledge a batch, in seconds."""
+    retry_delay_max_s: float = Field(60.0, gt=0, le=3_600)
+    """Longest pause between two tries of a batch, in seconds, unless the target asks for a longer one."""
+    retry_for_s: float = Field(86_400.0, gt=0, le=2_592_000)
+    """How long a batch is retried before its subscription is paused, in seconds."""
+    lease_s: float = Field(10.0, ge=1, le=300)
+    """A process that does not renew its lease for this long loses its subscriptions to another one, in seconds."""

@@ -1,0 +1,127 @@
+"""Reads the batches of one subscription from the feed.
+
+A batch is all that matches between two positions. Its borders are stored before it is delivered, so a later try holds
+no span that an earlier one did not hold: what became queryable since is after the border (ADR 0018).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+import orjson
+
+from common.clickhouse.store import ColumnStore
+from common.clickhouse.stored_through import read_positions_of
+from common.errors import Unavailable
+from common.fair_share import in_thread
+from common.limits import MIB
+from common.settings import Settings
+from common.times import Clock
+from query_api.delivery.selection import Selection
+from query_api.pages.arrivals import Positions
+from query_api.pages.feed import FeedPage, FeedQuery, read_feed
+from query_api.request.progress import StoredThrough
+from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.rows import Rendered
+
+LARGE_BYTES: Final = 1 * MIB
+"""From here on JSON is parsed in a thread, so that other subscriptions are not delayed."""
+
+
+class ReadBatch(NamedTuple):
+    """Spans and the position after them. ``is_complete`` is false if more is stored than was examined."""
+
+    spans: Sequence[Mapping[str, Any]]
+    positions: Positions
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReader:
+    """Reads the feed of any project, within the limits of a batch."""
+
+    store: ColumnStore
+    stored: StoredThrough
+    settings: Settings
+    clock: Clock
+    learned_s: dict[UUID, float] = field(default_factory=dict)
+    """When the table was last read, by project."""
+
+    async def learn(self, project_id: UUID, *, unless_within_s: float = 0.0) -> None:
+        """Read from the table how far the project is stored, unless that was done a short time ago."""
+        now_s = self.clock.monotonic_s()
+        if now_s - self.learned_s.get(project_id, float("-inf")) < unless_within_s:
+            return
+        self.learned_s[project_id] = now_s
+        deadline_s = self.settings.query.budget_s
+        self.stored.learn(await read_positions_of(self.store, project_id, deadline_s=deadline_s))
+
+    async def next_batch(self, project_id: UUID, selection: Selection, positions: Positions) -> ReadBatch:
+        """Return what matches after ``positions``: at most a batch."""
+        delivery = self.settings.delivery
+        limits = (delivery.batch_spans_max, delivery.batch_bytes_max)
+        page = await self._page(project_id, selection, positions, limits=limits)
+        through = self.stored.through(project_id)
+        reached = Positions.at_end_of({id_: last.offset for id_, last in through.items()})
+        is_complete = page.is_complete and page.positions.covers(reached)
+        return ReadBatch(await _parsed(page.spans), page.positions, is_complete)
+
+    async def same_batch(
+        self, project_id: UUID, selection: Selection, positions: Positions, until: Positions
+    ) -> Sequence[Mapping[str, Any]]:
+        """Return what still matches between two positions.
+
+        Raises ``Unavailable`` if this process does not know yet that everything up to ``until`` is stored.
+        """
+        spans: list[Rendered] = []
+        limits = (self.settings.query.page_limit_max, 2 * self.settings.delivery.batch_bytes_max)
+        is_moving = True
+        while is_moving and not positions.covers(until):
+            page = await self._page(project_id, selection, positions, limits=limits, until=until)
+            is_moving = page.positions != positions
+            positions = page.positions
+            spans += page.spans
+        if not positions.covers(until):
+            raise Unavailable("The end of the batch is not known to be stored yet.")
+        return await _parsed(spans)
+
+    async def _page(
+        self,
+        project_id: UUID,
+        selection: Selection,
+        positions: Positions,
+        *,
+        limits: tuple[int, int],
+        until: Positions | None = None,
+    ) -> FeedPage:
+        query = self.settings.query
+        spans = ProjectSpans(
+            self.store,
+            project_id,
+            clock=self.clock,
+            budget_s=query.budget_s,
+            budget_rows=query.budget_rows,
+            has_neighbors=self.settings.auth == "on",
+        )
+        limit, bytes_max = limits
+        wanted = FeedQuery(selection.matching, selection.window, limit=limit, bytes_max=bytes_max)
+        return await read_feed(spans, wanted, positions, through=self.stored.through(project_id), until=until)
+
+
+async def _parsed(spans: Sequence[Rendered]) -> Sequence[Mapping[str, Any]]:
+    if sum(len(span.json) for span in spans) > LARGE_BYTES:
+        return await in_thread(_parse, spans)
+    return _parse(spans)
+
+
+def _parse(spans: Sequence[Rendered]) -> list[Mapping[str, Any]]:
+    return [orjson.loads(span.json) for span in spans]
+
+
+def stored_at(span: Mapping[str, Any]) -> datetime:
+    """Return when a span was stored."""
+    return datetime.fromisoformat(span["created_at"]).astimezone(UTC)

@@ -1,0 +1,108 @@
+"""A subscription as responses show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from query_api.delivery.positions import write_position
+from query_api.delivery.schemas import (
+    Delivered,
+    LastError,
+    PendingBatch,
+    SkippedBatch,
+    State,
+    SubscriptionOut,
+    TargetOut,
+)
+from query_api.delivery.store import Subscription, batch_id_of
+from query_api.pages.arrivals import WHOLE_RECORD, ArrivalPlace, Positions
+from query_api.request.route import Request
+
+SKIPPED_MAX: Final = 10
+"""Skipped batches that are remembered."""
+
+
+def state_of(subscription: Subscription) -> State:
+    """Return what a subscription does."""
+    if subscription.status == State.PAUSED:
+        return State.PAUSED
+    return State.ACTIVE if subscription.failing_since is None else State.RETRYING
+
+
+def shown(request: Request, subscription: Subscription, *, now: datetime, secret: str | None = None) -> SubscriptionOut:
+    """Return what a response holds. ``secret`` is one that was made for the target just now."""
+    lag_s = (now - subscription.through_at).total_seconds() if is_behind(request, subscription) else 0.0
+    return SubscriptionOut(
+        id=subscription.id,
+        slug=subscription.slug,
+        name=subscription.name,
+        **subscription.selection,
+        target=TargetOut(**subscription.target, secret=secret),
+        status=state_of(subscription),
+        reason=subscription.reason,
+        position=_position(request, subscription.position),
+        lag_s=round(max(lag_s, 0.0), 3),
+        pending=_pending(subscription),
+        delivered=Delivered(
+            spans=subscription.delivered_spans, batches=subscription.delivered_count, at=subscription.delivered_at
+        ),
+        last_error=_last_error(subscription),
+        skipped=[
+            SkippedBatch(**{**each, "position": _skipped_position(request, each)}) for each in subscription.skipped
+        ]
+        or None,
+        created_at=subscription.created_at,
+        created_by_id=subscription.created_by,
+        updated_at=subscription.updated_at,
+        updated_by_id=subscription.updated_by,
+    )
+
+
+def is_behind(request: Request, subscription: Subscription) -> bool:
+    """Return whether something is stored that the subscription has not passed. ``context.stored`` is up to date."""
+    positions = Positions.unpack(subscription.position)
+    through = request.context.stored.through(request.project_id)
+    return subscription.pending is not None or any(
+        positions.after(partition_id) < ArrivalPlace(last.offset, WHOLE_RECORD)
+        for partition_id, last in through.items()
+    )
+
+
+def skipped_with(subscription: Subscription, *, now: datetime) -> list[Mapping[str, Any]]:
+    """Return the record of skipped batches with the one that is pending now."""
+    batch = {
+        "batch_id": batch_id_of(subscription.id, subscription.batch_number),
+        "spans": subscription.pending_spans,
+        "at": now.isoformat(),
+        "reason": subscription.last_error,
+        "position": subscription.position.hex(),
+    }
+    return [*subscription.skipped, batch][-SKIPPED_MAX:]
+
+
+def _pending(subscription: Subscription) -> PendingBatch | None:
+    if subscription.pending is None:
+        return None
+    return PendingBatch(
+        batch_id=batch_id_of(subscription.id, subscription.batch_number),
+        spans=subscription.pending_spans,
+        attempts=subscription.attempts,
+        failing_since=subscription.failing_since,
+        retry_at=subscription.retry_at,
+    )
+
+
+def _last_error(subscription: Subscription) -> LastError | None:
+    if subscription.last_error is None or subscription.last_error_at is None:
+        return None
+    return LastError(reason=subscription.last_error, at=subscription.last_error_at)
+
+
+def _position(request: Request, packed: bytes) -> str:
+    return write_position(packed, request.project_id, secret=request.context.cursor_secret)
+
+
+def _skipped_position(request: Request, skipped: Any) -> str:
+    return _position(request, bytes.fromhex(skipped["position"]))

@@ -1,0 +1,121 @@
+"""Sending to a target over HTTP: which answers mean that it is tried again, and which that it is not (contract §9)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Final
+
+import aiohttp
+from multidict import CIMultiDictProxy
+
+from query_api.delivery.addresses import PrivateAddressError, connector
+from query_api.delivery.targets.target import TargetRefused, TargetUnavailable
+
+RESPONSE_BYTES_MAX: Final = 1024 * 1024
+"""The most of a response that is read."""
+
+RETRY_AFTER_S_MAX: Final = 86_400.0
+USER_AGENT: Final = "clearspan"
+_RETRIED: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
+
+
+class HttpSender:
+    """Sends bodies to one address. Redirects are not followed, and cookies are not kept."""
+
+    def __init__(self, url: str, *, timeout_s: float, private_addresses: bool) -> None:
+        self._url = url
+        self._timeout = aiohttp.ClientTimeout(total=timeout_s)
+        self._timeout_s = timeout_s
+        self._private_addresses = private_addresses
+        self._session: aiohttp.ClientSession | None = None
+
+    async def post(self, body: bytes, headers: Mapping[str, str]) -> bytes:
+        """Return the body of a response of success. Raises ``TargetUnavailable`` or ``TargetRefused``."""
+        try:
+            async with self._open().post(
+                self._url, data=body, headers={"User-Agent": USER_AGENT, **headers}, allow_redirects=False
+            ) as response:
+                content = await response.content.read(RESPONSE_BYTES_MAX)
+                _raise_for(response.status, response.headers)
+                return content
+        except PrivateAddressError as exc:
+            raise TargetRefused(f"{exc}.") from exc
+        except TimeoutError as exc:
+            raise TargetUnavailable(f"The target did not answer within {self._timeout_s:g} s.") from exc
+        except (aiohttp.ClientError, OSError, ValueError) as exc:
+            if (private := _private(exc)) is not None:
+                raise TargetRefused(f"{private}.") from exc
+            raise TargetUnavailable(f"The target cannot be reached: {_words(exc)}.") from exc
+
+    async def check(self) -> str | None:
+        """Return why nothing listens at the address, or ``None``. It sends no request that the target could count."""
+        try:
+            async with asyncio.timeout(min(self._timeout_s, 5.0)):
+                async with self._open().head(self._url, allow_redirects=False):
+                    return None
+        except TimeoutError:
+            return "it does not answer"
+        except (aiohttp.ClientError, OSError, ValueError) as exc:
+            return _words(exc)
+
+    async def close(self) -> None:
+        """Close the connections. Safe to call twice."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=connector(private_addresses=self._private_addresses),
+                timeout=self._timeout,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,
+            )
+        return self._session
+
+
+def _raise_for(status: int, headers: CIMultiDictProxy[str]) -> None:
+    if 200 <= status < 300:
+        return
+    answered = f"The target answered {status}"
+    if status in _RETRIED or status >= 500:
+        raise TargetUnavailable(f"{answered}.", retry_after_s(headers.get("Retry-After")))
+    if 300 <= status < 400:
+        raise TargetRefused(f"{answered}, a redirect, which is not followed: give the address to which it leads.")
+    raise TargetRefused(f"{answered}.")
+
+
+def retry_after_s(header: str | None) -> float | None:
+    """Return the seconds that ``Retry-After`` asks for, as a number or a date; at most a day."""
+    if header is None:
+        return None
+    with suppress(ValueError, OverflowError):
+        if header.strip().isdecimal():
+            return min(float(header), RETRY_AFTER_S_MAX)
+        moment = parsedate_to_datetime(header)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return min(max((moment - datetime.now(UTC)).total_seconds(), 0.0), RETRY_AFTER_S_MAX)
+    return None
+
+
+def _private(exc: BaseException | None) -> PrivateAddressError | None:
+    """Return the error of the address among the causes of an error."""
+    seen: list[BaseException] = []
+    while exc is not None and exc not in seen:
+        if isinstance(exc, PrivateAddressError):
+            return exc
+        seen.append(exc)
+        if isinstance(exc, BaseExceptionGroup):
+            return next((found for each in exc.exceptions if (found := _private(each)) is not None), None)
+        exc = getattr(exc, "os_error", None) or exc.__cause__ or exc.__context__
+    return None
+
+
+def _words(exc: Exception) -> str:
+    return str(exc).rstrip(".") or type(exc).__name__

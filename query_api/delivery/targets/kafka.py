@@ -1,0 +1,83 @@
+"""Publishes each span of a batch as a record: ``span_json``, with its trace_id as the key (contract §4, §9).
+
+The records can be read by another Clearspan. They do not name a project: the topic of the other one does.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import orjson
+
+from common.errors import ServiceError, TooLarge
+from common.kafka.cluster import read_cluster_id
+from common.kafka.idempotent import IdempotentProducer, Message
+from common.kafka.record import CONTENT_TYPE_HEADER, CONTENT_TYPES
+from common.settings import Encoding, KafkaSettings
+from query_api.delivery.targets.target import DeliveryBatch, TargetRefused, TargetUnavailable
+
+BATCH_HEADER: Final = "clearspan-batch-id"
+SUBSCRIPTION_HEADER: Final = "clearspan-subscription"
+
+
+def own_topics(settings: KafkaSettings) -> frozenset[str]:
+    """Return the topics that Clearspan reads or writes itself: spans delivered there would come back as new ones."""
+    intake = {settings.intake_topic, settings.otlp_topic}
+    return frozenset({*settings.topics, *intake, settings.dead_letter_topic, settings.stored_topic})
+
+
+class KafkaTarget:
+    """One topic of a cluster. A topic that Clearspan itself uses is refused, under whatever address it is reached."""
+
+    def __init__(self, bootstrap: str, topic: str, *, own: KafkaSettings, timeout_s: float) -> None:
+        self._topic = topic
+        self._own = own
+        self._there = own.model_copy(update={"bootstrap": bootstrap, "request_timeout_s": timeout_s})
+        self._producer = IdempotentProducer(bootstrap, timeout_s=timeout_s, message_bytes_max=own.message_bytes_max)
+        self._is_checked = topic not in own_topics(own)
+
+    async def deliver(self, batch: DeliveryBatch, /) -> None:
+        """Publish the spans. Raises as ``Target.deliver``."""
+        headers = [
+            (CONTENT_TYPE_HEADER, CONTENT_TYPES[Encoding.SPAN_JSON].encode()),
+            (BATCH_HEADER, batch.id.encode()),
+            (SUBSCRIPTION_HEADER, batch.subscription.encode()),
+        ]
+        messages = [Message(span["trace_id"].encode(), orjson.dumps(span), headers) for span in batch.spans]
+        try:
+            await self._refuse_own_topic()
+            await self._producer.publish_all(self._topic, messages)
+        except TooLarge as exc:
+            raise TargetRefused(f"A span is larger than the topic takes: {exc.public_message}") from exc
+        except ServiceError as exc:
+            if exc.transient:
+                raise TargetUnavailable(exc.detail) from exc
+            raise TargetRefused(exc.detail) from exc
+
+    async def check(self) -> str | None:
+        """Return why the topic cannot be reached now, or ``None``."""
+        try:
+            count = await self._producer.partitions_count(self._topic)
+        except ServiceError as exc:
+            return exc.detail
+        return None if count else f"there is no topic {self._topic}"
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._producer.close()
+
+    async def _refuse_own_topic(self) -> None:
+        """Raise ``TargetRefused`` if the topic is one of Clearspan's own, known by the id of the cluster."""
+        if not self._is_checked:
+            if await read_cluster_id(self._there) == await read_cluster_id(self._own):
+                raise TargetRefused(f"Clearspan itself uses the topic {self._topic} of this cluster.")
+            self._is_checked = True
+
+
+def names_own_topic(bootstrap: str, topic: str, own: KafkaSettings) -> bool:
+    """Return whether a target is, by its address, a topic that Clearspan itself uses."""
+    return topic in own_topics(own) and not _servers(bootstrap).isdisjoint(_servers(own.bootstrap))
+
+
+def _servers(bootstrap: str) -> frozenset[str]:
+    return frozenset(server.strip() for server in bootstrap.split(","))

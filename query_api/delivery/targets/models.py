@@ -1,0 +1,86 @@
+"""Targets in requests: which members each kind has, and which of them reads do not show."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import AfterValidator, Field
+from yarl import URL
+
+from common.settings import Servers, Topic
+from query_api.request.json_body import Strict
+from query_api.request.references import Text
+
+URL_LENGTH_MAX: Final = 2_048
+SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - the prefix of secrets, as Standard Webhooks has it
+SECRET_BYTES_MIN: Final = 24
+SECRET_BYTES_MAX: Final = 64
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+
+SECRETS: Final[dict[str, tuple[str, ...]]] = {"webhook": ("secret",)}
+"""By the kind of a target, the members that are stored apart and that reads do not show."""
+
+
+def http_url(text: str) -> str:
+    """Return an address of HTTP or HTTPS. Raises ``ValueError``."""
+    try:
+        url = URL(text)
+    except ValueError as exc:
+        raise ValueError(f"is not a URL: {exc}") from exc
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ValueError("must begin with https:// or http:// and name a host")
+    if url.user is not None or url.password is not None:
+        raise ValueError("must not contain a user or a password, because reads show it")
+    if url.fragment:
+        raise ValueError("must not have a fragment")
+    return text
+
+
+def _secret(text: str) -> str:
+    encoded = text.removeprefix(SECRET_PREFIX)
+    try:
+        key = base64.b64decode(encoded, validate=True) if _BASE64.fullmatch(encoded) else b""
+    except binascii.Error:
+        key = b""
+    if not text.startswith(SECRET_PREFIX) or not SECRET_BYTES_MIN <= len(key) <= SECRET_BYTES_MAX:
+        raise ValueError(
+            f"must be {SECRET_PREFIX} and then {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} bytes in base64, as Standard"
+            " Webhooks has it"
+        )
+    return text
+
+
+class WebhookIn(Strict):
+    """Sends batches to an address by POST, signed as Standard Webhooks."""
+
+    kind: Literal["webhook"]
+    url: Annotated[Text, AfterValidator(http_url)] = Field(
+        max_length=URL_LENGTH_MAX, description="The address. Redirects are not followed."
+    )
+    secret: Annotated[str, AfterValidator(_secret)] | None = Field(
+        None, description="Signs the batches; `whsec_` and 24 to 64 bytes in base64. By default one is made."
+    )
+
+
+class KafkaIn(Strict):
+    """Publishes each span as a record whose key is its trace_id."""
+
+    kind: Literal["kafka"]
+    bootstrap: Servers = Field(max_length=URL_LENGTH_MAX, description="The bootstrap servers, separated by commas.")
+    topic: Topic = Field(description="The topic, which must exist.")
+
+
+TargetIn: TypeAlias = Annotated[WebhookIn | KafkaIn, Field(discriminator="kind")]
+
+
+def public_members(target: TargetIn) -> dict[str, Any]:
+    """Return the members of a target that reads show."""
+    return target.model_dump(exclude_none=True, exclude=set(SECRETS.get(target.kind, ())))
+
+
+def secret_members(target: TargetIn) -> dict[str, Any]:
+    """Return the members of a target that reads do not show."""
+    return target.model_dump(exclude_none=True, include=set(SECRETS.get(target.kind, ())))

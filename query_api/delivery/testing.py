@@ -1,0 +1,78 @@
+"""``POST /subscriptions/{subscription_id}/test``: send one made-up span to the target now, and say what happened.
+
+It changes nothing of the subscription. Few tests run at the same time, because each waits for a system that may be
+slow.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+from uuid import uuid4
+
+from common.errors import ServiceError
+from common.fair_share import FairShare
+from common.times import format_us
+from query_api.delivery.handlers import named_subscription
+from query_api.delivery.schemas import TestDelivery, TestDeliveryResponse
+from query_api.delivery.store import Subscriptions
+from query_api.delivery.targets.opening import open_target
+from query_api.delivery.targets.target import DeliveryBatch, Target, TargetRefused, TargetUnavailable
+from query_api.request.context import database_of
+from query_api.request.json_body import json_response
+from query_api.request.route import Request, Response
+
+TESTS_MAX: Final = 16
+"""Tests that run at the same time in one process."""
+
+_tests: Final = FairShare("test deliveries", TESTS_MAX)
+
+
+async def test_subscription(request: Request) -> Response:
+    """Send one made-up span to the target, whose name is `clearspan.test`."""
+    found = await named_subscription(request)
+    context = request.context
+    store = Subscriptions(database_of(context), request.project_id, request.user_id)
+    secrets = await store.secrets(found.id)
+    now_us = context.clock.now_ns() // 1_000
+    batch = DeliveryBatch(f"test_{uuid4().hex}", found.slug, datetime.now(UTC), [test_span(now_us)])
+    async with _tests.place(timeout_s=context.settings.query.queue_s):
+        began_s = context.clock.monotonic_s()
+        target = open_target(found.target, secrets, settings=context.settings)
+        try:
+            reason = await _failure(target, batch)
+        finally:
+            await target.close()
+        duration_ms = (context.clock.monotonic_s() - began_s) * 1_000
+    result = TestDelivery(batch_id=batch.id, delivered=reason is None, reason=reason, duration_ms=round(duration_ms, 1))
+    return json_response(TestDeliveryResponse(count=1, delivery=result))
+
+
+async def _failure(target: Target, batch: DeliveryBatch) -> str | None:
+    try:
+        await target.deliver(batch)
+    except (TargetUnavailable, TargetRefused) as exc:
+        return exc.reason
+    except ServiceError as exc:
+        return exc.public_message
+    return None
+
+
+def test_span(now_us: int) -> dict[str, Any]:
+    """Return a span object as ``/spans/query`` returns them, which begins and ends now."""
+    now = format_us(now_us)
+    return {
+        "created_at": now,
+        "trace_id": uuid4().hex,
+        "span_id": uuid4().hex[:16],
+        "trace_type": "invocation",
+        "span_type": "task",
+        "span_kind": "SPAN_KIND_INTERNAL",
+        "span_name": "clearspan.test",
+        "start_time": now,
+        "end_time": now,
+        "start_time_unix_nano": str(now_us * 1_000),
+        "end_time_unix_nano": str(now_us * 1_000),
+        "status_code": "STATUS_CODE_OK",
+        "attributes": {},
+    }

@@ -1,0 +1,63 @@
+"""The commands in ``docs/subscriptions.md``, run in order by a shell, print what the page shows."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from common.clickhouse.connect import open_store
+from common.postgres.pool import Database
+from common.settings import ClickHouseSettings
+from common.times import SystemClock
+from query_api.delivery.deliverer import open_deliverer
+from tests.fakes.kafka import MemoryBroker
+from tests.support.api import context_of, serving
+from tests.support.delivery import delivery_settings
+from tests.support.ports import free_port
+from tests.support.shell_pages import check_commands, commands
+from tests.support.storing import stored_soon
+
+ROOT = Path(__file__).parents[2]
+PRELUDE = f"""\
+clearspan() {{ "{sys.executable}" -m clearspan "$@"; }}
+cd "$WORK"
+mkdir bin
+printf '#!/bin/sh\nexec "{sys.executable}" "$@"\n' > bin/python3
+chmod +x bin/python3
+PATH="$WORK/bin:$PATH"
+"""
+
+
+@pytest.mark.timeout(120)
+async def test_commands_print_what_the_page_shows(
+    database: Database, chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], tmp_path: Path
+):
+    page = commands("subscriptions.md")
+    assert len([shown for _, shown in page if shown is not None]) >= 5
+    shown = [(command, None if str(text).startswith("slug ") else text) for command, text in page]
+    store, broker = open_store(chdb_settings(), data_dir=chdb_dir), MemoryBroker()
+    context = context_of(
+        database=database, broker=broker, store=store, clock=SystemClock(), settings=delivery_settings()
+    )
+
+    async with (
+        stored_soon(context, broker),
+        serving(context) as client,
+        open_deliverer(context.settings, store=store, database=database, stored=context.stored),
+    ):
+        environment = {
+            "PYTHONPATH": str(ROOT),
+            "CLEARSPAN_URL": str(client._base_url).rstrip("/"),
+            "CLEARSPAN_DATA_DIR": str(tmp_path),
+            "RECEIVER_PORT": str(free_port()),
+            "WORK": str(tmp_path),
+        }
+        printed = await check_commands(shown, environment=environment, prelude=PRELUDE)
+    await store.close()
+
+    [table] = [text for text in printed if text.strip().startswith("slug")]
+    assert "failed" in table
+    assert "active" in table
