@@ -27,11 +27,11 @@ import pyarrow as pa
 from common.clickhouse.span_columns import ALL_MEMBERS, NO_PARENT, OPTIONAL_MEMBERS
 from common.fair_share import in_thread
 from common.limits import MIB
-from common.span import NO_METRICS, Metrics, SpanKind, StatusCode
+from common.span import NO_METRICS, SpanKind, StatusCode
 from common.times import format_us
 from query_api.filter.sql.compile import Compiled
 from query_api.spans.project_spans import NO_SETTINGS, EngineSettings, ProjectSpans, Table, read_from
-from query_api.spans.usage import TraceSums, write_sums
+from query_api.spans.usage import TraceSums, with_sums
 from query_api.spans.versions import (
     ID_BYTES,
     Integers,
@@ -279,7 +279,7 @@ def _with_sums_of_roots(
     attributes = list(attributes)
     for index, (trace_id, is_root) in enumerate(zip(trace_ids, are_roots, strict=True)):
         if is_root and trace_id in used:
-            attributes[index] = _with_sums(attributes[index], used[trace_id])
+            attributes[index] = with_sums(attributes[index], used[trace_id])
     return attributes
 
 
@@ -296,12 +296,6 @@ def _with_default_output(json: bytes) -> bytes:
     outputs = attributes["ag"]["data"].get("outputs")
     if isinstance(outputs, dict) and "__default__" in outputs:
         attributes["ag"]["data"]["outputs"] = outputs["__default__"]
-    return orjson.dumps(attributes)
-
-
-def _with_sums(json: bytes, sums: Metrics) -> bytes:
-    attributes = orjson.loads(json)
-    write_sums(attributes, sums)
     return orjson.dumps(attributes)
 
 

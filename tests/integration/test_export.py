@@ -289,9 +289,21 @@ async def test_client_that_does_not_read_stops_the_walk_and_loses_its_place(expo
         stopped_at = statements
         await asyncio.sleep(STALL_S / 2)
     assert 3 < statements < 40
-    places = exports.context.exports
-    for _ in range(2):  # both of them, after the stall
-        await places.acquire(Tenant(DEFAULT_PROJECT_ID, queue_s=5 * STALL_S), timeout_s=1)
-    places.release(Tenant(DEFAULT_PROJECT_ID))
-    places.release(Tenant(DEFAULT_PROJECT_ID))
+    await _all_places_are_free(exports, within_s=5 * STALL_S)
     writer.transport.abort()
+
+
+async def test_client_that_leaves_stops_the_walk(exports: Exports) -> None:
+    exports.store.begin(None)
+    async with exports.client.get("/spans/export") as response:
+        assert await response.content.readany()
+        response.close()
+    await _all_places_are_free(exports, within_s=STALL_S / 2)
+
+
+async def _all_places_are_free(exports: Exports, *, within_s: float) -> None:
+    tenant = Tenant(DEFAULT_PROJECT_ID, queue_s=within_s)
+    for _ in range(2):
+        await exports.context.exports.acquire(tenant, timeout_s=1)
+    for _ in range(2):
+        exports.context.exports.release(tenant)

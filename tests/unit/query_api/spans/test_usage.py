@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from itertools import permutations
+from typing import Any
+
+import orjson
+import pytest
 
 from common.span import NO_METRICS, Metrics
-from query_api.spans.usage import Report, counted
+from query_api.spans.usage import Report, counted, with_sums, write_sums
 
 
 def span_id(number: int) -> bytes:
@@ -166,3 +171,38 @@ def test_chain_may_have_any_depth() -> None:
 
     assert tokens_of(*chain) == 4
     assert tokens_of(*reversed(chain)) == 4
+
+
+TRICKY: tuple[dict[str, Any], ...] = (
+    {},
+    {"a": {"metrics": {"tokens": 1}}},
+    {'a"metrics': {"tokens": 1}},
+    {"text": '"metrics":{"tokens":{}}'},
+    {"text": '{"metrics":{}} Straße \u2028 \\'},
+    {"zz": "é" * 3_000},
+)
+METRICS: tuple[dict[str, Any], ...] = (
+    {"duration": {}, "errors": {}, "tokens": {}, "costs": {}},
+    {"duration": {"cumulative": 0.1}, "errors": {}, "tokens": {"incremental": {"total": 2**63}}, "costs": {"é": "{"}},
+    {"duration": {}, "errors": {}, "tokens": {"x": ["]}", 1e300, None, True]}, "costs": {"y": "z" * 3_000}},
+)
+
+
+@pytest.mark.parametrize("others", TRICKY)
+@pytest.mark.parametrize("metrics", METRICS)
+@pytest.mark.parametrize(
+    "sums", [Metrics(), Metrics(1.0, 2.5, 3.5, 0.0, 0.1, 0.1, 2.0), Metrics(tokens_total=math.inf)]
+)
+def test_sums_are_written_into_json_as_into_the_attributes(
+    others: dict[str, Any], metrics: dict[str, Any], sums: Metrics
+) -> None:
+    for attributes in ({"ag": {"metrics": metrics}, **others}, {**others, "ag": {"data": others, "metrics": metrics}}):
+        stored = orjson.dumps(attributes)
+        expected = orjson.loads(stored)
+        write_sums(expected, sums)
+        assert with_sums(stored, sums) == orjson.dumps(expected)
+
+
+def test_sum_does_not_depend_on_the_order_of_the_spans() -> None:
+    rows = [row(number, tokens=amount) for number, amount in enumerate((0.1, 0.2, 0.3, 1e17, -1e17))]
+    assert len({tokens_of(*ordered) for ordered in permutations(rows)}) == 1
