@@ -23,7 +23,7 @@ from query_api.admin.schemas import (
     DeadLettersResponse,
     DeadLetterSummary,
     DeadLetterWithValue,
-    Examined,
+    ExaminedRecords,
 )
 from query_api.request.context import ApiContext
 from query_api.request.json_body import json_response
@@ -147,11 +147,11 @@ def is_whole_topic(known: KnownDeadLetters, wanted: DeadLetterFilter) -> bool:
     return known.since is None or (oldest is not None and oldest >= known.since)
 
 
-def examined_of(known: KnownDeadLetters, wanted: DeadLetterFilter) -> Examined | None:
+def examined_of(known: KnownDeadLetters, wanted: DeadLetterFilter) -> ExaminedRecords | None:
     """Return what has been read, if not every dead letter that matches is known."""
     if is_whole_topic(known, wanted):
         return None
-    return Examined(oldest=f"{known.since}Z", records_count=known.records_count)
+    return ExaminedRecords(oldest=f"{known.since}Z", records_count=known.records_count)
 
 
 def _bound(time: datetime | None) -> str | None:

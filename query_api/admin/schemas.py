@@ -96,7 +96,7 @@ class DeadLetterWithValue(DeadLetterSummary):
     value_base64: str = Field(description="The original bytes, as base64.")
 
 
-class Examined(BaseModel):
+class ExaminedRecords(BaseModel):
     """How far back the topic of dead letters has been read."""
 
     oldest: str = Field(description="All open dead letters from this time on are known.")
@@ -110,7 +110,7 @@ class DeadLettersResponse(BaseModel):
     dead_letters: list[DeadLetterSummary] = Field(description="The dead letters, the newest first.")
     windowing: WindowingResponse | None = Field(None, description="Present if there may be another page.")
     complete: IsWholeTopic = None
-    examined: Examined | None = Field(None, description="With `complete` false: what has been read so far.")
+    examined: ExaminedRecords | None = Field(None, description="With `complete` false: what has been read so far.")
 
 
 class DeadLetterResponse(BaseModel):
@@ -144,4 +144,4 @@ class DeadLettersResolved(BaseModel):
     remaining: int = Field(description="How many more match and can be replayed or dropped by asking again.")
     dry_run: bool | None = Field(None, description="True if nothing was changed.")
     complete: IsWholeTopic = None
-    examined: Examined | None = Field(None, description="With `complete` false: what has been read so far.")
+    examined: ExaminedRecords | None = Field(None, description="With `complete` false: what has been read so far.")

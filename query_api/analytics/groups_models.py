@@ -6,10 +6,11 @@ from enum import StrEnum
 from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from typing_extensions import TypeAliasType
 
 from query_api.explain.explain import Explain, Explanation
 from query_api.filter.language import ATTRIBUTES, FIELDS
-from query_api.request.json_body import Listed, Strict, refuse_boolean
+from query_api.request.json_body import Listed, ShownTime, Strict, refuse_boolean
 from query_api.request.references import Bound, ReferenceIn
 from query_api.spans.windowing import Filtering
 
@@ -179,42 +180,46 @@ class GroupsQuery(Strict):
 
 
 GroupValue: TypeAlias = str | int | float | bool | None
-MeasuredValue: TypeAlias = float | str | dict[str, float | str]
-"""A count, or values by statistic: numbers, and times as text. A sum past the largest double is the text
-`Infinity`."""
+Statistics = TypeAliasType("Statistics", dict[str, float | str])
+"""Values by statistic: numbers, and times as text. A sum past the largest double is the text `Infinity`."""
+
+MeasuredValues = TypeAliasType("MeasuredValues", dict[str, float | str | Statistics])
+"""By measure: a count, or values by statistic. Named, so that generated clients have these names, too."""
 
 
 class GroupModel(BaseModel):
     """A group; in a time series one bucket of it."""
 
     by: dict[str, GroupValue] = Field(description="The values that its spans have, by the key or name of the field.")
-    values: dict[str, MeasuredValue] = Field(
+    values: MeasuredValues = Field(
         description="By measure: a number for `count` and `errors`, else by statistic. A statistic to which no span"
         " adds is absent."
     )
-    at: str | None = Field(None, description="In a time series: the start of the bucket. Empty buckets are omitted.")
+    at: ShownTime | None = Field(
+        None, description="In a time series: the start of the bucket. Empty buckets are omitted."
+    )
 
 
 class OthersBucket(BaseModel):
     """One bucket of the spans that are in no group of the response."""
 
-    values: dict[str, MeasuredValue]
-    at: str
+    values: MeasuredValues
+    at: ShownTime
 
 
 class OthersModel(BaseModel):
     """The spans that are in no group of the response."""
 
     groups_count: int = Field(description="The number of their groups.")
-    values: dict[str, MeasuredValue] = Field(description="Computed over these spans, not from their groups.")
+    values: MeasuredValues = Field(description="Computed over these spans, not from their groups.")
     series: list[OthersBucket] | None = Field(None, description="In a time series: their buckets.")
 
 
 class ExaminedModel(BaseModel):
     """The part of the window that was examined."""
 
-    oldest: str = Field(description="Its start, included.")
-    newest: str = Field(description="Its end, excluded.")
+    oldest: ShownTime = Field(description="Its start, included.")
+    newest: ShownTime = Field(description="Its end, excluded.")
 
 
 class GroupsResponse(BaseModel):

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
 
 from query_api.filter.parse import PATH_SEGMENTS_MAX, FilteringModel, check_groups
-from query_api.request.json_body import Listed, Strict, parse_json_text, refuse_boolean
+from query_api.request.json_body import Listed, ShownTime, Strict, parse_json_text, refuse_boolean
 from query_api.request.references import Moment
 from query_api.spans.windowing import BasicWindowing, Filtering, Focus, Format, WindowBy
 
@@ -184,7 +184,7 @@ class TotalsModel(BaseModel):
 
 
 class _Bucket(BaseModel):
-    timestamp: str = Field(description="The start of the bucket.")
+    timestamp: ShownTime = Field(description="The start of the bucket.")
     interval: int = Field(description="Minutes per bucket.")
 
 
@@ -222,8 +222,8 @@ class AppliedWindowing(BaseModel):
     """The window and the buckets, with defaults filled in."""
 
     by: WindowBy
-    newest: str
-    oldest: str
+    newest: ShownTime
+    oldest: ShownTime
     interval: int = Field(description="Minutes per bucket.")
     rate: float | None = None
 

@@ -16,7 +16,8 @@ from query_api.explain.explain import Explain, Explanation
 from query_api.filter.parse import FilteringModel, check_groups, parse_filter
 from query_api.intake.models import LinksResponse, SpanLink
 from query_api.pages.page import Page
-from query_api.pages.spans import SpanModel, span_page
+from query_api.pages.span_model import SpanModel
+from query_api.pages.spans import span_page
 from query_api.pages.traces import ACCEPTED, NodeModel, Trace, trace_id_of, trace_page, traces_of
 from query_api.request.json_body import Strict, json_response, parse_json_text, refuse_boolean
 from query_api.request.references import BoundIn

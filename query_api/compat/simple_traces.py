@@ -11,12 +11,12 @@ import orjson
 from common.errors import InvalidFilter
 from common.fair_share import in_thread
 from query_api.compat.simple_traces_models import (
-    AskedLink,
-    AskedLinks,
-    AskedReferences,
     EditSimpleTrace,
     Json,
+    LinkFilter,
+    LinksFilter,
     QuerySimpleTraces,
+    ReferencesFilter,
     SimpleLink,
     SimpleTraceDeleted,
     SimpleTraceFilter,
@@ -128,7 +128,7 @@ def node_of(query: QuerySimpleTraces) -> Node:
         raise InvalidFilter(at, exc.detail.removeprefix(f"{exc.path}: ")) from exc
 
 
-def _of_ids(links: list[AskedLink] | None) -> Iterator[_Condition]:
+def _of_ids(links: list[LinkFilter] | None) -> Iterator[_Condition]:
     if links is not None:
         ids = [read_trace_id(link.trace_id, f"links[{index}].trace_id") for index, link in enumerate(links)]
         yield _condition("links", "trace_id", "in", ids)
@@ -141,11 +141,11 @@ def _of_trace(trace: SimpleTraceFilter) -> Iterator[_Condition]:
     for name, members in (("tags", trace.tags), ("meta", trace.meta)):
         if members:
             yield _condition(f"trace.{name}", "attributes", "is", members, key=f"ag.{name}")
-    yield from _of_references(trace.references or AskedReferences())
+    yield from _of_references(trace.references or ReferencesFilter())
     yield from _of_links(trace.links)
 
 
-def _of_references(references: AskedReferences) -> Iterator[_Condition]:
+def _of_references(references: ReferencesFilter) -> Iterator[_Condition]:
     for name, reference in references.named.items():
         partial = {**reference, "attributes.key": name}
         yield _condition(f"trace.references.{name}", "references", "in", [partial])
@@ -153,7 +153,7 @@ def _of_references(references: AskedReferences) -> Iterator[_Condition]:
         yield _condition("trace.references.selector", "attributes", "is", references.selector, key="ag.selector")
 
 
-def _of_links(links: AskedLinks | None) -> Iterator[_Condition]:
+def _of_links(links: LinksFilter | None) -> Iterator[_Condition]:
     if isinstance(links, dict):
         for name, link in links.items():
             at = f"trace.links.{name}"

@@ -88,7 +88,7 @@ class SimpleReferences(_References[LooseReferenceIn]):
     """References from a trace to applications, variants, revisions and other entities, by name."""
 
 
-class AskedReferences(_References[ReferenceIn], Strict):
+class ReferencesFilter(_References[ReferenceIn], Strict):
     """References that the traces must have, by name."""
 
 
@@ -99,15 +99,15 @@ class SimpleLink(BaseModel):
     span_id: str = Field(description="The id of the span: 16 hexadecimal digits or a UUID.")
 
 
-class AskedLink(SimpleLink, Strict):
+class LinkFilter(SimpleLink, Strict):
     """A link to a span, in a query."""
 
 
 SimpleLinks: TypeAlias = Annotated[
     Annotated[Named[str, SimpleLink], Tag(UNLISTED)] | Annotated[Listed[SimpleLink], Tag(LISTED)], BY_FORM
 ]
-AskedLinks: TypeAlias = Annotated[
-    Annotated[Named[str, AskedLink], Tag(UNLISTED)] | Annotated[Listed[AskedLink], Tag(LISTED)], BY_FORM
+LinksFilter: TypeAlias = Annotated[
+    Annotated[Named[str, LinkFilter], Tag(UNLISTED)] | Annotated[Listed[LinkFilter], Tag(LISTED)], BY_FORM
 ]
 
 _CREATE_EXAMPLE: Final[Json] = {
@@ -152,8 +152,8 @@ class SimpleTraceFilter(Strict):
     channel: Channel | None = Field(None, description="The channel by which it was created.")
     tags: Json | None = Field(None, description="Tags that the trace has.")
     meta: Json | None = Field(None, description="Metadata that the trace has.")
-    references: AskedReferences | None = Field(None, description="References that the trace has.")
-    links: AskedLinks | None = Field(
+    references: ReferencesFilter | None = Field(None, description="References that the trace has.")
+    links: LinksFilter | None = Field(
         None, description="Links that the trace has: all of them if given by name, one of them if given as a list."
     )
 
@@ -176,7 +176,7 @@ class QuerySimpleTraces(Strict):
     """A query for simple traces. Without members it returns the newest page of all simple traces."""
 
     trace: SimpleTraceFilter | None = Field(None, description="The filter of the traces.")
-    links: Listed[AskedLink] | None = Field(None, description="The ids of the traces themselves.")
+    links: Listed[LinkFilter] | None = Field(None, description="The ids of the traces themselves.")
     windowing: Windowing | None = Field(None, description="The page to return.")
 
 

@@ -9,18 +9,17 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from importlib.metadata import version
-from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
-from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from query_api.freshness.headers import DATA_THROUGH_HEADER, WAIT_FOR_HEADER
+from query_api.freshness.headers import COORDINATES_HEADER, DATA_THROUGH_HEADER, WAIT_FOR_HEADER
+from query_api.http.component_schemas import ComponentSchemas
+from query_api.http.operation_ids import operation_id
 from query_api.request.route import Access, Route
 
 Json: TypeAlias = dict[str, Any]
 
-REF_TEMPLATE: Final = "#/components/schemas/{model}"
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 _BODY_STATUSES: Final = (404, 409, 413, 415, 422)
 _FORMATTED_STATUSES: Final = (400, 413, 429, 503, 504)
@@ -28,6 +27,10 @@ _FORMATTED_STATUSES: Final = (400, 413, 429, 503, 504)
 _DATA_THROUGH: Final[Json] = {
     "schema": {"type": "string", "format": "date-time"},
     "description": "Everything that Kafka had accepted by this time is in the response. Absent if the time is unknown.",
+}
+_COORDINATES: Final[Json] = {
+    "schema": {"type": "string"},
+    "description": f"Where the spans are in Kafka. A query with it in `{WAIT_FOR_HEADER}` waits until they are stored.",
 }
 _RETRY_AFTER: Final[Json] = {
     "schema": {"type": "integer"},
@@ -156,7 +159,7 @@ _ERROR_BODIES: Final[Mapping[int, type[BaseModel]]] = {
 
 def openapi_document(routes: Sequence[Route]) -> Json:
     """Return the document. Paths are in the order of the routes."""
-    schemas = _Schemas(routes)
+    schemas = ComponentSchemas(routes, _ERROR_BODIES.values())
     paths: dict[str, Json] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
@@ -186,28 +189,9 @@ def openapi_document(routes: Sequence[Route]) -> Json:
     }
 
 
-class _Schemas:
-    """The schemas of all models, by name, and the references to them, by model and mode."""
-
-    def __init__(self, routes: Iterable[Route]) -> None:
-        inputs = {model for route in routes for model in (route.body, route.query) if model is not None}
-        outputs = {route.response for route in routes if route.response is not None} | set(_ERROR_BODIES.values())
-        modes: list[tuple[type[BaseModel], JsonSchemaMode]] = []
-        modes += [(model, "validation") for model in sorted(inputs, key=attrgetter("__name__"))]
-        modes += [(model, "serialization") for model in sorted(outputs, key=attrgetter("__name__"))]
-        self.references, definitions = models_json_schema(modes, ref_template=REF_TEMPLATE)
-        self.definitions: Json = definitions["$defs"]
-
-    def of_request(self, model: type[BaseModel]) -> Json:
-        """Return the schema of a request."""
-        name = self.references[model, "validation"]["$ref"].removeprefix(REF_TEMPLATE.format(model=""))
-        schema: Json = self.definitions[name]
-        return schema
-
-
-def _operation(route: Route, schemas: _Schemas) -> Json:
+def _operation(route: Route, schemas: ComponentSchemas) -> Json:
     operation: Json = {
-        "operationId": _operation_id(route),
+        "operationId": operation_id(route.method, route.path),
         "summary": route.summary,
         "description": route.description or _first_paragraph(route),
         "tags": [route.tag],
@@ -217,10 +201,10 @@ def _operation(route: Route, schemas: _Schemas) -> Json:
     if parameters := [*_path_parameters(route), *_query_parameters(route, schemas), *_header_parameters(route)]:
         operation["parameters"] = parameters
     if route.body is not None:
-        content = {"application/json": {"schema": schemas.references[route.body, "validation"]}}
+        content = {"application/json": {"schema": schemas.reference(route.body)}}
         operation["requestBody"] = {"required": route.body_required, "content": content}
     elif route.raw_body:
-        operation["requestBody"] = {"required": False, "content": _without_schema(route.raw_body)}
+        operation["requestBody"] = {"required": False, "content": _without_model(route.raw_body)}
     if route.deprecated:
         operation["deprecated"] = True
     return operation
@@ -230,32 +214,41 @@ def _response(status: int, content: Json) -> Json:
     return {"description": HTTPStatus(status).phrase, "content": content}
 
 
-def _success(route: Route, schemas: _Schemas) -> Json:
+def _success(route: Route, schemas: ComponentSchemas) -> Json:
     success = _response(route.status, _success_content(route, schemas))
     if route.reads_spans:
         success["headers"] = {DATA_THROUGH_HEADER: _DATA_THROUGH}
+    if route.status == 202 and route.method in ("POST", "PUT"):
+        success["headers"] = {COORDINATES_HEADER: _COORDINATES}
     return success
 
 
-def _success_content(route: Route, schemas: _Schemas) -> Json:
+def _success_content(route: Route, schemas: ComponentSchemas) -> Json:
     if route.response is None:
-        return _without_schema(route.raw_body or (route.content_type,))
-    return {route.content_type: {"schema": schemas.references[route.response, "serialization"]}}
+        return _without_model(route.raw_body or (route.content_type,))
+    return {route.content_type: {"schema": schemas.reference(route.response)}}
 
 
-def _without_schema(content_types: Iterable[str]) -> Json:
-    return {content_type: {} for content_type in content_types}
+def _without_model(content_types: Iterable[str]) -> Json:
+    return {content_type: {"schema": _raw_schema(content_type)} for content_type in content_types}
 
 
-def _error_response(status: int, schemas: _Schemas) -> Json:
-    schema = schemas.references[_ERROR_BODIES[status], "serialization"]
+def _raw_schema(content_type: str) -> Json:
+    """Return the schema of a body without a model. Generators need one to offer the body at all."""
+    if content_type == "application/json":
+        return {"type": "object"}
+    return {"type": "string"} if content_type.startswith("text/") else {"type": "string", "format": "binary"}
+
+
+def _error_response(status: int, schemas: ComponentSchemas) -> Json:
+    schema = schemas.reference(_ERROR_BODIES[status])
     response = _response(status, {"application/json": {"schema": schema}})
     if status in (429, 503):
         response["headers"] = {"Retry-After": _RETRY_AFTER}
     return response
 
 
-def _errors(route: Route, schemas: _Schemas) -> Json:
+def _errors(route: Route, schemas: ComponentSchemas) -> Json:
     if route.access is Access.PUBLIC:
         content = _success_content(route, schemas)
         return {str(status): _response(status, content) for status in route.unready_statuses}
@@ -269,7 +262,7 @@ def _error(status: int, route: Route) -> Json:
     """Return a reference to the usual response, or the format of the protocol, in the encoding of the request."""
     if route.error_format is None or status not in _FORMATTED_STATUSES:
         return {"$ref": f"#/components/responses/{status}"}
-    return _response(status, _without_schema(route.raw_body))
+    return _response(status, _without_model(route.raw_body))
 
 
 def _path_parameters(route: Route) -> list[Json]:
@@ -285,10 +278,10 @@ def _path_parameters(route: Route) -> list[Json]:
     ]
 
 
-def _query_parameters(route: Route, schemas: _Schemas) -> list[Json]:
+def _query_parameters(route: Route, schemas: ComponentSchemas) -> list[Json]:
     if route.query is None:
         return []
-    schema = schemas.of_request(route.query)
+    schema = schemas.schema(route.query)
     required = schema.get("required", [])
     return [
         {
@@ -304,11 +297,6 @@ def _query_parameters(route: Route, schemas: _Schemas) -> list[Json]:
 
 def _header_parameters(route: Route) -> list[Json]:
     return [{"name": WAIT_FOR_HEADER, "in": "header", "required": False, **_WAIT_FOR}] if route.reads_spans else []
-
-
-def _operation_id(route: Route) -> str:
-    words = re.findall(r"\w+", route.path.replace("{", "by_"))
-    return "_".join([route.method.lower(), *words])
 
 
 def _first_paragraph(route: Route) -> str:

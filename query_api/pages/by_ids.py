@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from common.errors import InvalidInput, Unavailable
 from common.fair_share import in_thread
 from common.ids import parse_span_id, parse_trace_id
-from query_api.pages.spans import SpanModel
+from query_api.pages.span_model import SpanModel
 from query_api.request.json_body import Strict
 from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import latest_of_ids, sums_of_traces

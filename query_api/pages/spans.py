@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -43,7 +43,8 @@ from query_api.pages.page import (
     spans_json,
 )
 from query_api.pages.ranking import ranked_spans
-from query_api.request.json_body import PromotedTexts, Strict
+from query_api.pages.span_model import SpanModel
+from query_api.request.json_body import Strict
 from query_api.request.references import ReferenceIn
 from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import MANY_VERSIONS, LatestAndSums
@@ -99,43 +100,12 @@ class SpansQuery(Strict):
     explain: Explain = None
 
 
-class SpanModel(PromotedTexts):
-    """One span. Members without a value are omitted."""
-
-    created_at: str = Field(description="When this version of the span was stored.")
-    trace_id: str
-    span_id: str
-    parent_id: str | None = None
-    trace_type: str
-    span_type: str
-    span_kind: str
-    span_name: str
-    start_time: str
-    end_time: str
-    start_time_unix_nano: str
-    end_time_unix_nano: str
-    status_code: str
-    status_message: str | None = None
-    attributes: dict[str, Any]
-    events: list[dict[str, Any]] | None = None
-    links: list[dict[str, Any]] | None = None
-    references: list[dict[str, Any]] | None = None
-    hashes: list[dict[str, Any]] | None = None
-    resource: dict[str, Any] | None = None
-    scope: dict[str, Any] | None = None
-    trace_state: str | None = None
-    flags: int | None = None
-    dropped_attributes_count: int | None = None
-    dropped_events_count: int | None = None
-    dropped_links_count: int | None = None
-
-
 class SpansResponse(BaseModel):
     """Spans in order."""
 
-    count: int
-    spans: list[SpanModel]
-    windowing: WindowingResponse | None = None
+    count: int = Field(description="The number of spans in the response.")
+    spans: list[SpanModel] = Field(description="The spans.")
+    windowing: WindowingResponse | None = Field(None, description="The cursor of the next page, if more may follow.")
     complete: IsComplete = None
     explain: Explanation = None
 

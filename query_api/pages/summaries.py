@@ -26,6 +26,7 @@ from query_api.explain.explain import Explanation
 from query_api.filter.language import Node
 from query_api.pages.trace_page import page_of_traces, parts_of
 from query_api.pages.trace_search import FoundTrace
+from query_api.request.json_body import ShownTime
 from query_api.request.route import Request, Response
 from query_api.spans.narrow_rows import narrow_rows
 from query_api.spans.project_spans import ProjectSpans, project_spans
@@ -73,8 +74,8 @@ class SummaryModel(BaseModel):
     span_type: str = Field(description="The type of the root.")
     trace_type: str
     service: str | None = Field(None, description="`service.name` of the resource of the root.")
-    start_time: str = Field(description="The start of the earliest span.")
-    end_time: str = Field(description="The end of the span that ended last.")
+    start_time: ShownTime = Field(description="The start of the earliest span.")
+    end_time: ShownTime = Field(description="The end of the span that ended last.")
     duration: float = Field(description="Milliseconds from `start_time` to `end_time`.")
     spans_count: int
     errors_count: int = Field(description="Spans with the status `STATUS_CODE_ERROR`.")

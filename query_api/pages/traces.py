@@ -17,7 +17,8 @@ from query_api.explain.explain import Explanation
 from query_api.filter.language import Node
 from query_api.pages.by_ids import parse_ids, render_latest, split_lists
 from query_api.pages.page import Capacity, Page
-from query_api.pages.spans import SpanModel, SpansQuery
+from query_api.pages.span_model import SpanModel
+from query_api.pages.spans import SpansQuery
 from query_api.pages.trace_page import page_of_traces, parts_of
 from query_api.pages.trace_search import FoundTrace
 from query_api.pages.tree import tree_json, tree_pieces

@@ -147,6 +147,10 @@ Problems then name the form that was sent; without tags their paths would contai
 """
 
 
+ShownTime: TypeAlias = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+"""A time in a response: RFC 3339 in UTC."""
+
+
 def refuse_boolean(value: Any) -> Any:
     """Return a number. Raise ``ValueError`` for a boolean, which pydantic would read as 0 or 1."""
     if isinstance(value, bool):

@@ -74,10 +74,9 @@ class BoundIn:
         return core_schema.with_info_wrap_validator_function(self._validate, time, serialization=shown)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """Describe what is accepted, or in a response what is shown."""
-        shown = [{"type": "string", "format": "date-time"}, _RELATIVE]
+        """Describe what is accepted. In a response it is never a number; one schema serves both."""
         number = {"type": "number" if self._read is None else "integer"}
-        return {"anyOf": [*shown, number] if handler.mode == "validation" else shown}
+        return {"anyOf": [{"type": "string", "format": "date-time"}, _RELATIVE, number]}
 
     def _validate(
         self, value: Any, validate: core_schema.ValidatorFunctionWrapHandler, info: ValidationInfo
