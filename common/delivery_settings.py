@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -32,3 +33,15 @@ class DeliverySettings(BaseModel):
     """How long a batch is retried before its subscription is paused, in seconds."""
     lease_s: float = Field(10.0, ge=1, le=300)
     """A process that does not renew its lease for this long loses its subscriptions to another one, in seconds."""
+    parquet_directory: Path | None = None
+    """The directory below which subscriptions may write Parquet files; by default they may not write any."""
+    s3_buckets: list[str] = []
+    """The S3 buckets in which subscriptions may write Parquet files, with the credentials of the process."""
+    s3_endpoint: str | None = None
+    """The address of a server that speaks S3; by default that of AWS."""
+    s3_region: str | None = None
+    """The region of the buckets; by default that of the environment."""
+    alerts_max: int = Field(100, ge=0, le=10_000)
+    """Alerts of one project; a further one gets 409."""
+    alert_every_min_s: int = Field(10, ge=1, le=3_600)
+    """The shortest time between two evaluations of an alert, in seconds."""

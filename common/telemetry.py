@@ -129,6 +129,23 @@ SUBSCRIPTIONS: Final = Gauge(
     "clearspan_subscriptions", "Subscriptions that are active, retrying or paused.", ["status"]
 )
 SUBSCRIPTIONS_HELD: Final = Gauge("clearspan_subscriptions_held", "Subscriptions that this process delivers.")
+REJECTED_SPANS: Final = Counter(
+    "clearspan_target_rejected_spans_total", "Spans that a target has acknowledged and rejected.", ["target"]
+)
+
+# Alerts.
+ALERTS: Final = Gauge("clearspan_alerts", "Alerts that are active, retrying or paused.", ["status"])
+ALERT_EVALUATIONS: Final = Counter("clearspan_alert_evaluations_total", "Evaluations of alerts.", ["outcome"])
+ALERT_DELAY_SECONDS: Final = Histogram(
+    "clearspan_alert_delay_seconds",
+    "Time from when an evaluation was due to its begin.",
+    buckets=SECONDS_BUCKETS,
+)
+ALERT_MESSAGES: Final = Counter(
+    "clearspan_alert_messages_total",
+    "Tries to deliver a message of an alert: delivered, unavailable or refused.",
+    ["target", "outcome"],
+)
 
 
 def configure_logging(

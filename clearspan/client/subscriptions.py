@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
@@ -12,10 +11,9 @@ from rich.text import Text
 
 from clearspan.client.connection import ApiClient, WrongUsage, on_api
 from clearspan.client.output import TableColumn, console, note, print_objects, print_table, safe
-from clearspan.client.requests import filtering_of
 from clearspan.client.span_values import local_time
-from clearspan.commands.options import SpanOptions
-from clearspan.console import fail, printable
+from clearspan.client.targets import confirmed, error_text, selection_in, selection_text, target_in, target_text
+from clearspan.console import fail
 
 _COLUMNS: Final = (
     TableColumn("slug", is_whole=True, style="cyan"),
@@ -33,10 +31,12 @@ async def create(
     api: ApiClient, /, *, slug: str, name: str | None, begins_at: str, as_json: bool, **options: Any
 ) -> int:
     """Create a subscription and print it, with the secret if one was made."""
-    target = _target(options)
+    target = target_in(options)
     if target is None:
-        raise WrongUsage("a subscription needs a target: give --webhook, --kafka with --topic, or --target.")
-    body = {"slug": slug, "target": target, "from": begins_at, **_selection(options)}
+        raise WrongUsage(
+            "a subscription needs a target: give --webhook, --kafka with --topic, --otlp, --parquet, or --target."
+        )
+    body = {"slug": slug, "target": target, "from": begins_at, **selection_in(options)}
     if name is not None:
         body["name"] = name
     return _print_one(await api.post("/subscriptions/", {"subscription": body}), as_json=as_json)
@@ -65,9 +65,9 @@ async def show(api: ApiClient, *, slug: str, as_json: bool) -> int:
 @on_api
 async def edit(api: ApiClient, /, *, slug: str, name: str | None, as_json: bool, **options: Any) -> int:
     """Change what is given, and print the subscription."""
-    target = _target(options)
+    target = target_in(options)
     changes = {
-        **_selection(options),
+        **selection_in(options),
         **({} if name is None else {"name": name}),
         **({} if target is None else {"target": target}),
     }
@@ -116,7 +116,7 @@ async def test(api: ApiClient, *, slug: str, as_json: bool) -> int:
 @on_api
 async def delete(api: ApiClient, *, slug: str, yes: bool, as_json: bool) -> int:
     """Delete a subscription, after asking."""
-    if not yes and not await asyncio.to_thread(_confirmed, f"Delete the subscription {slug}?"):
+    if not yes and not await asyncio.to_thread(confirmed, f"Delete the subscription {slug}?"):
         return fail("nothing was deleted.")
     answer = await api.request("DELETE", _path(slug))
     if as_json:
@@ -124,47 +124,8 @@ async def delete(api: ApiClient, *, slug: str, yes: bool, as_json: bool) -> int:
     return 0
 
 
-def _confirmed(question: str) -> bool:
-    try:
-        return input(f"{printable(question)} [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
-
-
 def _path(slug: str, action: str = "") -> str:
     return f"/subscriptions/{quote(slug, safe='')}{action}"
-
-
-def _target(options: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the target that options name. Raises ``WrongUsage``."""
-    given = [name for name in ("webhook", "kafka", "target") if options[name] is not None]
-    if len(given) > 1:
-        raise WrongUsage(f"--{given[0]} and --{given[1]} name two targets; give one.")
-    if (options["topic"] is not None) != (options["kafka"] is not None):
-        raise WrongUsage("--kafka and --topic belong together.")
-    if options["secret"] is not None and options["webhook"] is None:
-        raise WrongUsage("--secret is for --webhook.")
-    if options["webhook"] is not None:
-        secret = {} if options["secret"] is None else {"secret": options["secret"]}
-        return {"kind": "webhook", "url": options["webhook"], **secret}
-    if options["kafka"] is not None:
-        return {"kind": "kafka", "bootstrap": options["kafka"], "topic": options["topic"]}
-    return None if options["target"] is None else _json_object(options["target"])
-
-
-def _json_object(text: str) -> Mapping[str, Any]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise WrongUsage("--target is not a JSON object.")
-    return value
-
-
-def _selection(options: Mapping[str, Any]) -> dict[str, Any]:
-    spans = SpanOptions(options["where"], options["filter"], options["query"], errors=options["errors"])
-    return filtering_of(spans)
 
 
 def _print_one(answer: Mapping[str, Any], *, as_json: bool) -> int:
@@ -179,13 +140,14 @@ def _print_one(answer: Mapping[str, Any], *, as_json: bool) -> int:
         ("id", found["id"]),
         ("status", safe(found["status"], _STYLES.get(found["status"], ""))),
         ("reason", found.get("reason")),
-        ("target", _target_text(found["target"])),
+        ("target", target_text(found["target"])),
         ("secret", found["target"].get("secret")),
-        ("spans", _selection_text(found)),
+        ("spans", selection_text(found)),
         ("delivered", _delivered_text(found["delivered"])),
         ("lag", f"{found['lag_s']:g} s"),
         ("under way", _pending_text(found.get("pending"))),
-        ("last error", _error_text(found.get("last_error"))),
+        ("rejected", _rejected_text(found.get("rejected"))),
+        ("last error", error_text(found.get("last_error"))),
         ("skipped", _skipped_text(found.get("skipped", []))),
     ]
     out = console()
@@ -202,23 +164,11 @@ def _row(found: Mapping[str, Any]) -> Sequence[object]:
     return (
         found["slug"],
         safe(found["status"], _STYLES.get(found["status"], "")),
-        _target_text(found["target"]),
+        target_text(found["target"]),
         f"{found['delivered']['spans']:,}",
         f"{found['lag_s']:.1f} s",
         (found.get("last_error") or {}).get("reason") if found["status"] != "active" else None,
     )
-
-
-def _target_text(target: Mapping[str, Any]) -> str:
-    rest = " ".join(str(value) for name, value in target.items() if name not in ("kind", "secret"))
-    return f"{target['kind']} {rest}"
-
-
-def _selection_text(found: Mapping[str, Any]) -> str:
-    for name in ("query_ref", "query_revision_ref", "filtering"):
-        if name in found:
-            return f"{name} {json.dumps(found[name], ensure_ascii=False)}"
-    return "all"
 
 
 def _delivered_text(delivered: Mapping[str, Any]) -> str:
@@ -234,8 +184,10 @@ def _pending_text(pending: Mapping[str, Any] | None) -> str | None:
     return f"batch {pending['batch_id']} with {pending['spans']:,} spans{tries}{again}"
 
 
-def _error_text(error: Mapping[str, Any] | None) -> str | None:
-    return None if error is None else f"{local_time(error['at'])} {error['reason']}"
+def _rejected_text(rejected: Mapping[str, Any] | None) -> str | None:
+    if rejected is None:
+        return None
+    return f"{rejected['spans']:,} spans, the last at {local_time(rejected['at'])}: {rejected['reason']}"
 
 
 def _skipped_text(skipped: Sequence[Mapping[str, Any]]) -> str | None:

@@ -5,16 +5,20 @@ from __future__ import annotations
 from typing import Any, Final
 
 from clearspan.commands.options import CommandParser, add_command, add_group, add_json, add_server, short_text
+from clearspan.commands.targets import add_selection, add_spans_target, add_target
 
 DESCRIPTION: Final = """\
-Manage subscriptions. A subscription delivers every span that matches to a webhook or a Kafka topic, as soon as it is
-stored: at least once, and in order within a partition. `clearspan deliver` delivers them; the embedded stack does, too.
+Manage subscriptions. A subscription delivers every span that matches to a webhook, a Kafka topic, an OTLP endpoint or
+Parquet files, as soon as it is stored: at least once, and in order within a partition. `clearspan deliver` delivers
+them; the embedded stack does, too.
 """
 EXAMPLES: Final = """\
 examples
   clearspan subscriptions create failed --webhook https://hooks.example.org/spans --errors
   clearspan subscriptions create costly --webhook https://hooks.example.org/spans --where cost gt 0.1
   clearspan subscriptions create copy --kafka kafka.example.org:9092 --topic spans-copy --from beginning
+  clearspan subscriptions create traces --otlp https://otlp.example.org --header "Authorization: Bearer TOKEN"
+  clearspan subscriptions create files --parquet s3://bucket/spans --from beginning
   clearspan subscriptions list
   clearspan subscriptions show failed
   clearspan subscriptions test failed
@@ -44,15 +48,15 @@ def add(commands: Any) -> None:
     )
     create.add_argument("--name", metavar="NAME", type=short_text, help="a name for people")
     create.add_argument("--from", dest="begins_at", metavar="WHERE", default="now", help=f"{_FROM} (default: now)")
-    _add_target(create)
-    _add_selection(create)
+    add_spans_target(add_target(create))
+    add_selection(create)
     listing = _add(actions, "list", "list subscriptions and what they do")
     listing.add_argument("--status", choices=("active", "retrying", "paused"), help="only those in this state")
     show = _named(actions, "show", "show a subscription with its position, lag and last error")
     edit = _named(actions, "edit", "change a subscription; its position stays")
     edit.add_argument("--name", metavar="NAME", type=short_text, help="a name for people")
-    _add_target(edit)
-    _add_selection(edit)
+    add_spans_target(add_target(edit))
+    add_selection(edit)
     pause = _named(actions, "pause", "stop delivery and keep the position")
     resume = _named(actions, "resume", "continue delivery, at once if it waits for its next try")
     replay = _named(actions, "replay", "deliver again from a time or a position")
@@ -75,24 +79,3 @@ def _named(actions: Any, name: str, summary: str) -> CommandParser:
     action = _add(actions, name, summary)
     action.add_argument("slug", metavar="SLUG", help="slug or id of the subscription")
     return action
-
-
-def _add_target(action: CommandParser) -> None:
-    target = action.add_argument_group("target")
-    target.add_argument("--webhook", metavar="URL", help="POST batches there, signed as Standard Webhooks")
-    target.add_argument(
-        "--secret", metavar="SECRET", help="signs them (whsec_…; default: a new one, which is shown once)"
-    )
-    target.add_argument("--kafka", metavar="SERVERS", help="publish to this cluster: host:port, separated by commas")
-    target.add_argument("--topic", metavar="TOPIC", help="the topic, with --kafka")
-    target.add_argument("--target", metavar="JSON", help="any target as JSON, as in the member `target` of a request")
-
-
-def _add_selection(action: CommandParser) -> None:
-    selection = action.add_argument_group("spans (all by default)")
-    selection.add_argument(
-        "--where", metavar="WORD", nargs="+", default=(), help="field operator value, further ones after the word `and`"
-    )
-    selection.add_argument("--filter", metavar="JSON", help="a filter as JSON")
-    selection.add_argument("--query", metavar="SLUG", help="the slug of a saved query; its newest revision counts")
-    selection.add_argument("--errors", action="store_true", help="only spans with the status STATUS_CODE_ERROR")

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -26,14 +26,21 @@ from common.fair_share import FairShare, Tenant, working_for
 from common.ids import DEFAULT_USER_ID
 from common.postgres.pool import Database
 from common.settings import Settings
-from common.telemetry import DELIVERED_SPANS, DELIVERIES, DELIVERY_LAG_SECONDS, DELIVERY_SECONDS, get_logger
+from common.telemetry import (
+    DELIVERED_SPANS,
+    DELIVERIES,
+    DELIVERY_LAG_SECONDS,
+    DELIVERY_SECONDS,
+    REJECTED_SPANS,
+    get_logger,
+)
 from common.times import Clock
 from query_api.delivery.pace import Pace
 from query_api.delivery.reading import BatchReader, stored_at
 from query_api.delivery.selection import Selection, selection_of
 from query_api.delivery.store import LeasedSubscription, Leases, batch_id_of
 from query_api.delivery.targets.opening import open_target
-from query_api.delivery.targets.target import DeliveryBatch, Target, TargetRefused, TargetUnavailable
+from query_api.delivery.targets.target import DeliveryBatch, RejectedSpans, Target, TargetRefused, TargetUnavailable
 from query_api.pages.arrivals import Positions
 from query_api.registry.kinds import QUERIES
 from query_api.registry.store import Lineage, Owner
@@ -222,20 +229,24 @@ class Delivering:
         """Deliver a batch and store that it is acknowledged. Nothing is left of a batch whose spans were replaced."""
         held, tools = self._held, self._tools
         kind = str(held.target["kind"])
+        rejected: RejectedSpans | None = None
         if spans:
             batch = DeliveryBatch(batch_id_of(held.id, self._number), held.slug, self._now(), spans)
             outcome = "unavailable"
             try:
                 with DELIVERY_SECONDS.labels(kind).time():
-                    await target.deliver(batch)
+                    rejected = await target.deliver(batch)
                 outcome = "delivered"
             except TargetRefused:
                 outcome = "refused"
                 raise
             finally:
                 DELIVERIES.labels(kind, outcome).inc()
-        if not await tools.leases.end(held, through_at=self._through_at, spans_count=len(spans)):
+        if not await tools.leases.end(held, through_at=self._through_at, spans_count=len(spans), rejected=rejected):
             raise LeaseLostError
+        if rejected is not None:
+            REJECTED_SPANS.labels(kind).inc(rejected.count)
+            _log.warning("A target rejected spans.", subscription=str(held.id), **asdict(rejected))
         if spans:
             DELIVERED_SPANS.labels(kind).inc(len(spans))
             DELIVERY_LAG_SECONDS.labels(kind).observe((self._now() - stored_at(spans[0])).total_seconds())

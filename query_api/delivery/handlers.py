@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from common.errors import Conflict, InvalidCursor, InvalidInput, NotFound, ServiceError
+from common.errors import Conflict, InvalidCursor, InvalidInput, NotFound
 from common.postgres.errors import UniqueViolation
 from query_api.delivery.positions import read_position
 from query_api.delivery.schemas import (
@@ -27,9 +27,8 @@ from query_api.delivery.schemas import (
 from query_api.delivery.selection import check_filter, stored_reference
 from query_api.delivery.shown import shown, skipped_with, state_of
 from query_api.delivery.store import EditedSubscription, NewSubscription, Subscription, Subscriptions
-from query_api.delivery.targets.models import TargetIn, public_members, secret_members
-from query_api.delivery.targets.opening import open_target, refuse_forbidden
-from query_api.delivery.targets.webhook import new_secret
+from query_api.delivery.targets.models import public_members
+from query_api.delivery.targets.opening import open_target, refuse_forbidden, secrets_to_store, unreachable_warning
 from query_api.freshness.follow import look_up_stored
 from query_api.pages.arrivals import Positions
 from query_api.pages.feed import first_positions
@@ -51,10 +50,10 @@ async def create_subscription(request: Request) -> Response:
     """Create a subscription. It begins at once; a target that cannot be reached now is a warning."""
     body: CreateSubscription = request.body
     sent = body.subscription
-    _refuse_id_as_slug(sent.slug)
+    refuse_id_as_slug(sent.slug, at="subscription.slug")
     selection = await _selection(request, sent)
     await refuse_forbidden(sent.target, settings=request.context.settings, at=_AT)
-    secrets, made = _secrets(sent.target, {})
+    secrets, made = secrets_to_store(sent.target, {})
     positions, through_at = await _beginning(request, sent.from_ or NOW, at="subscription.from")
     new = NewSubscription(
         sent.slug, sent.name, selection, public_members(sent.target), secrets, positions.pack(), through_at
@@ -95,7 +94,7 @@ async def edit_subscription(request: Request) -> Response:
     if sent.target is not None:
         await refuse_forbidden(sent.target, settings=request.context.settings, at=_AT)
         target = public_members(sent.target)
-        secrets, made = _secrets(sent.target, stored if sent.target.kind == found.target["kind"] else {})
+        secrets, made = secrets_to_store(sent.target, stored if sent.target.kind == found.target["kind"] else {})
     name = sent.name if "name" in sent.model_fields_set else found.name
     edited = EditedSubscription(name, selection, target, secrets)
     gives_up = (selection, target, secrets) != (found.selection, found.target, stored)
@@ -186,12 +185,13 @@ def _time(time_us: int) -> datetime:
     return _EPOCH + timedelta(microseconds=time_us)
 
 
-def _refuse_id_as_slug(slug: str) -> None:
+def refuse_id_as_slug(slug: str, *, at: str) -> None:
+    """Raise ``InvalidInput`` for a slug that is an id. ``at`` is its path in the request."""
     try:
         UUID(slug)
     except ValueError:
         return
-    raise InvalidInput("subscription.slug: an id is not a slug, because paths take both; allowed: another text.")
+    raise InvalidInput(f"{at}: an id is not a slug, because paths take both; allowed: another text.")
 
 
 async def _selection(request: Request, sent: SubscriptionCreate | SubscriptionEdit) -> Mapping[str, Any]:
@@ -205,15 +205,6 @@ async def _selection(request: Request, sent: SubscriptionCreate | SubscriptionEd
         await check_filter(sent.filtering)
         return {"filtering": sent.filtering.model_dump(mode="json", exclude_none=True)}
     return await stored_reference(lineage_of(request, QUERIES.kind), sent.query_ref, sent.query_revision_ref)
-
-
-def _secrets(target: TargetIn, stored: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """Return the secrets of a target, and the one that was made for it. ``stored`` are those of the target before."""
-    secrets = {**stored, **secret_members(target)}
-    if target.kind == "webhook" and "secret" not in secrets:
-        made = new_secret()
-        return {**secrets, "secret": made}, made
-    return secrets, None
 
 
 async def _beginning(request: Request, text: str, *, at: str) -> tuple[Positions, datetime]:
@@ -242,14 +233,7 @@ async def _warning(request: Request, found: Subscription | None) -> str | None:
     if found is None:
         return None
     secrets = await _store(request).secrets(found.id)
-    target = open_target(found.target, secrets, settings=request.context.settings)
-    try:
-        reason = await target.check()
-    except ServiceError as exc:
-        reason = exc.public_message
-    finally:
-        await target.close()
-    return None if reason is None else f"The target cannot be reached now: {reason.rstrip('.')}. Delivery is retried."
+    return await unreachable_warning(open_target(found.target, secrets, settings=request.context.settings))
 
 
 def _is_wanted(found: Subscription, wanted: SubscriptionFilter) -> bool:

@@ -1,6 +1,7 @@
 -- shown_columns --
 id, slug, name, selection, target, status, reason, position, through_at, batch_number, pending, pending_spans, attempts,
 failing_since, retry_at, last_error, last_error_at, delivered_spans, delivered_count, delivered_at, skipped,
+rejected_spans, last_rejection, last_rejection_at,
 created_at, created_by, updated_at, updated_by
 
 -- lock_project --
@@ -112,7 +113,10 @@ RETURNING batch_number;
 UPDATE subscriptions SET
     position = pending, pending = NULL, pending_revision = NULL, through_at = $5, attempts = 0, failing_since = NULL,
     retry_at = NULL, delivered_spans = delivered_spans + $6, delivered_count = delivered_count + least($6, 1),
-    delivered_at = CASE WHEN $6 > 0 THEN clock_timestamp() ELSE delivered_at END
+    delivered_at = CASE WHEN $6 > 0 THEN clock_timestamp() ELSE delivered_at END,
+    rejected_spans = rejected_spans + $7,
+    last_rejection = CASE WHEN $7 > 0 THEN $8 ELSE last_rejection END,
+    last_rejection_at = CASE WHEN $7 > 0 THEN clock_timestamp() ELSE last_rejection_at END
 WHERE project_id = $1 AND id = $2 AND lease_owner = $3 AND changes_count = $4 AND pending IS NOT NULL
 RETURNING id;
 

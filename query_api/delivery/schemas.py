@@ -148,6 +148,14 @@ class Delivered(BaseModel):
     at: datetime | None = Field(None, description="The time of the last acknowledgement.")
 
 
+class RejectedOut(BaseModel):
+    """What the target acknowledged and rejected; it is not delivered again."""
+
+    spans: int = Field(description="Spans.")
+    reason: str = Field(description="What the target said the last time.")
+    at: datetime = Field(description="The time of the last rejection.")
+
+
 class LastError(BaseModel):
     """The last failure, also if a later try succeeded."""
 
@@ -183,6 +191,7 @@ class SubscriptionOut(BaseModel):
     )
     pending: PendingBatch | None = Field(None, description="The batch that is being delivered or retried.")
     delivered: Delivered = Field(description="What was delivered.")
+    rejected: RejectedOut | None = Field(None, description="What the target rejected of it.")
     last_error: LastError | None = Field(None, description="The last failure.")
     skipped: list[SkippedBatch] | None = Field(None, description="The last batches that were skipped, newest last.")
     created_at: datetime

@@ -11,6 +11,7 @@ from query_api.delivery.schemas import (
     Delivered,
     LastError,
     PendingBatch,
+    RejectedOut,
     SkippedBatch,
     State,
     SubscriptionOut,
@@ -48,6 +49,7 @@ def shown(request: Request, subscription: Subscription, *, now: datetime, secret
         delivered=Delivered(
             spans=subscription.delivered_spans, batches=subscription.delivered_count, at=subscription.delivered_at
         ),
+        rejected=_rejected(subscription),
         last_error=_last_error(subscription),
         skipped=[
             SkippedBatch(**{**each, "position": _skipped_position(request, each)}) for each in subscription.skipped
@@ -91,6 +93,16 @@ def _pending(subscription: Subscription) -> PendingBatch | None:
         attempts=subscription.attempts,
         failing_since=subscription.failing_since,
         retry_at=subscription.retry_at,
+    )
+
+
+def _rejected(subscription: Subscription) -> RejectedOut | None:
+    if subscription.last_rejection_at is None:
+        return None
+    return RejectedOut(
+        spans=subscription.rejected_spans,
+        reason=subscription.last_rejection or "The target gave no reason.",
+        at=subscription.last_rejection_at,
     )
 
 

@@ -19,6 +19,7 @@ import orjson
 from common.errors import Conflict
 from common.named_sql import load_named_sql
 from common.postgres.pool import Database, Row
+from query_api.delivery.targets.target import RejectedSpans
 
 _TEXTS: Final = load_named_sql(Path(__file__).with_name("queries.sql"))
 SQL: Final = {
@@ -53,6 +54,9 @@ class Subscription(NamedTuple):
     delivered_count: int
     delivered_at: datetime | None
     skipped: Sequence[JsonObject]
+    rejected_spans: int
+    last_rejection: str | None
+    last_rejection_at: datetime | None
     created_at: datetime
     created_by: UUID
     updated_at: datetime | None
@@ -213,9 +217,12 @@ class Leases:
         row = await self.database.fetch_one(SQL["begin_batch"], *arguments, position, pending, revision_id, spans_count)
         return None if row is None else int(row["batch_number"])
 
-    async def end(self, held: LeasedSubscription, *, through_at: datetime, spans_count: int) -> bool:
-        """Store that the batch is acknowledged."""
-        return await self._write("end_batch", held, through_at, spans_count)
+    async def end(
+        self, held: LeasedSubscription, *, through_at: datetime, spans_count: int, rejected: RejectedSpans | None = None
+    ) -> bool:
+        """Store that the batch is acknowledged, and what the target rejected of it."""
+        count, reason = (0, None) if rejected is None else (rejected.count, rejected.reason.replace("\0", ""))
+        return await self._write("end_batch", held, through_at, spans_count, count, reason)
 
     async def fail(
         self, held: LeasedSubscription, *, attempts: int, since: datetime, retry_at: datetime, reason: str

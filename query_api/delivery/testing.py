@@ -6,6 +6,7 @@ slow.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import uuid4
@@ -17,8 +18,15 @@ from query_api.delivery.handlers import named_subscription
 from query_api.delivery.schemas import TestDelivery, TestDeliveryResponse
 from query_api.delivery.store import Subscriptions
 from query_api.delivery.targets.opening import open_target
-from query_api.delivery.targets.target import DeliveryBatch, Target, TargetRefused, TargetUnavailable
-from query_api.request.context import database_of
+from query_api.delivery.targets.target import (
+    DeliveryBatch,
+    MessageTarget,
+    RejectedSpans,
+    Target,
+    TargetRefused,
+    TargetUnavailable,
+)
+from query_api.request.context import ApiContext, database_of
 from query_api.request.json_body import json_response
 from query_api.request.route import Request, Response
 
@@ -36,26 +44,36 @@ async def test_subscription(request: Request) -> Response:
     secrets = await store.secrets(found.id)
     now_us = context.clock.now_ns() // 1_000
     batch = DeliveryBatch(f"test_{uuid4().hex}", found.slug, datetime.now(UTC), [test_span(now_us)])
+    target = open_target(found.target, secrets, settings=context.settings)
+    return await test_response(context, target, batch.id, lambda: target.deliver(batch))
+
+
+async def test_response(
+    context: ApiContext,
+    target: Target | MessageTarget,
+    id_: str,
+    send: Callable[[], Awaitable[RejectedSpans | None]],
+) -> Response:
+    """Send to a target when it is the turn of this test, close it, and return what happened."""
     async with _tests.place(timeout_s=context.settings.query.queue_s):
         began_s = context.clock.monotonic_s()
-        target = open_target(found.target, secrets, settings=context.settings)
         try:
-            reason = await _failure(target, batch)
+            reason = await _failure(send)
         finally:
             await target.close()
         duration_ms = (context.clock.monotonic_s() - began_s) * 1_000
-    result = TestDelivery(batch_id=batch.id, delivered=reason is None, reason=reason, duration_ms=round(duration_ms, 1))
+    result = TestDelivery(batch_id=id_, delivered=reason is None, reason=reason, duration_ms=round(duration_ms, 1))
     return json_response(TestDeliveryResponse(count=1, delivery=result))
 
 
-async def _failure(target: Target, batch: DeliveryBatch) -> str | None:
+async def _failure(send: Callable[[], Awaitable[RejectedSpans | None]]) -> str | None:
     try:
-        await target.deliver(batch)
+        rejected = await send()
     except (TargetUnavailable, TargetRefused) as exc:
         return exc.reason
     except ServiceError as exc:
         return exc.public_message
-    return None
+    return None if rejected is None else f"The target rejected the span: {rejected.reason}"
 
 
 def test_span(now_us: int) -> dict[str, Any]:

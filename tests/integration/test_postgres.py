@@ -91,9 +91,9 @@ class TestMigrations:
         await migrated(postgres_settings)
         for path in DDL.iterdir():
             shutil.copy(path, tmp_path)
-        (tmp_path / "0002_next.sql").write_text("ALTER TABLE projects ADD COLUMN color text;")
+        (tmp_path / "9999_next.sql").write_text("ALTER TABLE projects ADD COLUMN color text;")
 
-        assert await migrated(postgres_settings, tmp_path) == ["0002_next"]
+        assert await migrated(postgres_settings, tmp_path) == ["9999_next"]
         async with open_database(postgres_settings) as database:
             rows = await database.fetch_all("SELECT color FROM projects")
         assert [row["color"] for row in rows] == [None]

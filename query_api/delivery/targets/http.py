@@ -40,7 +40,7 @@ class HttpSender:
             async with self._open().post(
                 self._url, data=body, headers={"User-Agent": USER_AGENT, **headers}, allow_redirects=False
             ) as response:
-                content = await response.content.read(RESPONSE_BYTES_MAX)
+                content = await _beginning(response.content)
                 _raise_for(response.status, response.headers)
                 return content
         except PrivateAddressError as exc:
@@ -78,6 +78,14 @@ class HttpSender:
                 trust_env=False,
             )
         return self._session
+
+
+async def _beginning(content: aiohttp.StreamReader) -> bytes:
+    """Return the body of a response, of a large one the beginning."""
+    found = bytearray()
+    while len(found) < RESPONSE_BYTES_MAX and (chunk := await content.read(RESPONSE_BYTES_MAX - len(found))):
+        found += chunk
+    return bytes(found)
 
 
 def _raise_for(status: int, headers: CIMultiDictProxy[str]) -> None:

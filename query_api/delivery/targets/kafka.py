@@ -5,7 +5,9 @@ The records can be read by another Clearspan. They do not name a project: the to
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
 
 import orjson
 
@@ -18,6 +20,7 @@ from query_api.delivery.targets.target import DeliveryBatch, TargetRefused, Targ
 
 BATCH_HEADER: Final = "clearspan-batch-id"
 SUBSCRIPTION_HEADER: Final = "clearspan-subscription"
+MESSAGE_HEADER: Final = "clearspan-message-id"
 
 
 def own_topics(settings: KafkaSettings) -> frozenset[str]:
@@ -43,12 +46,23 @@ class KafkaTarget:
             (BATCH_HEADER, batch.id.encode()),
             (SUBSCRIPTION_HEADER, batch.subscription.encode()),
         ]
-        messages = [Message(span["trace_id"].encode(), orjson.dumps(span), headers) for span in batch.spans]
+        await self._publish([Message(span["trace_id"].encode(), orjson.dumps(span), headers) for span in batch.spans])
+
+    async def send(self, message_id: str, kind: str, created_at: datetime, data: Mapping[str, Any], /) -> None:
+        """Publish a message ``{"type": kind, "timestamp": …, "data": …}`` as a record. Raises as ``Target.deliver``.
+
+        Its key is the slug of its alert, so that the messages of an alert stay in order.
+        """
+        body = orjson.dumps({"type": kind, "timestamp": created_at, "data": data}, option=orjson.OPT_UTC_Z)
+        headers = [(CONTENT_TYPE_HEADER, b"application/json"), (MESSAGE_HEADER, message_id.encode())]
+        await self._publish([Message(str(data["alert"]).encode(), body, headers)])
+
+    async def _publish(self, messages: Sequence[Message]) -> None:
         try:
             await self._refuse_own_topic()
             await self._producer.publish_all(self._topic, messages)
         except TooLarge as exc:
-            raise TargetRefused(f"A span is larger than the topic takes: {exc.public_message}") from exc
+            raise TargetRefused(f"A record is larger than the topic takes: {exc.public_message}") from exc
         except ServiceError as exc:
             if exc.transient:
                 raise TargetUnavailable(exc.detail) from exc

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 from yarl import URL
 
 from common.settings import Servers, Topic
-from query_api.request.json_body import Strict
+from query_api.request.json_body import Named, Strict
 from query_api.request.references import Text
 
 URL_LENGTH_MAX: Final = 2_048
@@ -20,7 +20,14 @@ SECRET_BYTES_MIN: Final = 24
 SECRET_BYTES_MAX: Final = 64
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
-SECRETS: Final[dict[str, tuple[str, ...]]] = {"webhook": ("secret",)}
+HEADERS_MAX: Final = 32
+HEADER_LENGTH_MAX: Final = 8_192
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
+_OWN_HEADERS: Final = frozenset(
+    {"content-type", "content-encoding", "content-length", "transfer-encoding", "connection", "host", "user-agent"}
+)
+
+SECRETS: Final[dict[str, tuple[str, ...]]] = {"webhook": ("secret",), "otlp": ("headers",)}
 """By the kind of a target, the members that are stored apart and that reads do not show."""
 
 
@@ -73,7 +80,43 @@ class KafkaIn(Strict):
     topic: Topic = Field(description="The topic, which must exist.")
 
 
-TargetIn: TypeAlias = Annotated[WebhookIn | KafkaIn, Field(discriminator="kind")]
+def _headers(headers: dict[str, str]) -> dict[str, str]:
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
+            raise ValueError(
+                f"'{name[:100]}' cannot be set; allowed are names of HTTP headers that Clearspan does not set"
+            )
+        if len(value) > HEADER_LENGTH_MAX or not value.isprintable() or not value.isascii():
+            raise ValueError(f"the value of '{name}' must be at most {HEADER_LENGTH_MAX} printable ASCII characters")
+    return headers
+
+
+class OtlpIn(Strict):
+    """Sends batches to an OTLP/HTTP endpoint, as protobuf with gzip."""
+
+    kind: Literal["otlp"]
+    endpoint: Annotated[Text, AfterValidator(http_url)] = Field(
+        max_length=URL_LENGTH_MAX, description="The address for traces; `/v1/traces` is appended to a host alone."
+    )
+    headers: Annotated[Named[str, str], AfterValidator(_headers)] | None = Field(
+        None,
+        max_length=HEADERS_MAX,
+        description="Headers of each request, such as `Authorization`. Reads do not show them.",
+    )
+    ag: bool = Field(default=False, description="Also send the attributes below `ag`, which Clearspan derives.")
+
+
+class ParquetIn(Strict):
+    """Writes each batch to a Parquet file."""
+
+    kind: Literal["parquet"]
+    url: Text = Field(
+        max_length=URL_LENGTH_MAX,
+        description="The folder: `file:///directory` or `s3://bucket/prefix`. The settings say which are allowed.",
+    )
+
+
+TargetIn: TypeAlias = Annotated[WebhookIn | KafkaIn | OtlpIn | ParquetIn, Field(discriminator="kind")]
 
 
 def public_members(target: TargetIn) -> dict[str, Any]:

@@ -9,9 +9,11 @@ from common.errors import InvalidInput, ServiceError
 from common.settings import Settings
 from query_api.delivery.addresses import private_address_message, private_address_of
 from query_api.delivery.targets.kafka import KafkaTarget, names_own_topic
-from query_api.delivery.targets.models import KafkaIn, TargetIn, WebhookIn
-from query_api.delivery.targets.target import Target
-from query_api.delivery.targets.webhook import WebhookTarget
+from query_api.delivery.targets.models import KafkaIn, OtlpIn, ParquetIn, TargetIn, WebhookIn, secret_members
+from query_api.delivery.targets.otlp import OtlpTarget
+from query_api.delivery.targets.parquet import ParquetPlaces, ParquetTarget, folder_of
+from query_api.delivery.targets.target import MessageTarget, Target
+from query_api.delivery.targets.webhook import WebhookTarget, new_secret
 
 
 def open_target(target: Mapping[str, Any], secrets: Mapping[str, Any], *, settings: Settings) -> Target:
@@ -27,8 +29,38 @@ def open_target(target: Mapping[str, Any], secrets: Mapping[str, Any], *, settin
             )
         case "kafka":
             return KafkaTarget(target["bootstrap"], target["topic"], own=settings.kafka, timeout_s=delivery.timeout_s)
+        case "otlp":
+            return OtlpTarget(
+                target["endpoint"],
+                secrets.get("headers") or {},
+                ag=target.get("ag", False),
+                timeout_s=delivery.timeout_s,
+                private_addresses=delivery.private_addresses == "on",
+            )
+        case "parquet":
+            return ParquetTarget(folder_of(target["url"], parquet_places(settings)))
         case kind:
             raise ServiceError(f"There is no target of the kind {kind}.")
+
+
+def open_message_target(target: Mapping[str, Any], secrets: Mapping[str, Any], *, settings: Settings) -> MessageTarget:
+    """Return what delivers the messages of an alert to a target; it connects on first use."""
+    opened = open_target(target, secrets, settings=settings)
+    if isinstance(opened, WebhookTarget | KafkaTarget):
+        return opened
+    raise ServiceError(f"A target of the kind {target['kind']} takes no messages.")
+
+
+def parquet_places(settings: Settings) -> ParquetPlaces:
+    """Return where this installation may write files."""
+    delivery = settings.delivery
+    return ParquetPlaces(
+        delivery.parquet_directory,
+        tuple(delivery.s3_buckets),
+        delivery.s3_endpoint,
+        delivery.s3_region,
+        delivery.timeout_s,
+    )
 
 
 async def refuse_forbidden(target: TargetIn, *, settings: Settings, at: str) -> None:
@@ -42,8 +74,20 @@ async def refuse_forbidden(target: TargetIn, *, settings: Settings, at: str) -> 
                     f"{at}.topic: Clearspan itself uses '{target.topic}', so spans would come back as new ones; allowed"
                     " are other topics."
                 )
+        case OtlpIn():
+            await refuse_private(target.endpoint, settings=settings, at=f"{at}.endpoint")
+        case ParquetIn():
+            folder_of(target.url, parquet_places(settings), at=f"{at}.url")
         case _:
             assert_never(target)
+
+
+def refuse_spans_only(target: TargetIn, *, at: str) -> None:
+    """Raise ``InvalidInput`` for a target that takes spans but no messages. ``at`` is its path in the request."""
+    if not isinstance(target, WebhookIn | KafkaIn):
+        raise InvalidInput(
+            f"{at}.kind: '{target.kind}' takes spans, and an alert sends messages; allowed: webhook, kafka."
+        )
 
 
 async def refuse_private(url: str, *, settings: Settings, at: str) -> None:
@@ -59,3 +103,23 @@ async def refuse_private(url: str, *, settings: Settings, at: str) -> None:
         return
     if address is not None:
         raise InvalidInput(f"{at}: {private_address_message(address)}.")
+
+
+def secrets_to_store(target: TargetIn, stored: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """Return the secrets of a target, and the one that was made for it. ``stored`` are those of the target before."""
+    secrets = {**stored, **secret_members(target)}
+    if target.kind == "webhook" and "secret" not in secrets:
+        made = new_secret()
+        return {**secrets, "secret": made}, made
+    return secrets, None
+
+
+async def unreachable_warning(target: Target | MessageTarget) -> str | None:
+    """Return what a user reads about a target that cannot be reached now, or ``None``; close the target."""
+    try:
+        reason = await target.check()
+    except ServiceError as exc:
+        reason = exc.public_message
+    finally:
+        await target.close()
+    return None if reason is None else f"The target cannot be reached now: {reason.rstrip('.')}. Delivery is retried."

@@ -26,6 +26,15 @@ class DeliveryBatch:
     """Span objects as ``/spans/query`` returns them; not empty."""
 
 
+@dataclass(frozen=True, slots=True)
+class RejectedSpans:
+    """Spans of a batch that a target has acknowledged and will not keep; they are not delivered again."""
+
+    count: int
+    reason: str
+    """What the target says; may be empty."""
+
+
 class TargetUnavailable(Exception):
     """The target did not take the batch now; it is retried.
 
@@ -49,8 +58,8 @@ class TargetRefused(Exception):
 class Target(Protocol):
     """Delivers batches to one system, one at a time. It connects on first use."""
 
-    async def deliver(self, batch: DeliveryBatch, /) -> None:
-        """Return when the target has acknowledged the whole batch.
+    async def deliver(self, batch: DeliveryBatch, /) -> RejectedSpans | None:
+        """Return when the target has acknowledged the batch: what it will not keep of it, if it says so.
 
         Raises ``TargetUnavailable`` or ``TargetRefused``. A batch of which a part was taken may be delivered again.
         """
@@ -58,6 +67,25 @@ class Target(Protocol):
 
     async def check(self) -> str | None:
         """Return why the target cannot be reached now, or ``None``. It delivers nothing."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections. Safe to call twice."""
+        ...
+
+
+class MessageTarget(Protocol):
+    """Delivers single messages to one system."""
+
+    async def send(self, message_id: str, kind: str, created_at: datetime, data: Mapping[str, Any], /) -> None:
+        """Send ``{"type": kind, "timestamp": …, "data": …}``; ``message_id`` is the same on every retry.
+
+        Raises as ``Target.deliver``.
+        """
+        ...
+
+    async def check(self) -> str | None:
+        """Return why the target cannot be reached now, or ``None``. It sends nothing."""
         ...
 
     async def close(self) -> None:
