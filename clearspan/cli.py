@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Final, NoReturn
 
-from clearspan.commands import dead_letters, export, keys, prices, processes, projects, query, subscriptions
+from clearspan.commands import alerts, dead_letters, export, keys, prices, processes, projects, query, subscriptions
 from clearspan.commands.options import CommandParser, gather_options
 
 DESCRIPTION: Final = """\
@@ -30,7 +30,7 @@ on servers
   clearspan migrate             create or update the tables in ClickHouse and Postgres; safe to run twice
   clearspan ingest              run the worker, which moves spans from Kafka to ClickHouse
   clearspan serve               run the HTTP API
-  clearspan deliver             deliver subscriptions to their targets
+  clearspan deliver             deliver subscriptions and evaluate alerts
 
 projects and keys
   clearspan projects create checkout            create a project, whose data no other project sees
@@ -40,6 +40,7 @@ spans, from any deployment (CLEARSPAN_URL, CLEARSPAN_KEY)
   clearspan query --last 1h --errors            find spans
   clearspan export spans.parquet --last 7d      write spans to a file
   clearspan subscriptions list                  what is delivered to other systems
+  clearspan alerts list                         what is watched, and what is in breach
 
 Exit codes: 0 success, 1 failure, 2 wrong usage or settings, 3 nothing found (where the help says so), 130 interrupted.
 Settings are environment variables; `clearspan settings` lists them.
@@ -49,7 +50,7 @@ INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 """What a shell reports of programs that SIGPIPE ends."""
 
-_GROUPS: Final = (processes, query, export, subscriptions, dead_letters, keys, projects, prices)
+_GROUPS: Final = (processes, query, export, subscriptions, alerts, dead_letters, keys, projects, prices)
 """The modules that add commands, in the order of the help."""
 
 

@@ -90,11 +90,24 @@ class _MemberNames:
 async def query_groups(request: Request, filtering: Node, windowing: Windowing | GroupsWindowing) -> Response:
     """Return groups of spans that share values, and what was computed of each."""
     query: GroupsQuery = request.body
-    plan, names = _plan_of(query)
+    _plan_of(query)  # reports what cannot be computed before the filter is compiled
     spans = project_spans(request)
     now_us = request.context.clock.now_ns() // 1_000
     matching = await compile_node(filtering, now_us=now_us)
-    rows, examined = await _run(spans, plan, matching, SpanWindow.of(windowing, now_us=now_us))
+    members = await compute_groups(spans, query, matching, SpanWindow.of(windowing, now_us=now_us))
+    if spans.is_recorded:
+        members["explain"] = orjson.Fragment(await explained(spans, filtering))
+    return Response(orjson.dumps(members))
+
+
+async def compute_groups(spans: ProjectSpans, query: GroupsQuery, matching: Compiled, window: SpanWindow) -> Row:
+    """Return the members of a ``GroupsResponse`` about the spans of a window. The filter, the window and the
+    references of ``query`` do not count.
+
+    Raises ``InvalidInput``, and ``DeadlineExceeded`` if the budget does not suffice for any part of the window.
+    """
+    plan, names = _plan_of(query)
+    rows, examined = await _run(spans, plan, matching, window)
     members = _members(plan, names, rows)
     members["complete"] = examined is None
     if examined is not None:
@@ -102,9 +115,7 @@ async def query_groups(request: Request, filtering: Node, windowing: Windowing |
             "oldest": format_us(nearest_formattable_us(examined.oldest_us or 0)),
             "newest": format_us(nearest_formattable_us(examined.newest_us or 0)),
         }
-    if spans.is_recorded:
-        members["explain"] = orjson.Fragment(await explained(spans, filtering))
-    return Response(orjson.dumps(members))
+    return members
 
 
 def _plan_of(query: GroupsQuery) -> tuple[GroupsPlan, _MemberNames]:

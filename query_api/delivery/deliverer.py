@@ -21,6 +21,8 @@ from common.postgres.projects import Keys
 from common.settings import Settings
 from common.telemetry import SUBSCRIPTIONS, SUBSCRIPTIONS_HELD, get_logger
 from common.times import Clock, SystemClock
+from query_api.delivery.alerts.alerting import Alerting, AlertTools, lease_s_of
+from query_api.delivery.alerts.store import AlertLeases
 from query_api.delivery.delivering import Delivering, DeliveryTools, LeaseLostError
 from query_api.delivery.pace import Pace
 from query_api.delivery.reading import BatchReader
@@ -178,8 +180,10 @@ async def open_deliverer(
         clock=clock,
     )
     deliverer = Deliverer(tools, report=report)
+    leases = AlertLeases(database, uuid4(), lease_s_of(settings))
+    alerting = Alerting(AlertTools(settings, store, database, leases, tools.keys, clock))
     async with following_workers:
-        running = asyncio.create_task(_run(deliverer, store, database, report), name="deliverer")
+        running = asyncio.create_task(_run(deliverer, alerting, store, database, report), name="deliverer")
         try:
             yield deliverer
         finally:
@@ -189,8 +193,10 @@ async def open_deliverer(
             await deliverer.close()
 
 
-async def _run(deliverer: Deliverer, store: ColumnStore, database: Database, report: Report) -> None:
-    """Wait for the tables, then deliver."""
+async def _run(
+    deliverer: Deliverer, alerting: Alerting, store: ColumnStore, database: Database, report: Report
+) -> None:
+    """Wait for the tables, then deliver and evaluate alerts."""
     for system, probe in (
         ("clickhouse", partial(require_clickhouse_tables, store)),
         ("postgres", partial(require_postgres_tables, database)),
@@ -204,4 +210,6 @@ async def _run(deliverer: Deliverer, store: ColumnStore, database: Database, rep
             else:
                 report(system, "")
                 break
-    await deliverer.run()
+    async with asyncio.TaskGroup() as group:  # `gather` would not wait for the end of both
+        group.create_task(deliverer.run())
+        group.create_task(alerting.run())

@@ -74,6 +74,7 @@ TAGS: Final[Mapping[str, str]] = {
     "Query revisions": "Commit, read, compare and run revisions of saved queries.",
     "Simple queries": "Manage saved queries together with the data of their first variant.",
     "Subscriptions": "Deliver spans to other systems as they are stored.",
+    "Alerts": "Send a message when a measure of spans passes a bound.",
     "Workflows": "Read application revisions under the names that the SDK uses.",
     "Accounts": "Create accounts, inspect API keys, and delete projects.",
     "Retention": "Limit how long spans are kept and how much they take, and see what is deleted and when.",

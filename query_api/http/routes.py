@@ -17,6 +17,7 @@ from query_api.compat import accounts, flat
 from query_api.compat import simple_traces as simple
 from query_api.compat import simple_traces_models as simple_models
 from query_api.compat.workflows import WORKFLOW_ROUTES
+from query_api.delivery.alerts.routes import ALERT_ROUTES
 from query_api.delivery.routes import SUBSCRIPTION_ROUTES
 from query_api.explorer.routes import EXPLORER_ROUTES
 from query_api.export import handlers as export
@@ -237,6 +238,7 @@ ROUTES: Final = about.with_about(
         *QUERY_ROUTES,
         *WORKFLOW_ROUTES,
         *SUBSCRIPTION_ROUTES,
+        *ALERT_ROUTES,
         *ACCOUNTS,
         *RETENTION,
         *STATUS,

@@ -14,6 +14,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
+from query_api.delivery.alerts.routes import ALERT_ROUTES
 from query_api.delivery.routes import SUBSCRIPTION_ROUTES
 from query_api.http.routes import DEAD_LETTERS, ROUTES
 from query_api.request.json_body import SCOPE_PARAMETERS
@@ -22,7 +23,9 @@ from tests.support.api import context_of, serving
 
 UNKNOWN: Final = "slugg"
 FORBIDDEN: Final = "extra_forbidden"
-UNION_TAGS: Final = frozenset({"Condition", "Filtering", "list", "object", "webhook", "kafka"})
+UNION_TAGS: Final = frozenset(
+    {"Condition", "Filtering", "list", "object", "webhook", "kafka", "otlp", "parquet", "single", "quotient"}
+)
 """What pydantic writes into a path besides the members: which shape of several was read."""
 
 STRICT_IN_CREATE: Final = frozenset({"data", "delta"})
@@ -105,7 +108,7 @@ def test_only_routes_that_create_or_edit_ignore_unknown_members() -> None:
         is_creating |= route.method == "POST" and last in {
             *("applications", "environments", "queries", "variants", "revisions", "traces")
         }
-        is_creating &= route.tag != "Subscriptions"  # a typo would deliver more than was meant
+        is_creating &= route.tag not in ("Subscriptions", "Alerts")  # a typo would deliver more than was meant
 
         assert route.ignores_unknown is is_creating, _name(route)
 
@@ -446,6 +449,10 @@ def test_every_query_of_the_reference_is_covered() -> None:
     asked = {route.path for route in NARROWING if route.method == "POST"}
     twins = {path.replace("/tracing/", "/spans/").replace("/users/", "/sessions/") for path, *_ in SENT_BY_CLIENTS}
     added = {"/spans/groups/query", "/spans/facets/query", "/traces/summaries/query"}
-    beyond = {"/environments/revisions/log", *added, *(route.path for route in (*DEAD_LETTERS, *SUBSCRIPTION_ROUTES))}
+    beyond = {
+        "/environments/revisions/log",
+        *added,
+        *(route.path for route in (*DEAD_LETTERS, *SUBSCRIPTION_ROUTES, *ALERT_ROUTES)),
+    }
 
     assert {path.replace("/tracing/", "/spans/").replace("/users/", "/sessions/") for path in asked} - twins <= beyond

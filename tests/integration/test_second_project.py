@@ -69,6 +69,9 @@ TELLS_NOTHING_OF_A_PROJECT: Final = {
     "POST /queries/revisions": "the same",
     "POST /subscriptions/{subscription_id}/skip": "refused without a batch under way",
     "POST /subscriptions/{subscription_id}/test": "says whether the target took a span",
+    "POST /alerts": "refused without a bound",
+    "POST /alerts/{alert_id}/skip": "refused without a message that waits",
+    "POST /alerts/{alert_id}/test": "says whether the target took a message",
 }
 """Routes that return nothing even to the owner's key. That they change nothing of another project is still checked."""
 
@@ -225,6 +228,9 @@ async def _make_histories(world: World) -> dict[str, Mapping[str, str]]:
     subscribe = {"slug": "of-owner-subscription", "name": SECRET, "target": target}
     made = (await _own(world, "POST", "/subscriptions", {"subscription": subscribe}))["subscription"]
     entities["subscription"] = {name: made[name] for name in ("id", "slug")}
+    watch = {"slug": "of-owner-alert", "name": SECRET, "target": target, "measure": {"of": "count"}, "window": "1m"}
+    made = (await _own(world, "POST", "/alerts", {"alert": {**watch, "above": 1}}))["alert"]
+    entities["alert"] = {name: made[name] for name in ("id", "slug")}
     return entities | {
         f"workflow{entity.removeprefix('application')}": entities[entity]
         for entity in entities

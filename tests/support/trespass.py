@@ -22,7 +22,13 @@ from query_api.request.route import Route
 
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 
-_REQUIRED: Final = {"target": {"kind": "kafka", "bootstrap": "127.0.0.1:1", "topic": "out"}, "from_": "beginning"}
+_REQUIRED: Final = {
+    "target": {"kind": "kafka", "bootstrap": "127.0.0.1:1", "topic": "out"},
+    "from_": "beginning",
+    "measure": {"of": "count"},
+    "window": "1m",
+    "every": "1m",
+}
 """Valid values of members that are required and have several forms."""
 
 

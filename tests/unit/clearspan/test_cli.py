@@ -77,6 +77,18 @@ COMMANDS = (
     "subscriptions skip failed",
     "subscriptions test failed",
     "subscriptions delete failed --yes",
+    "subscriptions create t --otlp https://o.example.org --header x:y --header z:1 --ag",
+    "subscriptions create t --parquet file:///spans",
+    "alerts create failing --ratio errors count --above 0.05 --window 10m --by model --webhook https://h.example.org/",
+    "alerts create slow --measure duration:p95 --below -1 --window 10m --every 30s --kafka h:1 --topic t --errors",
+    "alerts list --status paused --breaching",
+    "alerts show failing",
+    "alerts edit failing --above 0.1",
+    "alerts pause failing",
+    "alerts resume failing",
+    "alerts skip failing",
+    "alerts test failing",
+    "alerts delete failing --yes",
 )
 
 

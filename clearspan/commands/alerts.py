@@ -1,0 +1,95 @@
+"""``clearspan alerts``: its actions and options."""
+
+from __future__ import annotations
+
+import math
+from argparse import ArgumentTypeError
+from typing import Any, Final
+
+from clearspan.commands.options import CommandParser, add_command, add_group, add_json, add_server, short_text
+from clearspan.commands.targets import add_selection, add_target
+
+DESCRIPTION: Final = """\
+Manage alerts. An alert computes a measure of the spans of the last minutes, again and again, and sends a message to a
+webhook or a Kafka topic when the value passes a bound and when it is back: one message each, for each group.
+"""
+EXAMPLES: Final = """\
+examples
+  clearspan alerts create failing --ratio errors count --above 0.05 --window 10m --by model \\
+    --webhook https://hooks.example.org/alerts
+  clearspan alerts create slow --measure duration:p95 --above 5000 --window 15m --where span_type is chat \\
+    --webhook https://hooks.example.org/alerts
+  clearspan alerts create costly --measure cost:sum --above 20 --window 1h --kafka kafka.example.org:9092 --topic alerts
+  clearspan alerts list
+  clearspan alerts show failing
+  clearspan alerts test failing
+  clearspan alerts edit failing --above 0.1
+  clearspan alerts pause failing
+  clearspan alerts resume failing
+  clearspan alerts skip failing
+  clearspan alerts delete failing
+"""
+_OF: Final = "count, errors, or a value with a statistic, such as duration:p95 or cost:sum"
+
+
+def add(commands: Any) -> None:
+    """Add the commands."""
+    summary = "send a message when a measure of spans passes a bound"
+    actions = add_group(commands, "alerts", summary, description=DESCRIPTION, epilog=EXAMPLES)
+    create = _add(actions, "create", "create an alert")
+    create.add_argument(
+        "slug", metavar="SLUG", type=short_text, help="a name in URLs and commands, unique in a project"
+    )
+    _add_definition(create)
+    listing = _add(actions, "list", "list alerts and what they do")
+    listing.add_argument("--status", choices=("active", "retrying", "paused"), help="only those in this state")
+    listing.add_argument("--breaching", action="store_true", help="only those with a group in breach now")
+    show = _named(actions, "show", "show an alert with its breaches, messages and last error")
+    edit = _named(actions, "edit", "change an alert")
+    _add_definition(edit)
+    pause = _named(actions, "pause", "stop evaluating and sending")
+    resume = _named(actions, "resume", "evaluate and send again, at once")
+    skip = _named(actions, "skip", "drop the first message that waits to be delivered")
+    test = _named(actions, "test", "send a test message to the target; exit code 1 if it does not take it")
+    delete = _named(actions, "delete", "delete an alert with its messages")
+    delete.add_argument("--yes", action="store_true", help="delete without asking")
+    every = (create, listing, show, edit, pause, resume, skip, test, delete)
+    add_json(*every)
+    add_server(*every)
+
+
+def _add(actions: Any, name: str, summary: str) -> CommandParser:
+    function = "list_" if name == "list" else name
+    return add_command(actions, name, f"clearspan.client.alerts:{function}", summary)
+
+
+def _named(actions: Any, name: str, summary: str) -> CommandParser:
+    action = _add(actions, name, summary)
+    action.add_argument("slug", metavar="SLUG", help="slug or id of the alert")
+    return action
+
+
+def _add_definition(action: CommandParser) -> None:
+    action.add_argument("--name", metavar="NAME", type=short_text, help="a name for people")
+    what = action.add_argument_group("measure")
+    what.add_argument("--measure", metavar="OF", help=f"what is measured: {_OF}")
+    what.add_argument("--ratio", metavar="OF", nargs=2, help="one measure divided by another: errors count")
+    what.add_argument("--above", metavar="NUMBER", type=_number, help="a value above it is a breach")
+    what.add_argument("--below", metavar="NUMBER", type=_number, help="a value below it is a breach; no data is not")
+    what.add_argument("--window", metavar="DURATION", help="spans that started in this time count: 10m, 1h")
+    what.add_argument("--every", metavar="DURATION", help="the time between two evaluations (default: 1m)")
+    what.add_argument(
+        "--by", metavar="FIELD", nargs="+", help="watch each group on its own: fields, or attributes.PATH; at most 3"
+    )
+    add_target(action)
+    add_selection(action)
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ArgumentTypeError(f"'{text}' is not a number")
+    return value

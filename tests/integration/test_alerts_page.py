@@ -1,0 +1,53 @@
+"""The commands in ``docs/alerts.md``, run in order by a shell, print what the page shows; the page names the limits."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from common.clickhouse.connect import open_store
+from common.delivery_settings import DeliverySettings
+from common.postgres.pool import Database
+from common.settings import ClickHouseSettings
+from query_api.delivery.alerts.alerting import EVALUATIONS_MAX, SENDERS_MAX, WAITING_MAX
+from query_api.delivery.alerts.evaluation import GROUPS_MAX
+from tests.support.delivery import SECRET, deliveries, delivery_settings, receiving
+from tests.support.shell_pages import DOCS, check_commands, commands
+
+ROOT = Path(__file__).parents[2]
+COMMAND_LINE = f'clearspan() {{ "{sys.executable}" -m clearspan "$@"; }}\n'
+
+
+async def test_commands_print_what_the_page_shows(
+    chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], shared_database: Database
+) -> None:
+    page = commands("alerts.md")
+    assert len([shown for _, shown in page if shown is not None]) == 1
+    store = open_store(chdb_settings(), data_dir=chdb_dir)
+    async with deliveries(store, shared_database, delivery_settings()) as api, receiving() as receiver:
+        environment = {
+            "PYTHONPATH": str(ROOT),
+            "RECEIVER": receiver.url,
+            "SECRET": SECRET,
+            "CLEARSPAN_URL": str(api.client._base_url).rstrip("/"),
+        }
+        await check_commands(page, environment=environment, prelude=COMMAND_LINE)
+        left = (await api.call("POST", "/alerts/query"))["count"]
+    await store.close()
+
+    assert left == 0
+    assert [message.body["type"] for message in receiver.messages] == ["alert.test"]
+
+
+def test_page_names_the_limits() -> None:
+    page = " ".join((DOCS / "alerts.md").read_text().split())
+    defaults = DeliverySettings()
+
+    assert f"at least {defaults.alert_every_min_s} s" in page
+    assert f"at most {defaults.alerts_max} alerts" in page
+    assert f"An evaluation examines {GROUPS_MAX:,} groups" in page
+    assert f"{WAITING_MAX:,} messages wait" in page
+    assert EVALUATIONS_MAX // 2 == 2
+    assert "at most two evaluations" in page
+    assert f"at most {SENDERS_MAX // 2} alerts at the same time" in page
