@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 
 from query_api.freshness.headers import COORDINATES_HEADER, DATA_THROUGH_HEADER, WAIT_FOR_HEADER
 from query_api.http.component_schemas import ComponentSchemas
+from query_api.http.examples import add_example
 from query_api.http.operation_ids import operation_id
 from query_api.request.route import Access, Route
 
@@ -208,6 +209,7 @@ def _operation(route: Route, schemas: ComponentSchemas) -> Json:
         operation["requestBody"] = {"required": False, "content": _without_model(route.raw_body)}
     if route.deprecated:
         operation["deprecated"] = True
+    add_example(operation, route)
     return operation
 
 
