@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -45,7 +45,11 @@ from query_api.retention.survey import DAY_US
 COPY_SPANS: Final = 20_000
 DAYS: Final = 60
 BASELINE_S: Final = 15.0
+MERGING_S: Final = 300
+"""How long to wait for the merges of what was stored."""
+
 PAUSE_S: Final = 0.05
+WORK_S: Final = 5.0
 HOLDER: Final = UUID(int=1)
 
 COPIED: Final = """
@@ -71,11 +75,33 @@ FROM system.parts WHERE active AND database = currentDatabase()
 
 
 @dataclass
+class Pausing:
+    """Pauses a run every few seconds, so that queries with and without it are compared on a machine with other work."""
+
+    records: RetentionRecords
+    is_paused: bool = False
+    paused_s: float = 0.0
+    began_s: float = 0.0
+
+    async def renew(self) -> None:
+        """Called after each step."""
+        if time.monotonic() - self.began_s > WORK_S:
+            self.is_paused = True
+            await asyncio.sleep(WORK_S)
+            self.is_paused = False
+            self.paused_s += WORK_S
+            self.began_s = time.monotonic()
+        await self.records.continue_run(HOLDER)
+
+
+@dataclass
 class Queries:
     """One client that sends queries until it is stopped."""
 
     client: Client
-    took_ms: list[float]
+    pausing: Pausing
+    working_ms: list[float] = field(default_factory=list)
+    paused_ms: list[float] = field(default_factory=list)
 
     async def send(self) -> None:
         """Send queries: the newest page before a random time, then a page by an attribute."""
@@ -92,7 +118,8 @@ class Queries:
                 {"windowing": {"newest": newest, "limit": 100}},
                 {"filtering": {"conditions": [attribute]}, "windowing": {"newest": newest, "limit": 50}},
             ):
-                self.took_ms.append((await self.client.post("/spans/query", body)).took_ms)
+                took_ms = self.paused_ms if self.pausing.is_paused else self.working_ms
+                took_ms.append((await self.client.post("/spans/query", body)).took_ms)
                 await asyncio.sleep(PAUSE_S)
 
 
@@ -126,6 +153,15 @@ async def _fill(store: ColumnStore, settings: Settings, spans_count: int) -> flo
         values = {"shift": shift, "copy": str(copy), "offset": copy * 1_000, "copy_offsets": 1_000}
         sql = COPIED.replace("{columns}", columns)
         await store.execute(Statement(sql, values), deadline_s=120.0)
+    await store.execute(Statement("ALTER TABLE spans DROP PARTITION 202605"), deadline_s=60.0)
+    await store.execute(
+        Statement(f"ALTER TABLE span_versions DELETE WHERE start_us < {oldest_us}", {}, {"mutations_sync": 1}),
+        deadline_s=300.0,
+    )
+    for _ in range(MERGING_S):
+        await asyncio.sleep(1.0)
+        if not (await _one(store, "SELECT count() AS running FROM system.merges"))["running"]:
+            break
     partition_id = (await _one(store, "SELECT any(partition_id) AS id FROM spans"))["id"].decode()
     through = StoredPosition(DEFAULT_PROJECT_ID, partition_id, copies * 1_000, 1, 1)
     await store.insert(STORED_THROUGH_TABLE, positions_table([through]), dedup_token="bench", deadline_s=10.0)
@@ -146,12 +182,11 @@ async def _measure(store: ColumnStore, settings: Settings) -> dict[str, Any]:
         await records.begin_run(HOLDER, interval_s=3_600.0)
         await records.begin_result(DEFAULT_PROJECT_ID)
 
-        async def renew() -> None:
-            await records.continue_run(HOLDER)
+        pausing = Pausing(records)
 
         async def delete() -> Any:
             rules = KeepRules(max_age_days=DAYS / 2)
-            return await Expiring(store, records, clock, renew).expire(DEFAULT_PROJECT_ID, rules)
+            return await Expiring(store, records, clock, pausing.renew).expire(DEFAULT_PROJECT_ID, rules)
 
         phases: dict[str, Callable[[], Awaitable[Any]]] = {
             "queries alone": lambda: asyncio.sleep(BASELINE_S),
@@ -161,27 +196,33 @@ async def _measure(store: ColumnStore, settings: Settings) -> dict[str, Any]:
         }
         found["size before"] = await _one(store, SIZES)
         for name, work in phases.items():
-            found[name] = await _phase(client, work)
+            found[name] = await _phase(client, work, pausing)
         found["size after"] = await _one(store, SIZES)
     return found
 
 
-async def _phase(client: Client, work: Callable[[], Awaitable[Any]]) -> dict[str, Any]:
-    """Return what a phase takes while queries are sent."""
-    queries = Queries(client, [])
+async def _phase(client: Client, work: Callable[[], Awaitable[Any]], pausing: Pausing) -> dict[str, Any]:
+    """Return what a phase takes while queries are sent, and how long these take: while it works and while it pauses."""
+    pausing.paused_s, pausing.is_paused, pausing.began_s = 0.0, False, time.monotonic()
+    queries = Queries(client, pausing)
     began_s, began_cpu_s = time.monotonic(), time.process_time()
     sending = asyncio.create_task(queries.send())
     result = await work()
-    elapsed_s, cpu_s = time.monotonic() - began_s, time.process_time() - began_cpu_s
+    elapsed_s, cpu_s = time.monotonic() - began_s - pausing.paused_s, time.process_time() - began_cpu_s
     sending.cancel()
     await asyncio.wait({sending})
     await asyncio.sleep(1.0)
     return {
         "s": round(elapsed_s, 1),
-        "cpu_s": round(cpu_s, 1),
+        "paused_s": round(pausing.paused_s, 1),
+        "cpu_s_with_pauses": round(cpu_s, 1),
         "result": str(result),
-        "queries": len(queries.took_ms),
-        **{f"p{percent}_ms": round(percentile(queries.took_ms, percent), 1) for percent in (50, 95, 99)},
+        **{
+            f"{name}_p{percent}_ms": round(percentile(took_ms, percent), 1)
+            for name, took_ms in (("working", queries.working_ms), ("paused", queries.paused_ms))
+            for percent in (50, 95, 99)
+            if took_ms
+        },
     }
 
 

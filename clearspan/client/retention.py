@@ -13,6 +13,7 @@ from clearspan.console import confirm, fail, print_result, printable
 from common.settings import Settings
 
 RETENTION: Final = "/retention"
+UNAUTHORIZED: Final = 401
 ALL_GOES: Final = "A rule of 0 deletes every trace of the project at the next run. Set it? [y/N] "
 
 
@@ -60,6 +61,8 @@ def delete(settings: Settings, *, project_id: UUID, url: str | None, admin_key: 
     except WrongUsage as exc:
         return fail(str(exc), code=2)
     except RequestFailed as exc:
+        if exc.status == UNAUTHORIZED:
+            return fail("The API does not accept the admin key: give it with --admin-key or CLEARSPAN_ADMIN_KEY.")
         return fail(str(exc))
     print(f"Deleted the project {printable(project['name'])}.")
     return 0
@@ -94,7 +97,12 @@ def _figures(figures: Mapping[str, Any]) -> str:
     if not figures["traces"]:
         return "nothing"
     oldest = f", the oldest of {figures['oldest']}" if "oldest" in figures else ""
-    return f"{figures['traces']:,} traces, {figures['spans']:,} spans, {_size(figures['bytes'])}{oldest}"
+    counts = f"{_count(figures['traces'], 'trace')}, {_count(figures['spans'], 'span')}"
+    return f"{counts}, {_size(figures['bytes'])}{oldest}"
+
+
+def _count(count: int, name: str) -> str:
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
 
 
 def _size(count: float) -> str:

@@ -36,6 +36,8 @@ RANGES_MAX: Final = 50
 """Projects in one mutation; others follow in the next run."""
 
 DEADLINE_S: Final = 60.0
+FIND_S: Final = 600.0
+"""For one statement that reads all versions of a project: a second for a few million."""
 
 _NO_SUCH_PART: Final = "NO_SUCH_DATA_PART"
 
@@ -65,22 +67,17 @@ class DeadPart(NamedTuple):
     range: DeadRange
 
 
-async def find_dead(store: ColumnStore, table: str, ranges: Sequence[DeadRange]) -> list[DeadPart]:
-    """Return the parts of a table that have dead rows. Raises the errors of ``ColumnStore``."""
-    found: list[DeadPart] = []
-    for dead in ranges:
-        condition, values = _condition(table, [dead])
-        sql = SQL_OF_FREEING["dead_rows"].replace("{table}", table).replace("{condition}", condition)
-        rows = (await store.select(Statement(sql, values), deadline_s=DEADLINE_S)).to_pylist()
-        if not rows:
-            continue
-        sizes = await _part_sizes(store, table)
-        for row in rows:
-            name = row["part"].decode()
-            if name in sizes:  # otherwise it has been merged by now
-                partition, rows_count = sizes[name]
-                found.append(DeadPart(name, partition, rows_count, row["dead_count"], dead))
-    return found
+async def find_dead(store: ColumnStore, table: str, dead: DeadRange) -> list[DeadPart]:
+    """Return the parts of a table that have dead rows of a range. Raises the errors of ``ColumnStore``."""
+    condition, values = _condition(table, [dead])
+    sql = SQL_OF_FREEING["dead_rows"].replace("{table}", table).replace("{condition}", condition)
+    rows = (await store.select(Statement(sql, values, {"max_threads": 1}), deadline_s=FIND_S)).to_pylist()
+    sizes = await _part_sizes(store, table) if rows else {}
+    return [
+        DeadPart(row["part"].decode(), *sizes[row["part"].decode()], row["dead_count"], dead)
+        for row in rows
+        if row["part"].decode() in sizes  # otherwise it has been merged by now
+    ]
 
 
 async def drop_dead_parts(store: ColumnStore, table: str, dead_parts: Sequence[DeadPart]) -> int:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 from uuid import UUID
 
@@ -23,8 +22,9 @@ from common.telemetry import RETENTION_DELETED_BYTES, RETENTION_DELETED_SPANS, R
 from common.times import Clock
 from query_api.retention.rules import KeepRules, RetentionRecords
 from query_api.retention.survey import (
-    DAY_US,
+    HOUR_US,
     NOTHING,
+    ONE_THREAD,
     Figures,
     MakeSpans,
     Survey,
@@ -41,7 +41,9 @@ STEP_S: Final = 60.0
 REST: Final = 3.0
 """The rest after a step, in multiples of its duration: a run uses a quarter of one processor."""
 
-PASSES_MAX: Final = 24
+PASSES_MAX: Final = 8
+PASS_SPANS_MIN: Final = 1_000_000
+"""Passes over all traces of a project, each deletes at least this many spans."""
 
 IS_SETTLED: Final = (
     "toInt64(version) <= transform("
@@ -93,10 +95,12 @@ class Expiring:
             "partitions": list(settled),
             "settled": list(settled.values()),
         }
-        rows = await spans.select(statement("old_traces", is_settled=IS_SETTLED), values, step="old traces")
+        rows = await spans.select(
+            statement("old_traces", is_settled=IS_SETTLED), values, step="old traces", settings=ONE_THREAD
+        )
         figures = Figures.of(rows.to_pylist()[0])
         if figures.traces_count:
-            await spans.execute(statement("delete_old_traces", is_settled=IS_SETTLED), values)
+            await spans.execute(statement("delete_old_traces", is_settled=IS_SETTLED), values, settings=ONE_THREAD)
             await self._count(spans.project_id, figures)
         await asyncio.sleep((self.clock.monotonic_s() - began_s) * self.rest)
         return figures
@@ -111,18 +115,16 @@ class Expiring:
 
 
 def passes(found: Survey) -> list[int]:
-    """Return the times up to which traces are deleted one after the other: the ends of months, then ``before_us``.
+    """Return the times up to which traces are deleted one after the other; the last is ``before_us``.
 
-    So the oldest traces are deleted first, also if a run ends early. With very many months only the last have passes of
-    their own.
+    So the oldest traces are deleted first, also if a run ends early. Each pass reads all traces, so there are few.
     """
-    oldest_us = found.expired.oldest_us
-    assert oldest_us is not None  # noqa: S101 - narrows the type: something expires
+    pass_spans = max(PASS_SPANS_MIN, found.expired.spans_count / PASSES_MAX)
     ends: list[int] = []
-    month = datetime.fromtimestamp(max(oldest_us, found.before_us - PASSES_MAX * 28 * DAY_US) / 1_000_000, UTC)
-    while True:
-        month = datetime(month.year + month.month // 12, month.month % 12 + 1, 1, tzinfo=UTC)
-        end_us = round(month.timestamp()) * 1_000_000
-        if end_us >= found.before_us:
-            return [*ends, found.before_us]
-        ends.append(end_us)
+    spans_count = 0
+    for hour in sorted(found.old_hours):
+        spans_count += found.old_hours[hour]
+        if spans_count >= pass_spans:
+            ends.append((hour + 1) * HOUR_US)
+            spans_count = 0
+    return [*(end for end in ends if end < found.before_us), found.before_us]

@@ -14,8 +14,9 @@ from common.postgres.pool import Database
 
 POSTGRES_SQL: Final = load_named_sql(Path(__file__).with_name("queries.sql"))
 
-HELD_S: Final = 120.0
-"""How long a process keeps its turn without renewing it: longer than any statement of a run."""
+HELD_S: Final = 900.0
+"""How long a process keeps its turn without renewing it: longer than any statement of a run. A process that stops gives
+its turn back; one that is killed delays the next run by this time."""
 
 
 class KeepRules(NamedTuple):

@@ -18,6 +18,7 @@ from uuid import UUID, uuid4
 from common.clickhouse.freeing import (
     TABLES,
     TABLES_OF_PROJECT,
+    DeadPart,
     DeadRange,
     drop_dead_parts,
     find_dead,
@@ -26,7 +27,7 @@ from common.clickhouse.freeing import (
 )
 from common.clickhouse.store import ColumnStore
 from common.clickhouse.stored_through import read_positions_of
-from common.errors import ServiceError
+from common.errors import DeadlineExceeded, Overloaded, ServiceError
 from common.telemetry import RETENTION_FREED_ROWS, RETENTION_RUN_SECONDS, get_logger
 from common.times import Clock
 from query_api.retention.expire import REST, STEP_S, Expiring
@@ -34,6 +35,9 @@ from query_api.retention.rules import RetentionRecords
 
 POLL_S: Final = 5.0
 """How often a process looks whether a run is due."""
+
+RETRY_S: Final = 30.0
+"""The wait after a run that failed as a whole: Postgres or the engine is not available."""
 
 REWRITE_POLL_S: Final = 0.5
 REWRITE_S: Final = 3_600.0
@@ -73,6 +77,10 @@ class Retention:
                 await self.run_if_due()
             except ServiceError as error:
                 _log.warning("A run of retention failed; the next one continues.", error=error.detail)
+                await asyncio.sleep(RETRY_S)
+            except Exception:  # noqa: BLE001 - a defect must not end all later runs
+                _log.exception("A run of retention failed; the next one continues.")
+                await asyncio.sleep(RETRY_S)
             await asyncio.sleep(min(POLL_S, self.interval_s))
 
     async def run_if_due(self) -> bool:
@@ -126,17 +134,26 @@ class Retention:
 
     async def _free_table(self, table: str, ranges: Sequence[DeadRange]) -> list[DeadRange]:
         """Free the dead rows of a table as far as that is worth it; return the ranges that still have some."""
-        found = await find_dead(self.store, table, ranges)
-        await self._renew()
+        found = await self._find_dead(table, ranges)
         freed = await drop_dead_parts(self.store, table, found)
         if freed:
-            found = await find_dead(self.store, table, ranges)
+            found = await self._find_dead(table, ranges)
         rewritten = await rewrite_partitions(self.store, table, found)
         RETENTION_FREED_ROWS.labels(table).inc(freed + rewritten)
         if rewritten:
             await self._wait_for_rewrite(table)
-            found = await find_dead(self.store, table, ranges)
+            found = await self._find_dead(table, ranges)
         return [dead.range for dead in found]
+
+    async def _find_dead(self, table: str, ranges: Sequence[DeadRange]) -> list[DeadPart]:
+        found: list[DeadPart] = []
+        for dead in ranges:
+            try:
+                found += await find_dead(self.store, table, dead)
+            except (DeadlineExceeded, Overloaded) as error:  # of a very large project; others go on
+                _log.warning("Cannot find the rows to free.", project_id=str(dead.project_id), error=error.detail)
+            await self._renew()
+        return found
 
     async def _remove_deleted_projects(self) -> None:
         """Remove the rows of deleted projects. A worker may store more for a moment, so a later run looks again."""

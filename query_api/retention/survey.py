@@ -10,6 +10,7 @@ traces of that hour are then read again by their exact times.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -17,8 +18,11 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from query_api.retention.rules import KeepRules
 from query_api.spans.project_spans import SQL, ProjectSpans
 
-CHUNK_VERSIONS: Final = 200_000
+CHUNK_VERSIONS: Final = 100_000
 """Versions of a chunk of traces; a larger trace is a chunk of its own. A statement about it takes 0.1 s."""
+
+ONE_THREAD: Final = {"max_threads": 1}
+"""Settings of all statements: the other processors are for queries."""
 
 HOUR_US: Final = 3_600_000_000
 DAY_US: Final = 24 * HOUR_US
@@ -86,17 +90,22 @@ class Survey:
     limit: Limit | None
     """The rule that decides ``before_us``; ``None`` if there is no rule."""
 
+    old_hours: Mapping[int, int]
+    """How many spans the expired traces have, by the hour in which their last span starts."""
+
 
 async def survey(make_spans: MakeSpans, rules: KeepRules, *, now_us: int) -> Survey:
     """Return what is stored and what the rules delete of it now. Raises the errors of ``ProjectSpans``."""
     old_us = NEVER_US if rules.max_age_days is None else now_us - round(rules.max_age_days * DAY_US)
     young: dict[int, Figures] = {}
+    old_hours: dict[int, int] = defaultdict(int)
     old = NOTHING
     async for chunk in chunks_of(make_spans):
         rows = await _read(make_spans(), "stored_hours", chunk, before_us=old_us)
         for row in rows:
             if row["is_old"]:
                 old += Figures.of(row)
+                old_hours[row["hour"]] += int(row["spans_sum"])
             else:
                 young[row["hour"]] = young.get(row["hour"], NOTHING) + Figures.of(row)
     found = Survey(
@@ -104,6 +113,7 @@ async def survey(make_spans: MakeSpans, rules: KeepRules, *, now_us: int) -> Sur
         expired=old,
         before_us=old_us,
         limit=None if rules.max_age_days is None else "max_age_days",
+        old_hours=old_hours,
     )
     if rules.max_bytes is None or found.stored.bytes_count - old.bytes_count <= rules.max_bytes:
         return found
@@ -116,8 +126,10 @@ async def _within_bytes(
     """Return the survey with the oldest of the young traces among the expired, as many as necessary."""
     expired = found.expired
     excess = found.stored.bytes_count - expired.bytes_count - bytes_max
+    old_hours = defaultdict(int, found.old_hours)
     hours = sorted(young)
     for hour in hours:
+        old_hours[hour] += young[hour].spans_count
         if young[hour].bytes_count >= excess:
             break
         expired += young[hour]
@@ -134,7 +146,7 @@ async def _within_bytes(
         expired += moments[moment]
         excess -= moments[moment].bytes_count
         before_us = moment + 1
-    return replace(found, expired=expired, before_us=before_us, limit="max_bytes")
+    return replace(found, expired=expired, before_us=before_us, limit="max_bytes", old_hours=old_hours)
 
 
 async def chunks_of(make_spans: MakeSpans) -> AsyncIterator[TraceChunk]:
@@ -142,7 +154,10 @@ async def chunks_of(make_spans: MakeSpans) -> AsyncIterator[TraceChunk]:
     after = FIRST_ID
     while after != LAST_ID:
         rows = await make_spans().select(
-            SQL["trace_after"], {"after": after.hex(), "versions_max": CHUNK_VERSIONS}, step="chunk of traces"
+            SQL["trace_after"],
+            {"after": after.hex(), "versions_max": CHUNK_VERSIONS},
+            step="chunk of traces",
+            settings=ONE_THREAD,
         )
         through = bytes(rows.column("trace_id")[0].as_py()) if rows.num_rows else LAST_ID
         yield TraceChunk(after, through)
@@ -155,7 +170,7 @@ def statement(name: str, *, is_settled: str = EVERY_VERSION) -> str:
 
 
 async def _read(spans: ProjectSpans, name: str, chunk: TraceChunk, **values: int) -> list[dict[str, Any]]:
-    rows = await spans.select(statement(name), {**chunk.parameters, **values}, step=name)
+    rows = await spans.select(statement(name), {**chunk.parameters, **values}, step=name, settings=ONE_THREAD)
     found: list[dict[str, Any]] = rows.to_pylist()
     return found
 

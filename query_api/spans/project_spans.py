@@ -201,11 +201,12 @@ class ProjectSpans:
             statement = replace(statement, settings={**statement.settings, **settings})
             return await self._store.select(statement, deadline_s=remaining_s)
 
-    async def execute(self, sql: str, parameters: Mapping[str, Any]) -> None:
+    async def execute(self, sql: str, parameters: Mapping[str, Any], *, settings: EngineSettings = NO_SETTINGS) -> None:
         """Run a statement without a result, under the same condition on the project; raises the same errors as
         ``select``.
         """
         statement, remaining_s = self._bounded(sql, parameters)
+        statement = replace(statement, settings={**statement.settings, **settings})
         await self._store.execute(statement, deadline_s=remaining_s)
 
     async def rows_read(self, sql: str, parameters: Mapping[str, Any]) -> int:

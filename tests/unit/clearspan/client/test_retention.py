@@ -29,10 +29,10 @@ def test_state_is_described_in_lines() -> None:
         "keeps     at most 30 days",
         "stored    2 traces, 12,000 spans, 9.5 MB, the oldest of 2026-01-01T00:00:00Z",
         "next run  2026-02-01T00:00:00Z",
-        "deletes   1 traces, 7 spans, 900 bytes, because of max_age_days",
+        "deletes   1 trace, 7 spans, 900 bytes, because of max_age_days",
         "last run  2026-01-31T00:00:00Z, deleted nothing",
         "          too\\x0aslow",
-        "deleted   1 traces, 1 spans, 2 kB in all",
+        "deleted   1 trace, 1 span, 2 kB in all",
     ]
 
 
