@@ -35,6 +35,7 @@ MAPPING_ERRORS: Final = Counter(
     "Attributes whose value does not fit their key; the attribute is stored as sent and not mapped.",
     ["reason"],
 )
+MASKED_VALUES: Final = Counter("clearspan_masked_values_total", "Values that masking rules replaced or removed.")
 LAG_RECORDS: Final = Gauge(
     "clearspan_lag_records", "Records between the worker's position and the end of a partition.", ["topic", "partition"]
 )

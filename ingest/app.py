@@ -17,6 +17,7 @@ from common.kafka.consumer import KafkaSource
 from common.kafka.producer import KafkaPublisher
 from common.kafka.record import Publisher, RecordSource
 from common.memory import tune_for_batches
+from common.postgres.masking import MaskingRules
 from common.postgres.migrate import require_tables as require_postgres_tables
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
@@ -49,7 +50,7 @@ async def open_worker(
     """Open a worker with everything that it needs, and its health server on ``worker_port``; ``run`` connects it.
 
     ``store`` and ``publisher``, if given (embedded mode shares them), are used and left open. ``source`` replaces the
-    one that the settings describe. ``database`` is only probed.
+    one that the settings describe. ``database`` has the masking rules; without it there are none.
     """
     readiness = readiness or Readiness()
     readiness.red("kafka", NOT_CONNECTED)
@@ -80,6 +81,7 @@ async def open_worker(
             positions=StoredPositions(store, clock=clock, insert_timeout_s=timeout_s, announce=announcer.announce),
             publisher=publisher,
             projects=projects,
+            masks=None if database is None else MaskingRules(database),
             readiness=readiness,
             prepare=lambda: ensure_topics(settings.kafka),
             systems=systems,

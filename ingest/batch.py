@@ -88,7 +88,7 @@ class SpanBatch:
 
     def add(self, decoded: ChunkRecord, *, now_s: float) -> None:
         """Add one record: its rows and its dead letters. ``now_s`` is when the record arrived."""
-        record, partition_id, outcome, rows, first_row = decoded
+        record, partition_id, outcome, rows, first_row, _ = decoded
         if self.is_empty:
             self.opened_s = now_s
         self.records.append(record)
@@ -152,7 +152,9 @@ class SpanBatch:
         for at, more in rejections.items():
             origin = self._origins[at]
             united = origin.outcome.rejections.plus(more)
-            dead_letters = cut_dead_letters(origin.record, united, encoding=origin.outcome.encoding)
+            dead_letters = cut_dead_letters(
+                origin.record, united, encoding=origin.outcome.encoding, masking=origin.masking
+            )
             yield from zip(repeat(origin), dead_letters, strict=False)
 
     def _origin_of(self, row: int) -> tuple[int, int]:

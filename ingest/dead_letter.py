@@ -38,7 +38,8 @@ from common.limits import MIB
 from common.settings import Encoding
 from common.telemetry import DEAD_LETTERS, get_logger
 from common.times import Clock, format_us
-from ingest.decode import lay_out
+from ingest.decode import encoding_of, lay_out
+from ingest.masking.dead_letters import NO_MASKING, Masking, masked_dead_letter
 from ingest.readiness import Retry
 
 GROWTH_MAX: Final = 2
@@ -68,15 +69,43 @@ class CutDeadLetter(NamedTuple):
     rejection: Rejection
     value: bytes
     codes: Mapping[RejectionCode, int] = {}
+    envelope: tuple[bytes | None, tuple[Header, ...]] | None = None
+    """Key and headers, if those of the record are masked."""
 
 
 def cut_dead_letters(
-    record: Record, rejections: Rejections, *, encoding: Encoding, layout: Layout | None = None
+    record: Record,
+    rejections: Rejections,
+    *,
+    encoding: Encoding,
+    layout: Layout | None = None,
+    masking: Masking = NO_MASKING,
 ) -> list[CutDeadLetter]:
     """Return the dead letters of a record in the order of its spans; the shared one is last.
 
-    ``layout`` is that of the record, if it is known already.
+    ``layout`` is that of the record, if it is known already. Content of projects that have rules is masked.
     """
+    dead_letters = _cut(record, rejections, encoding=encoding, layout=layout)
+    if not masking.masks.text or not dead_letters:
+        return dead_letters
+    return [_masked(record, dead_letter, encoding=encoding, masking=masking) for dead_letter in dead_letters]
+
+
+def _masked(record: Record, dead_letter: CutDeadLetter, *, encoding: Encoding, masking: Masking) -> CutDeadLetter:
+    rejection = dead_letter.rejection
+    try:
+        known: Encoding | None = encoding_of(record, encoding)
+    except Rejected:
+        known = None
+    masked = masked_dead_letter(record, dead_letter.value, rejection.code, encoding=known, masking=masking)
+    if masked is None:
+        return dead_letter
+    if masked.reason is not None:
+        rejection = rejection._replace(reason=masked.reason)
+    return CutDeadLetter(rejection, masked.value, dead_letter.codes, (masked.key, masked.headers))
+
+
+def _cut(record: Record, rejections: Rejections, *, encoding: Encoding, layout: Layout | None) -> list[CutDeadLetter]:
     whole = record.value or b""
     if not rejections:
         return []
@@ -203,6 +232,9 @@ class DeadLetters:
         rejection = dead_letter.rejection
         if rejection.code is RejectionCode.OUR_FAILURE:
             _log.error(rejection.reason, topic=record.topic, partition=record.partition, offset=record.offset)
+        if dead_letter.envelope is not None:
+            key, kept = dead_letter.envelope
+            record = record._replace(key=key, headers=kept)
         headers = _headers(record, dead_letter, encoding=encoding, time_ns=self._clock.now_ns())
         await self._bulk.add(DeadLetterMessage(dead_letter.value, record.key, headers))
         DEAD_LETTERS.labels(rejection.code.value).inc()

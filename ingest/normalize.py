@@ -17,11 +17,13 @@ from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from common.json_numbers import json_number
+from common.masking import Mask
 from common.nesting import Shape, nested_as, shape_of
 from common.plans import Keys, Plans
 from common.span import NO_METRICS, Metrics, NormalizedSpan, Span, Value
 from ingest.ag import as_number, canonical_ag, decode_ag_attributes, empty_ag
 from ingest.json_text import scalar_text
+from ingest.masking.derived import masked_ag
 from ingest.references import hashes_of, references_of, references_sent
 from ingest.rollup import roll_up
 from ingest.semconv.conventions import USAGE_ROOTS
@@ -52,19 +54,22 @@ def _mapping_of(keys: Keys) -> KeyMapping | None:
     return _plans.of(keys).mapping
 
 
-def normalize(spans: Sequence[Span], prices: PriceTable | None = None) -> list[NormalizedSpan]:
+def normalize(
+    spans: Sequence[Span], prices: PriceTable | None = None, mask: Mask | None = None
+) -> list[NormalizedSpan]:
     """Return what is derived from each span of one record, in their order.
 
     A trace is an annotation if any of its spans in this record has links, even an empty list. Sums over the descendants
     of a span cover only this record. Model calls without a cost get one from ``prices``, by default the built-in table.
 
     Normalizing the result again changes nothing, so API responses can be published again as records. A span that is
-    published alone loses the part of its cumulative metrics that its children had added.
+    published alone loses the part of its cumulative metrics that its children had added. ``mask`` is for spans that are
+    masked already: it masks what is derived from them under its own paths.
     """
     annotated = {span.trace_id for span in spans if span.links is not None}
     table = prices or list_prices()
     normalized_spans = [
-        _normalized(span, "annotation" if span.trace_id in annotated else "invocation", table) for span in spans
+        _normalized(span, "annotation" if span.trace_id in annotated else "invocation", table, mask) for span in spans
     ]
     normalized_spans = without_duplicate_usage(spans, normalized_spans)
     own = [normalized.metrics for normalized in normalized_spans]
@@ -76,7 +81,7 @@ def normalize(spans: Sequence[Span], prices: PriceTable | None = None) -> list[N
     return normalized_spans
 
 
-def _normalized(span: Span, trace_type: str, prices: PriceTable) -> NormalizedSpan:
+def _normalized(span: Span, trace_type: str, prices: PriceTable, mask: Mask | None) -> NormalizedSpan:
     sent = span.attributes
     plan = _plans.of(tuple(sent))
     if plan.has_ag_attributes:
@@ -94,6 +99,8 @@ def _normalized(span: Span, trace_type: str, prices: PriceTable) -> NormalizedSp
     attributes["ag"] = ag
     _write_computed(ag, span)
     add_costs(ag, prices)
+    if mask is not None:
+        ag = attributes["ag"] = masked_ag(ag, mask)
     references = references_of(ag["references"]) if "references" in ag else references_sent(span.references or ())
     hashes = hashes_of(references, span.links or ()) if references or span.links else None
     is_root = span.parent_id is None
@@ -132,9 +139,9 @@ def _ag(sent: Value, mapped: dict[str, Any] | None, trace_type: str) -> dict[str
     return ag
 
 
-def _id(members: dict[str, Any], key: str) -> str | None:
+def _id(members: Any, key: str) -> str | None:
     """Return ``members.<key>.id`` as text."""
-    named = members.get(key)
+    named = members.get(key) if isinstance(members, dict) else None
     return scalar_text(named.get("id")) if isinstance(named, dict) else None
 
 

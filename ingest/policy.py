@@ -9,6 +9,7 @@ from typing import Protocol
 from uuid import UUID
 
 from common.kafka.record import Publisher, RecordSource
+from common.masking import MaskSet
 from common.settings import Settings
 from common.sink import Sink
 from common.times import Clock, SystemClock
@@ -33,6 +34,7 @@ class Policy:
     flush_late_s: float = 10.0
     shutdown_grace_s: float = 20.0
     streak_max: int = 10_000
+    keeps_unmaskable: bool = False
 
     @classmethod
     def of(cls, settings: Settings) -> Policy:
@@ -52,6 +54,7 @@ class Policy:
             flush_late_s=ingest.flush_late_s,
             shutdown_grace_s=ingest.shutdown_grace_s,
             streak_max=ingest.dead_letter_streak_max,
+            keeps_unmaskable=ingest.keep_unmaskable == "on",
         )
 
 
@@ -63,6 +66,18 @@ class KnownProjects(Protocol):
         ...
 
 
+class MaskReader(Protocol):
+    """Reads the masking rules of all projects, and adds up what they masked."""
+
+    async def read(self) -> MaskSet:
+        """Return the current rules. Raises ``Unavailable`` (transient)."""
+        ...
+
+    async def add_counts(self, counts: Mapping[UUID, int], /) -> None:
+        """Add to the numbers of masked values. Raises ``Unavailable`` (transient)."""
+        ...
+
+
 async def _nothing() -> None:
     """Do nothing."""
 
@@ -71,8 +86,9 @@ async def _nothing() -> None:
 class Dependencies:
     """Everything outside that the worker touches. The caller closes all of it, except ``source``.
 
-    ``prepare`` is awaited each time before the worker joins the group. ``systems`` are probed regularly, so that
-    ``/readyz`` reports one that is unavailable before a batch needs it.
+    ``masks`` is ``None`` if there is no place for rules. ``prepare`` is awaited each time before the worker joins the
+    group. ``systems`` are probed regularly, so that ``/readyz`` reports one that is unavailable before a batch needs
+    it.
     """
 
     source: RecordSource
@@ -81,6 +97,7 @@ class Dependencies:
     positions: PositionRecorder
     publisher: Publisher
     projects: KnownProjects
+    masks: MaskReader | None = None
     readiness: Readiness = field(default_factory=Readiness)
     prepare: Callable[[], Awaitable[object]] = _nothing
     systems: Mapping[str, Callable[[], Awaitable[object]]] = field(default_factory=dict)

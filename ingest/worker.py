@@ -34,6 +34,7 @@ from ingest.dead_letter import BulkPublisher, DeadLetters
 from ingest.decoding.chunk import ChunkRecord, count_records
 from ingest.decoding.queue import DecodingQueue
 from ingest.flush import Flusher, FlushWatch
+from ingest.masking.current import CurrentMasking
 from ingest.partitions import Ledger, Streaks
 from ingest.policy import Dependencies, Policy
 from ingest.readiness import NOT_CONNECTED, Retry, probe
@@ -87,6 +88,7 @@ class Worker:
         )
         linger_s = min(LINGER_S_MAX, LINGER_SHARE * policy.flush.age_s_max)
         self._queue = DecodingQueue(dependencies.decoder, linger_s=linger_s)
+        self._masking = CurrentMasking(dependencies.masks, policy, clock=self._clock, readiness=self._readiness)
         self._batch = SpanBatch()
         self._flush_task: asyncio.Task[None] | None = None
         self._is_behind = False
@@ -114,6 +116,7 @@ class Worker:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 watching = [tasks.create_task(self._regularly(self._watch_lag, starts_at_once=False), name="watch")]
+                watching.append(tasks.create_task(self._regularly(self._masking.refresh), name="masking"))
                 for system, ask in self._dependencies.systems.items():
                     probing = partial(probe, self._readiness, system, ask)
                     watching.append(tasks.create_task(self._regularly(probing), name="probe"))
@@ -160,14 +163,20 @@ class Worker:
 
     async def _take_in(self) -> None:
         """Keep the decoder busy, and add the chunk whose turn it is."""
-        if self._queue.has_room and not self._queue.waiting.is_whole:
-            await self._poll()
-        self._queue.send_due(
-            self._tasks,
-            self._source.partition_id_of,
-            now_s=self._clock.monotonic_s(),
-            now_ns=self._clock.now_ns(),
-        )
+        masking = self._masking.known
+        if masking is None and not self._queue.is_decoding:
+            await self._idle()
+            return
+        if masking is not None:
+            if self._queue.has_room and not self._queue.waiting.is_whole:
+                await self._poll()
+            self._queue.send_due(
+                self._tasks,
+                self._source.partition_id_of,
+                now_s=self._clock.monotonic_s(),
+                now_ns=self._clock.now_ns(),
+                masking=masking,
+            )
         if self._queue.is_decoding and await self._receive():
             self._add_decoded()
 
@@ -234,6 +243,7 @@ class Worker:
             return False
         self._readiness.green(DECODE)
         STAGE_SECONDS.labels("decode").inc(decoded.seconds)
+        self._masking.count(decoded.masked)
         self._queue.accept(decoded)
         return True
 

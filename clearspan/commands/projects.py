@@ -7,6 +7,7 @@ import re
 from typing import Any, Final
 from uuid import UUID
 
+from clearspan.commands import masking
 from clearspan.commands.options import CommandParser, add_command, add_group, add_json, add_server, project_name
 
 DAYS_MAX: Final = 36_500
@@ -51,7 +52,7 @@ examples
 def add(commands: Any) -> None:
     """Add the commands."""
     actions = add_group(
-        commands, "projects", "create, list, limit or delete projects", description=DESCRIPTION, epilog=EXAMPLES
+        commands, "projects", "create, list, limit, mask or delete projects", description=DESCRIPTION, epilog=EXAMPLES
     )
     create = add_command(actions, "create", "clearspan.projects:create", "create a project")
     create.add_argument(
@@ -77,6 +78,7 @@ def add(commands: Any) -> None:
     delete.add_argument("--admin-key", metavar="KEY", help="key of the administrator (default: CLEARSPAN_ADMIN_KEY)")
     delete.add_argument("--yes", action="store_true", help="delete without asking")
     add_json(create, listing, retention)
+    masking.add(actions)
 
 
 def _add_rules(command: CommandParser) -> None:

@@ -16,8 +16,9 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 import pyarrow as pa
@@ -27,15 +28,20 @@ from common.codec.checks import shown
 from common.codec.decoded import Rejection, Rejections
 from common.errors import RejectionCode
 from common.kafka.record import Partition, Record
+from common.masking import Mask
 from common.settings import Encoding
 from common.span import NormalizedSpan
 from common.telemetry import BASE64_IDS, MAPPING_ERRORS, RECORDS_EMPTY, RECORDS_IN, SPANS_IN
 from ingest.dead_letter import CutDeadLetter, cut_dead_letters
 from ingest.decode import DecodedRecord, Rules, decode_record, empty_record, is_undecodable, only, without_projects
+from ingest.masking.dead_letters import NO_MASKING, Masking
+from ingest.masking.spans import masked_record
 from ingest.normalize import normalize
 from ingest.semconv.prices import PriceTable
 
 _ANY_PARTITION: Final = ""
+NO_RULES: Final[Mapping[UUID, Mask]] = {}
+MakeRows: TypeAlias = Callable[[DecodedRecord], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,7 @@ class Chunk:
     partition_ids: Mapping[Partition, str]
     now_ns: int
     unknown: frozenset[UUID] = frozenset()
+    masking: Masking = NO_MASKING
 
     def rejecting(self, unknown: frozenset[UUID]) -> Chunk:
         """Return the same chunk, to be decoded again without the spans of these projects."""
@@ -77,13 +84,15 @@ class DecodedChunk(NamedTuple):
     """``outcomes`` are in the order of the records; ``rows`` are those of all records in that order, without
     ``stored_us``.
 
-    ``claimed`` are the projects that the rows belong to. ``seconds`` is how long decoding took.
+    ``claimed`` are the projects that the rows belong to. ``seconds`` is how long decoding took. ``masked`` counts the
+    values that were masked, by project.
     """
 
     outcomes: Sequence[RecordOutcome]
     claimed: frozenset[UUID]
     rows: pa.Table
     seconds: float
+    masked: Mapping[UUID, int] = {}
 
 
 class ChunkRecord(NamedTuple):
@@ -94,6 +103,7 @@ class ChunkRecord(NamedTuple):
     outcome: RecordOutcome
     rows: pa.Table
     first_row: int
+    masking: Masking = NO_MASKING
 
 
 def decode_chunk(chunk: Chunk, rules: Rules) -> DecodedChunk:
@@ -103,7 +113,7 @@ def decode_chunk(chunk: Chunk, rules: Rules) -> DecodedChunk:
     """
     started_s = time.monotonic()
     try:
-        decoded = _decoded(chunk, rules, decode_record)
+        decoded = _decoded(chunk, rules, decode_and_mask)
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001 - a defect of ours; trying each span shows which ones trigger it
@@ -115,7 +125,7 @@ def records_of(chunk: Chunk, decoded: DecodedChunk) -> Iterator[ChunkRecord]:
     """Yield the records of a chunk, in order, with their outcomes."""
     first_row = 0
     for record, outcome in zip(chunk.records, decoded.outcomes, strict=True):
-        yield ChunkRecord(record, chunk.partition_ids[record.source], outcome, decoded.rows, first_row)
+        yield ChunkRecord(record, chunk.partition_ids[record.source], outcome, decoded.rows, first_row, chunk.masking)
         first_row += outcome.rows_count
 
 
@@ -136,11 +146,17 @@ def _decoded(chunk: Chunk, rules: Rules, decode_one: Callable[..., DecodedRecord
     columns = SpanColumns()
     claimed: set[UUID] = set()
     outcomes = []
+    masks = chunk.masking.by_project()
+    counts_before = {project: mask.count for project, mask in masks.items()}
     for record in chunk.records:
-        decoded = without_projects(decode_one(record, rules, now_ns=chunk.now_ns), chunk.unknown)
+        decoded = without_projects(decode_one(record, rules, now_ns=chunk.now_ns, masks=masks), chunk.unknown)
         claimed.update(decoded.claimed)
-        errors = append_rows(columns, decoded, rules.prices, partition_id=chunk.partition_ids[record.source])
-        dead_letters = cut_dead_letters(record, decoded.rejections, encoding=decoded.encoding, layout=decoded.layout)
+        errors = append_rows(
+            columns, decoded, rules.prices, partition_id=chunk.partition_ids[record.source], masks=masks
+        )
+        dead_letters = cut_dead_letters(
+            record, decoded.rejections, encoding=decoded.encoding, layout=decoded.layout, masking=chunk.masking
+        )
         # Only the outcome is kept: the spans are columns by now, and would double the memory of the chunk.
         outcomes.append(_outcome(decoded, rules, dead_letters, errors))
     rows = columns.rows()
@@ -150,7 +166,9 @@ def _decoded(chunk: Chunk, rules: Rules, decode_one: Callable[..., DecodedRecord
         outcome._replace(bytes_count=outcome.bytes_count + int(len(record.value or b"") * bytes_per_value_byte))
         for record, outcome in zip(chunk.records, outcomes, strict=True)
     ]
-    return DecodedChunk(outcomes, frozenset(claimed), rows, seconds=0.0)
+    counts = {project: mask.count - counts_before[project] for project, mask in masks.items()}
+    masked = {project: count for project, count in counts.items() if count}
+    return DecodedChunk(outcomes, frozenset(claimed), rows, seconds=0.0, masked=masked)
 
 
 def _outcome(
@@ -170,9 +188,22 @@ def _outcome(
     )
 
 
-def append_rows(columns: SpanColumns, decoded: DecodedRecord, prices: PriceTable, *, partition_id: str) -> Counter[str]:
+def decode_and_mask(record: Record, rules: Rules, *, now_ns: int, masks: Mapping[UUID, Mask]) -> DecodedRecord:
+    """Return the content of a record, with the spans of projects that have rules masked."""
+    decoded = decode_record(record, rules, now_ns=now_ns)
+    return masked_record(decoded, masks) if masks else decoded
+
+
+def append_rows(
+    columns: SpanColumns,
+    decoded: DecodedRecord,
+    prices: PriceTable,
+    *,
+    partition_id: str,
+    masks: Mapping[UUID, Mask] = NO_RULES,
+) -> Counter[str]:
     """Append the spans of a record; return how many values of known meaning could not be read, by reason."""
-    normalized_spans = _normalized(decoded, prices)
+    normalized_spans = _normalized(decoded, prices, masks)
     columns.append_record(
         project_ids=decoded.projects,
         partition_id=partition_id,
@@ -185,36 +216,53 @@ def append_rows(columns: SpanColumns, decoded: DecodedRecord, prices: PriceTable
     return Counter(reason for normalized in normalized_spans for reason in normalized.mapping_errors)
 
 
-def _normalized(decoded: DecodedRecord, prices: PriceTable) -> list[NormalizedSpan]:
+def _normalized(decoded: DecodedRecord, prices: PriceTable, masks: Mapping[UUID, Mask]) -> list[NormalizedSpan]:
     """Normalize the spans of each project separately: only spans of its own project influence a span."""
     if isinstance(decoded.projects, UUID) or len(set(decoded.projects)) < 2:
-        return normalize(decoded.spans, prices) if decoded.spans else []
+        mask = masks.get(next(iter(decoded.claimed))) if masks and decoded.spans else None
+        return normalize(decoded.spans, prices, mask) if decoded.spans else []
     normalized_spans: dict[int, NormalizedSpan] = {}
     for project in set(decoded.projects):
         own = [position for position, its_project in enumerate(decoded.projects) if its_project == project]
-        normalized_spans.update(zip(own, normalize([decoded.spans[at] for at in own], prices), strict=True))
+        normalized_spans.update(
+            zip(own, normalize([decoded.spans[at] for at in own], prices, masks.get(project)), strict=True)
+        )
     return [normalized_spans[position] for position in range(len(decoded.spans))]
 
 
-def isolate_failures(record: Record, rules: Rules, *, now_ns: int) -> DecodedRecord:
-    """Decode like ``decode_record``, but reject spans of which no rows can be made. Raises only ``MemoryError``."""
+def isolate_failures(
+    record: Record, rules: Rules, *, now_ns: int, masks: Mapping[UUID, Mask] = NO_RULES
+) -> DecodedRecord:
+    """Decode like ``decode_and_mask``, but reject spans of which no rows can be made. Raises only ``MemoryError``."""
     try:
-        decoded = decode_record(record, rules, now_ns=now_ns)
+        decoded = decode_and_mask(record, rules, now_ns=now_ns, masks=masks)
     except MemoryError:
         raise
     except Exception as exc:  # noqa: BLE001 - any failure is rejected, with its name
         return empty_record(record, rules)._replace(
-            rejections=Rejections.of_record(RejectionCode.OUR_FAILURE, _reason_of(exc))
+            rejections=Rejections.of_record(RejectionCode.OUR_FAILURE, _reason_of(exc, shows_text=not masks))
         )
-    return decoded if _failure_of(decoded, rules) is None else _without_failures(decoded, rules)
+    make_rows = partial(_make_rows, prices=rules.prices, masks=masks)
+    return (
+        decoded
+        if _failure_of(decoded, make_rows, shows_text=not masks) is None
+        else _without_failures(decoded, make_rows, shows_text=not masks)
+    )
 
 
-def _without_failures(decoded: DecodedRecord, rules: Rules) -> DecodedRecord:
+def _make_rows(decoded: DecodedRecord, *, prices: PriceTable, masks: Mapping[UUID, Mask]) -> None:
+    """Make rows of a record, only to see whether that fails."""
+    columns = SpanColumns()
+    append_rows(columns, decoded, prices, partition_id=_ANY_PARTITION, masks=masks)
+    columns.rows()
+
+
+def _without_failures(decoded: DecodedRecord, make_rows: MakeRows, *, shows_text: bool) -> DecodedRecord:
     """Reject the spans that fail alone; reject all spans if the others fail together."""
     positions = range(len(decoded.spans))
-    failures = dict(_failures(decoded, positions, rules))
+    failures = dict(_failures(decoded, positions, make_rows, shows_text=shows_text))
     kept = only(decoded, [at for at in positions if at not in failures])
-    if failure := _failure_of(kept, rules):
+    if failure := _failure_of(kept, make_rows, shows_text=shows_text):
         failures = {at: failures.get(at, failure) for at in positions}
         kept = only(decoded, [])
     rejections = decoded.rejections.plus(
@@ -223,35 +271,37 @@ def _without_failures(decoded: DecodedRecord, rules: Rules) -> DecodedRecord:
     return kept._replace(rejections=rejections)
 
 
-def _failures(decoded: DecodedRecord, positions: Sequence[int], rules: Rules) -> Iterator[tuple[int, str]]:
+def _failures(
+    decoded: DecodedRecord, positions: Sequence[int], make_rows: MakeRows, *, shows_text: bool
+) -> Iterator[tuple[int, str]]:
     """Yield the spans that fail alone, and why. Found by halving: a record may have a hundred thousand good ones."""
-    failure = _failure_of(only(decoded, positions), rules)
+    failure = _failure_of(only(decoded, positions), make_rows, shows_text=shows_text)
     if failure is None:
         return
     if len(positions) == 1:
         yield positions[0], failure
         return
     half = len(positions) // 2
-    yield from _failures(decoded, positions[:half], rules)
-    yield from _failures(decoded, positions[half:], rules)
+    yield from _failures(decoded, positions[:half], make_rows, shows_text=shows_text)
+    yield from _failures(decoded, positions[half:], make_rows, shows_text=shows_text)
 
 
-def _failure_of(decoded: DecodedRecord, rules: Rules) -> str | None:
+def _failure_of(decoded: DecodedRecord, make_rows: MakeRows, *, shows_text: bool) -> str | None:
     """Return why no rows can be made of these spans."""
-    columns = SpanColumns()
     try:
-        append_rows(columns, decoded, rules.prices, partition_id=_ANY_PARTITION)
-        columns.rows()
+        make_rows(decoded)
     except MemoryError:
         raise
     except Exception as exc:  # noqa: BLE001 - as above
-        return _reason_of(exc)
+        return _reason_of(exc, shows_text=shows_text)
     return None
 
 
-def _reason_of(failure: Exception) -> str:
+def _reason_of(failure: Exception, *, shows_text: bool) -> str:
+    """Return a reason that names the failure; its text, which may repeat content, only if nothing is masked."""
+    text = f", {shown(str(failure))}" if shows_text else ""
     frame = traceback.extract_tb(failure.__traceback__)[-1]
     return (
-        f"Clearspan failed on it, which is a defect of Clearspan: {type(failure).__name__}, {shown(str(failure))},"
+        f"Clearspan failed on it, which is a defect of Clearspan: {type(failure).__name__}{text},"
         f" in {Path(frame.filename).name}, line {frame.lineno}. Replay it once the defect is fixed."
     )

@@ -11,6 +11,7 @@ from common.kafka.record import Partition, Record
 from common.limits import MIB
 from ingest.decoding.chunk import Chunk, ChunkRecord, DecodedChunk, records_of
 from ingest.decoding.decoder import Decoder
+from ingest.masking.dead_letters import NO_MASKING, Masking
 
 CHUNK_BYTES: Final = MIB
 """The record that reaches this size ends a chunk: what is decoded and not yet in a batch stays small."""
@@ -121,7 +122,13 @@ class DecodingQueue:
         return len(self._decodings) < self._decoder.chunks_max
 
     def send_due(
-        self, tasks: asyncio.TaskGroup, partition_id_of: Callable[[Partition], str], *, now_s: float, now_ns: int
+        self,
+        tasks: asyncio.TaskGroup,
+        partition_id_of: Callable[[Partition], str],
+        *,
+        now_s: float,
+        now_ns: int,
+        masking: Masking = NO_MASKING,
     ) -> None:
         """Send the chunks that are due, as many as the decoder takes."""
         while self.has_room and self.waiting.is_due(now_s=now_s):
@@ -130,7 +137,7 @@ class DecodingQueue:
             partition_ids = {
                 partition: partition_id_of(partition) for partition in {record.source for record in records}
             }
-            chunk = Chunk(records, partition_ids, now_ns)
+            chunk = Chunk(records, partition_ids, now_ns, masking=masking)
             self._decodings.append(self._begun(chunk, tasks, came_s=came_s, now_s=now_s))
 
     def decode_again(self, chunk: Chunk, tasks: asyncio.TaskGroup, *, now_s: float) -> None:

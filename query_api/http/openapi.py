@@ -79,6 +79,7 @@ TAGS: Final[Mapping[str, str]] = {
     "Workflows": "Read application revisions under the names that the SDK uses.",
     "Accounts": "Create accounts, inspect API keys, and delete projects.",
     "Retention": "Limit how long spans are kept and how much they take, and see what is deleted and when.",
+    "Masking": "Rules by which workers replace or remove content before they store it.",
     "Dead letters": "List, show, replay and drop the records and spans that could not be stored, of all projects.",
     "Status": "Get the time up to which data is queryable, and the status of the installation.",
     "Health": "Probes and metrics.",

@@ -26,6 +26,7 @@ from query_api.http import about
 from query_api.intake import models as intake
 from query_api.intake import otlp, otlp_rejected, prepare
 from query_api.intake.publish import send_spans
+from query_api.masking.handlers import MASKING_ROUTES
 from query_api.pages import by_ids, outline, sessions, spans, summaries, traces
 from query_api.registry.routes import ENVIRONMENT_ROUTES
 from query_api.request.route import Access, Route
@@ -237,6 +238,7 @@ ROUTES: Final = about.with_about(
         *ENVIRONMENT_ROUTES,
         *QUERY_ROUTES,
         *WORKFLOW_ROUTES,
+        *MASKING_ROUTES,
         *SUBSCRIPTION_ROUTES,
         *ALERT_ROUTES,
         *ACCOUNTS,

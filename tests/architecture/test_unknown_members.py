@@ -28,8 +28,9 @@ UNION_TAGS: Final = frozenset(
 )
 """What pydantic writes into a path besides the members: which shape of several was read."""
 
-STRICT_IN_CREATE: Final = frozenset({"data", "delta"})
-"""Members of creating bodies in which unknown members are refused: what a revision holds."""
+STRICT_IN_CREATE: Final = frozenset({"data", "delta", "rules"})
+"""Members of creating bodies in which unknown members are refused: what a revision holds, and rules of masking, where a
+typo would mask too much."""
 
 
 class Place(NamedTuple):

@@ -63,6 +63,8 @@ TELLS_NOTHING_OF_A_PROJECT: Final = {
     "GET /retention": "says how many spans there are; its own tests show that they are the project's",
     "PUT /retention": "the same",
     "DELETE /retention": "the same",
+    "PUT /masking": "repeats what was sent",
+    "DELETE /masking": "the same",
     "GET /access/permissions/check": "says that the key is in force",
     "POST /applications/revisions": "refused where there is a revision",
     "POST /environments/revisions": "the same",
@@ -231,6 +233,7 @@ async def _make_histories(world: World) -> dict[str, Mapping[str, str]]:
     watch = {"slug": "of-owner-alert", "name": SECRET, "target": target, "measure": {"of": "count"}, "window": "1m"}
     made = (await _own(world, "POST", "/alerts", {"alert": {**watch, "above": 1}}))["alert"]
     entities["alert"] = {name: made[name] for name in ("id", "slug")}
+    await _own(world, "PUT", "/masking", {"masking": {"rules": [{"value": SECRET, "action": "redact"}]}})
     return entities | {
         f"workflow{entity.removeprefix('application')}": entities[entity]
         for entity in entities

@@ -28,6 +28,7 @@ _REQUIRED: Final = {
     "measure": {"of": "count"},
     "window": "1m",
     "every": "1m",
+    "rules": [{"value": "mine", "action": "drop"}],
 }
 """Valid values of members that are required and have several forms."""
 

@@ -1,0 +1,77 @@
+"""The masking rules that the worker applies now: read before the first record, and again every few seconds.
+
+If they cannot be read for ``STALE_S``, the worker takes no more records: a rule that somebody has made meanwhile must
+not be missed because the database is away.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+from uuid import UUID
+
+from common.errors import ServiceError
+from common.masking import NO_MASKS
+from common.telemetry import MASKED_VALUES
+from common.times import Clock
+from ingest.masking.dead_letters import Masking
+from ingest.policy import MaskReader, Policy
+from ingest.readiness import Readiness
+
+COMPONENT: Final = "masking"
+
+STALE_S: Final = 6.0
+"""Three times the interval at which they are read."""
+
+
+class CurrentMasking:
+    """The rules as the worker knows them. Without a reader there are none."""
+
+    def __init__(self, reader: MaskReader | None, policy: Policy, *, clock: Clock, readiness: Readiness) -> None:
+        self._reader = reader
+        self._clock = clock
+        self._readiness = readiness
+        self._read_s: float | None = None
+        self._counts: Counter[UUID] = Counter()
+        rules = policy.rules
+        self._masking = Masking(
+            NO_MASKS,
+            {name: topic.project_id or rules.default_project_id for name, topic in rules.topics.items()},
+            policy.keeps_unmaskable,
+        )
+
+    @property
+    def known(self) -> Masking | None:
+        """The rules; ``None`` if they were not read, or too long ago."""
+        if self._reader is None:
+            return self._masking
+        is_known = self._read_s is not None and self._clock.monotonic_s() - self._read_s <= STALE_S
+        return self._masking if is_known else None
+
+    async def refresh(self) -> None:
+        """Read the rules, and report what was masked since the last time."""
+        if self._reader is None:
+            return
+        counts, self._counts = self._counts, Counter()
+        begun_s = self._clock.monotonic_s()
+        try:
+            masks = await self._reader.read()
+            if masks != self._masking.masks:
+                self._masking = Masking(masks, self._masking.topic_projects, self._masking.keeps_unmaskable)
+            self._read_s = begun_s
+            self._readiness.green(COMPONENT)
+            if counts:
+                await self._reader.add_counts(counts)
+        except ServiceError as exc:
+            self._counts.update(counts)
+            if not exc.transient:
+                raise
+            if self.known is None:
+                self._readiness.waits_for(COMPONENT, f"The masking rules cannot be read: {exc.detail}")
+
+    def count(self, masked: Mapping[UUID, int]) -> None:
+        """Note how many values were masked, by project."""
+        if masked:
+            self._counts.update(masked)
+            MASKED_VALUES.inc(sum(masked.values()))

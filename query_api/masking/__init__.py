@@ -1,0 +1,1 @@
+"""The masking rules of a project."""

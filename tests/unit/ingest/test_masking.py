@@ -1,0 +1,369 @@
+"""A secret planted anywhere in real records is neither in rows nor in dead letters (contract §9 “Masking”)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from google.protobuf.descriptor import FieldDescriptor
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from common.errors import RejectionCode
+from common.ids import DEFAULT_PROJECT_ID
+from common.kafka.record import PROJECT_HEADER, Partition, Record
+from common.limits import SpanLimits
+from common.masking import REDACTED, MaskAction, MaskPlace, MaskRule, ProjectRules, pack
+from common.settings import Encoding, TopicSettings
+from ingest.batch import SpanBatch
+from ingest.dead_letter import CutDeadLetter
+from ingest.decode import Rules
+from ingest.decoding import chunk as chunk_module
+from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk, records_of
+from ingest.masking import spans as masking_spans
+from ingest.masking.dead_letters import Masking
+from tests.support.otlp import START_NS, request
+
+SAMPLES = sorted((Path(__file__).parents[2] / "data" / "samples").glob("*.otlp_*"))
+NOW_NS = 1_800_000_000_000_000_000
+RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
+SECRET = "sk-Planted0Secret"
+MASKED, PLAIN = UUID(int=7), UUID(int=8)
+FIND = MaskRule(MaskAction.REDACT, value="sk-[A-Za-z0-9]+")
+
+
+def masking(*rules: MaskRule, keeps_unmaskable: bool = False) -> Masking:
+    masks = pack({MASKED: ProjectRules(rules or (FIND,), b"k")})
+    return Masking(masks, {"t": DEFAULT_PROJECT_ID}, keeps_unmaskable)
+
+
+def of(
+    value: bytes, *, project: UUID | None = MASKED, content_type: str = "application/x-protobuf", **given: Any
+) -> Chunk:
+    headers = [("content-type", content_type.encode())]
+    if project is not None:
+        headers.append((PROJECT_HEADER, str(project).encode()))
+    record = Record("t", 0, 0, 5, given.pop("key", None), value, (*headers, *given.pop("headers", ())))
+    return Chunk([record], {Partition("t", 0): "c/t/0"}, NOW_NS, masking=given.pop("masking", masking()), **given)
+
+
+def everything_in(decoded: DecodedChunk) -> str:
+    """All values of all columns, leaves included, without the escapes of JSON."""
+    return unescaped(json.dumps(decoded.rows.to_pylist(), default=repr))
+
+
+def unescaped(text: str) -> str:
+    """Resolve the escape that ``plant`` writes, at any level of JSON inside of JSON."""
+    while "\\\\" in text:
+        text = text.replace("\\\\", "\\")
+    return text.replace("\\u006b", "k")
+
+
+def plant_in_protobuf(message: Any, plant: Callable[[str], str]) -> int:
+    """Change every text of a message, also inside of JSON and in names; return how many there were."""
+    count = 0
+    for field, content in message.ListFields():
+        if field.message_type is not None:
+            for each in content if field.is_repeated else (content,):
+                count += plant_in_protobuf(each, plant)
+        elif field.type == FieldDescriptor.TYPE_STRING and not field.is_repeated and field.name != "key":
+            setattr(message, field.name, plant(content))
+            count += 1
+    return count
+
+
+def plant(text: str) -> str:
+    """Add the secret to a text; in JSON to each text in it, escaped."""
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return f"{text} {SECRET}"
+    if not isinstance(document, dict | list):
+        return f"{text} {SECRET}"
+    return json.dumps(_planted(document)).replace(SECRET, SECRET.replace("k", "\\u006b", 1))
+
+
+def _planted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _planted(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_planted(element) for element in value]
+    return plant(value) if isinstance(value, str) else value
+
+
+def plant_in_json(value: Any) -> Any:
+    """The same in OTLP/JSON: every text except ids, keys and the kinds of enums and times."""
+    if isinstance(value, list):
+        return [plant_in_json(element) for element in value]
+    if not isinstance(value, dict):
+        return value
+    kept = ("traceId", "spanId", "parentSpanId", "key", "kind", "code", "intValue", "doubleValue", "bytesValue")
+    return {
+        name: plant(member)
+        if isinstance(member, str) and name not in kept and not name.endswith("UnixNano")
+        else plant_in_json(member)
+        for name, member in value.items()
+    }
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
+@pytest.mark.parametrize("action", [MaskAction.REDACT, MaskAction.HASH])
+def test_secret_planted_in_every_text_of_a_sample_is_not_stored(sample: Path, action: MaskAction) -> None:
+    if sample.suffix == ".bin":
+        message = ExportTraceServiceRequest.FromString(sample.read_bytes())
+        assert plant_in_protobuf(message, plant) > 10
+        value, content_type = message.SerializeToString(), "application/x-protobuf"
+    else:
+        planted = plant_in_json(json.loads(sample.read_bytes()))
+        value, content_type = json.dumps(planted).encode(), "application/json"
+    rules = masking(MaskRule(action, value=FIND.value))
+
+    plain = decode_chunk(of(value, project=PLAIN, content_type=content_type), RULES)
+    masked = decode_chunk(of(value, content_type=content_type, masking=rules), RULES)
+
+    assert SECRET in everything_in(plain)
+    assert SECRET not in everything_in(masked)
+    assert masked.rows.num_rows == plain.rows.num_rows > 0
+    assert not masked.outcomes[0].rejections
+    assert masked.masked[MASKED] > 10
+    assert plain.masked == {}
+
+
+@pytest.mark.parametrize("sample", [each for each in SAMPLES if each.suffix == ".bin"], ids=lambda path: path.name)
+def test_rules_that_find_nothing_change_nothing(sample: Path) -> None:
+    value = sample.read_bytes()
+
+    masked = decode_chunk(
+        of(value, masking=masking(MaskRule(MaskAction.DROP, "no.such.key"), MaskRule(MaskAction.DROP, value=SECRET))),
+        RULES,
+    )
+    plain = decode_chunk(of(value, masking=Masking()), RULES)
+
+    assert masked.rows == plain.rows
+
+
+def test_key_of_a_derived_attribute_masks_it_and_what_is_read_from_it() -> None:
+    value = request(["a"], attributes={"session.id": "s1", "ag.session.id": "s1", "ag.data.inputs.question": "why"})
+    rules = masking(MaskRule(MaskAction.HASH, key="ag.session.id"), MaskRule(MaskAction.REDACT, key="ag.data.inputs"))
+
+    row = decode_chunk(of(value, masking=rules), RULES).rows.to_pylist()[0]
+
+    ag = json.loads(row["attributes"])["ag"]
+    assert row["session_id"] == ag["session"]["id"] != "s1"
+    assert ag["data"]["inputs"] == REDACTED
+
+
+def test_span_json_is_masked_in_every_member() -> None:
+    span = {
+        "trace_id": "a" * 32,
+        "span_id": "b" * 16,
+        "span_name": f"n {SECRET}",
+        "status_message": SECRET,
+        "session_id": SECRET,
+        "user_id": SECRET,
+        "agent_id": SECRET,
+        "trace_state": f"x={SECRET}",
+        "start_time": "2026-01-02T03:04:05Z",
+        "attributes": {"ag": {"data": {"inputs": {SECRET: [SECRET, {"x": f'"{SECRET}"'}]}}}, "k": SECRET},
+        "events": [{"name": SECRET, "timestamp": "2026-01-02T03:04:05Z", "attributes": {"k": SECRET}}],
+        "links": [{"trace_id": "c" * 32, "span_id": "d" * 16, "attributes": {"key": SECRET}, "trace_state": SECRET}],
+        "references": [{"slug": SECRET, "attributes": {"key": "application"}}],
+        "resource": {"attributes": {"service": {"name": SECRET}}, "schema_url": SECRET},
+        "scope": {"name": SECRET, "version": SECRET, "attributes": {"k": SECRET}},
+    }
+    value = json.dumps({"spans": [span, {**span, "span_id": "e" * 16, "parent_id": "b" * 16}]}).encode()
+
+    decoded = decode_chunk(of(value, content_type="application/vnd.clearspan.span+json"), RULES)
+
+    assert decoded.rows.num_rows == 2
+    assert SECRET not in everything_in(decoded)
+
+
+def test_only_spans_of_the_masked_project_are_masked() -> None:
+    mixed = request([f"a {SECRET}"], project=str(MASKED)) + request([f"b {SECRET}"], project=str(PLAIN))
+
+    names = decode_chunk(of(mixed, project=None), RULES).rows["name"].to_pylist()
+
+    assert names == [f"a {REDACTED}", f"b {SECRET}"]
+
+
+# Dead letters.
+
+
+def letters(chunk: Chunk) -> list[CutDeadLetter]:
+    outcome = decode_chunk(chunk, RULES).outcomes[0]
+    return list(outcome.dead_letters)
+
+
+def shown(letter: CutDeadLetter) -> str:
+    """Everything that is published of a dead letter."""
+    return repr(letter)
+
+
+def rejected(sample: Path) -> tuple[bytes, str]:
+    """A sample with the secret in every text and times that are refused, and its content type."""
+    if sample.suffix == ".bin":
+        message = ExportTraceServiceRequest.FromString(sample.read_bytes())
+        plant_in_protobuf(message, plant)
+        for resource in message.resource_spans:
+            for scope in resource.scope_spans:
+                for span in scope.spans:
+                    span.start_time_unix_nano = 1
+        return message.SerializeToString(), "application/x-protobuf"
+    document = plant_in_json(json.loads(sample.read_bytes()))
+    for resource in document["resourceSpans"]:
+        for scope in resource["scopeSpans"]:
+            for span in scope["spans"]:
+                span["startTimeUnixNano"] = "1"
+    return json.dumps(document).encode(), "application/json"
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
+def test_secret_of_a_rejected_span_is_not_in_its_dead_letter(sample: Path) -> None:
+    value, content_type = rejected(sample)
+    found = letters(
+        of(value, content_type=content_type, key=f"key {SECRET}".encode(), headers=[("x", SECRET.encode())])
+    )
+    plain = letters(of(value, content_type=content_type, project=PLAIN))
+
+    assert len(found) == len(plain) > 0
+    assert any(SECRET in shown(letter) for letter in plain)
+    for letter in found:
+        assert letter.value
+        assert SECRET not in shown(letter)
+        assert SECRET not in _unescaped(letter.value, content_type)
+        again = decode_chunk(of(letter.value, content_type=content_type), RULES).outcomes[0].rejections
+        assert {rejection.code for rejection in again.in_full} == {RejectionCode.ABSURD_TIME}
+
+
+def _unescaped(value: bytes, content_type: str) -> str:
+    message = value if content_type == "application/json" else str(ExportTraceServiceRequest.FromString(value)).encode()
+    return unescaped(message.decode())
+
+
+def test_word_in_place_of_an_id_is_neither_in_value_nor_in_reason() -> None:
+    message = ExportTraceServiceRequest.FromString(request(["a"]))
+    message.resource_spans[0].scope_spans[0].spans[0].trace_id = f"id {SECRET}".encode()
+
+    [plain] = letters(of(message.SerializeToString(), project=PLAIN))
+    [letter] = letters(of(message.SerializeToString()))
+
+    assert SECRET in plain.rejection.reason
+    assert SECRET not in shown(letter)
+    assert "masks content" in letter.rejection.reason
+
+
+@pytest.mark.parametrize("project", [MASKED, None], ids=["named", "not named"])
+def test_record_that_cannot_be_decoded_keeps_size_and_digest_only(project: UUID | None) -> None:
+    value = f"not a record {SECRET}".encode()
+
+    [letter] = letters(of(value, project=project))
+    [kept] = letters(of(value, project=project, masking=masking(keeps_unmaskable=True)))
+    [plain] = letters(of(value, project=PLAIN))
+    [without_rules] = letters(of(value, project=project, masking=Masking()))
+
+    assert letter.value == b""
+    assert f"{len(value)} bytes with the SHA-256 {hashlib.sha256(value).hexdigest()}" in letter.rejection.reason
+    assert SECRET not in shown(letter)
+    assert kept.value == plain.value == without_rules.value == value
+
+
+def test_span_that_the_parser_refuses_keeps_size_and_digest_only() -> None:
+    value = request([f"a {SECRET}"]).replace(SECRET.encode(), SECRET[:-1].encode() + b"\xff")
+
+    [letter] = letters(of(value))
+
+    assert letter.rejection.code is RejectionCode.INVALID_UTF8
+    assert (letter.value, SECRET[:-1] in shown(letter)) == (b"", False)
+
+
+def test_rejected_spans_of_several_projects_are_masked_each_by_its_own_rules() -> None:
+    names = [f"{SECRET} {at}" for at in range(150)]
+    value = request(names, project=str(MASKED), absurd=names) + request([SECRET], project=str(PLAIN), absurd=[SECRET])
+
+    found = letters(of(value, project=None))
+
+    assert found[-1].rejection.code is RejectionCode.MANY_SPANS
+    assert sum(shown(letter).count(SECRET) for letter in found) == 1
+    assert SECRET not in found[-1].rejection.reason
+
+
+def test_unknown_fields_of_protobuf_are_not_in_a_dead_letter() -> None:
+    value = request(["a"], absurd=["a"]) + b"\xa2\x06" + bytes([len(SECRET)]) + SECRET.encode()
+    unknown_in_span = ExportTraceServiceRequest.FromString(request(["a"], absurd=["a"]))
+    span = unknown_in_span.resource_spans[0].scope_spans[0].spans[0]
+    span.MergeFromString(b"\xa2\x06" + bytes([len(SECRET)]) + SECRET.encode())
+
+    for each in (value, unknown_in_span.SerializeToString()):
+        [letter] = letters(of(each))
+        assert SECRET.encode() not in letter.value
+
+
+def test_span_that_the_store_rejects_is_dead_lettered_masked() -> None:
+    chunk = of(request([f"a {SECRET}", "b"]))
+    batch = SpanBatch()
+    for record in records_of(chunk, decode_chunk(chunk, RULES)):
+        batch.add(record, now_s=0)
+
+    [(_, letter)] = batch.dead_letters({0: f"the engine says {SECRET}"})
+
+    assert letter.rejection.code is RejectionCode.REJECTED_BY_STORE
+    assert SECRET not in shown(letter)
+    assert b"a " + REDACTED.encode() in letter.value
+
+
+@pytest.mark.parametrize("broken", ["pass 1", "pass 2"])
+def test_span_that_cannot_be_masked_is_rejected_and_not_stored(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise RuntimeError(SECRET)
+
+    if broken == "pass 1":
+        monkeypatch.setattr(masking_spans, "_masked", fail)
+    else:
+        monkeypatch.setattr("ingest.normalize.masked_ag", fail)
+
+    decoded = decode_chunk(of(request(["a", "b"])), RULES)
+
+    assert decoded.rows.num_rows == 0
+    assert [rejection.code for rejection in decoded.outcomes[0].rejections.in_full] == [RejectionCode.OUR_FAILURE] * 2
+    assert all(SECRET not in shown(letter) for letter in decoded.outcomes[0].dead_letters)
+
+
+def test_dropping_everything_leaves_spans_that_can_be_stored() -> None:
+    everything = masking(
+        *(MaskRule(action, key="*") for action in MaskAction), MaskRule(MaskAction.DROP, value="(?s).")
+    )
+
+    for sample in SAMPLES:
+        content_type = "application/x-protobuf" if sample.suffix == ".bin" else "application/json"
+        plain = decode_chunk(of(sample.read_bytes(), content_type=content_type, project=PLAIN), RULES)
+        for rules in (
+            everything,
+            masking(MaskRule(MaskAction.REDACT, key="*")),
+            masking(MaskRule(MaskAction.HASH, "ag")),
+        ):
+            masked = decode_chunk(of(sample.read_bytes(), content_type=content_type, masking=rules), RULES)
+            assert masked.rows.num_rows == plain.rows.num_rows
+            assert not masked.outcomes[0].rejections
+
+
+def test_places_restrict_rules_of_spans() -> None:
+    rules = masking(MaskRule(MaskAction.REDACT, value="sk-[A-Za-z0-9]+", places=(MaskPlace.SPAN_NAME,)))
+
+    row = decode_chunk(of(request([SECRET], attributes={"k": SECRET}), masking=rules), RULES).rows.to_pylist()[0]
+
+    assert (row["name"], json.loads(row["attributes"])["k"]) == (REDACTED, SECRET)
+
+
+def test_chunk_without_rules_never_looks_at_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Sequence[Any]) -> Any:
+        raise AssertionError
+
+    monkeypatch.setattr(chunk_module, "masked_record", fail)
+
+    assert decode_chunk(of(request(["a"]), masking=Masking()), RULES).rows.num_rows == 1
+    assert START_NS > 0
