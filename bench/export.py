@@ -14,7 +14,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,7 +86,7 @@ async def filled(directory: Path, kind: str, spans_count: int) -> AsyncIterator[
         yield store, settings
 
 
-async def measure(directory: Path, kind: str, spans_count: int) -> dict[str, Any]:
+async def measure(directory: Path, kind: str, spans_count: int, formats: Sequence[str]) -> dict[str, Any]:
     """Return the figures of each format."""
     async with filled(directory, kind, spans_count) as (store, settings):
         count = await _count(store)
@@ -95,12 +95,12 @@ async def measure(directory: Path, kind: str, spans_count: int) -> dict[str, Any
             url = f"http://127.0.0.1:{port}"
             async with aiohttp.ClientSession() as client, client.post(f"{url}/spans/query", json={}) as response:
                 await response.read()
-            for name in FORMATS:
+            for name in formats:
                 file = directory / f"spans.{name}"
                 measured = await _export(url, file)
                 results[name] = _figures(measured, count, file)
                 _remove(file)
-        for name in FORMATS:
+        for name in formats:
             results[name] |= await _bare(store, directory / f"bare.{name}", ENGINE_FORMATS[name], count)
     return results
 
@@ -188,13 +188,16 @@ def main() -> None:
     parser.add_argument("spans_count", type=int)
     parser.add_argument("--kind", choices=("llm", "plain"), default="llm")
     parser.add_argument("--data", type=Path, help="a directory to keep the spans in, and to use again")
+    parser.add_argument("--formats", nargs="+", choices=FORMATS, default=FORMATS)
     arguments = parser.parse_args()
     configure_logging(log_format="text", level="error")
     tune_for_batches()
     os.environ.pop("CLEARSPAN_URL", None)
     with tempfile.TemporaryDirectory() as directory:
         data = arguments.data or Path(directory)
-        print(json.dumps(asyncio.run(measure(data, arguments.kind, arguments.spans_count)), indent=2))
+        print(
+            json.dumps(asyncio.run(measure(data, arguments.kind, arguments.spans_count, arguments.formats)), indent=2)
+        )
 
 
 if __name__ == "__main__":

@@ -16,7 +16,15 @@ from typing import Any, Final, Literal, NamedTuple
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -142,7 +150,7 @@ def show_progress(description: str, *, total: int | None = None, is_printing: bo
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
-        TaskProgressColumn(),
+        MofNCompleteColumn() if total is None else TaskProgressColumn(),
         TimeElapsedColumn(),
     )
     err = console(stderr=True)

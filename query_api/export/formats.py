@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Final
+from typing import ClassVar, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,7 +38,7 @@ class ExportFormat(StrEnum):
 class Encoder(ABC):
     """One file. ``begin``, then ``add`` for each chunk, then ``end``: each returns the bytes that follow."""
 
-    content_type: str
+    content_type: ClassVar[str]
 
     @abstractmethod
     def columns(self, members: int) -> tuple[str, ...]:

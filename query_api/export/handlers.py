@@ -43,7 +43,9 @@ class ExportParameters(Strict):
 
     format: ExportFormat = Field(ExportFormat.JSONL, description="`jsonl` (default), `csv` or `parquet`.")
     filter: Annotated[FilteringModel | None, BeforeValidator(_filter, json_schema_input_type=str | None)] = Field(
-        None, description="The filter of the spans: the member `filtering` of `/spans/query` as JSON text."
+        None,
+        description="The filter of the spans: the member `filtering` of `/spans/query` as JSON text.",
+        examples=['{"conditions": [{"field": "status_code", "value": "STATUS_CODE_ERROR"}]}'],
     )
     query: NamedSlug | None = Field(
         None, description="The slug of a saved query. Its filter applies in addition, and its window unless given here."
@@ -56,6 +58,7 @@ class ExportParameters(Strict):
         max_length=COLUMNS_MAX,
         description="Only for csv and parquet: the names of the columns, separated by commas. `attributes.PATH` is the"
         " value at a path. By default csv has a line of the usual columns, and parquet has all but paths.",
+        examples=[["trace_id", "start_time", "model", "cost", "attributes.ag.session.id"]],
     )
     limit: int | None = Field(None, ge=1, description="The most spans to export; by default all of them.")
     next: str | None = Field(

@@ -229,7 +229,7 @@ def _success(route: Route, schemas: ComponentSchemas) -> Json:
 
 def _success_content(route: Route, schemas: ComponentSchemas) -> Json:
     if route.response is None:
-        return _without_model(route.raw_body or (route.content_type,))
+        return _without_model(route.raw_body or (route.content_type, *route.other_content_types))
     return {route.content_type: {"schema": schemas.reference(route.response)}}
 
 

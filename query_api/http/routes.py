@@ -20,6 +20,7 @@ from query_api.compat.workflows import WORKFLOW_ROUTES
 from query_api.delivery.alerts.routes import ALERT_ROUTES
 from query_api.delivery.routes import SUBSCRIPTION_ROUTES
 from query_api.explorer.routes import EXPLORER_ROUTES
+from query_api.export import formats
 from query_api.export import handlers as export
 from query_api.freshness import status as freshness
 from query_api.http import about
@@ -43,7 +44,8 @@ SPANS: Final = (
     Route("GET", "/spans", by_ids.list_spans, "Get spans by their ids.", "Spans", spans.SpansResponse,
           query=by_ids.SpanIds),
     Route("GET", "/spans/export", export.export_spans, "Export spans.", "Spans", None, query=export.ExportParameters,
-          content_type="application/x-ndjson", is_streamed=True),
+          content_type=formats.JsonLines.content_type, is_streamed=True,
+          other_content_types=(formats.Csv.content_type, formats.ParquetFile.content_type)),
     Route("GET", "/spans/{trace_id}/{span_id}", by_ids.get_span, "Get one span.", "Spans", by_ids.SpanResponse),
 )
 TRACES: Final = (

@@ -147,6 +147,9 @@ class Route:
     content_type: str = "application/json"
     """Documents the content type of success."""
 
+    other_content_types: tuple[str, ...] = ()
+    """Documents what success may be instead, as the request asks for it."""
+
     is_streamed: bool = False
     """Whether the response is a stream of unknown length."""
 

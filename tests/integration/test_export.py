@@ -307,3 +307,22 @@ async def _all_places_are_free(exports: Exports, *, within_s: float) -> None:
         await exports.context.exports.acquire(tenant, timeout_s=1)
     for _ in range(2):
         exports.context.exports.release(tenant)
+
+
+async def test_head_has_the_headers_alone(exports: Exports) -> None:
+    async with exports.client.head("/spans/export", params={"format": "csv"}) as response:
+        assert response.headers["Content-Type"].startswith("text/csv")
+        assert await response.read() == b""
+    await _all_places_are_free(exports, within_s=STALL_S / 2)
+
+
+async def test_process_that_ends_breaks_the_stream_off(exports: Exports) -> None:
+    async def end(number: int) -> None:
+        if number == 6:
+            exports.context.stored.release()
+
+    exports.store.begin(end)
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await exports.receive(bytearray())
+    exports.store.begin(None)
+    assert (await exports.refusal())[0] == 503
