@@ -1,4 +1,4 @@
-"""What the examples of the OpenAPI document find: a trace of an agent, its annotation, and histories."""
+"""What the examples of the OpenAPI document find: a trace of an agent, its annotation, histories, a subscription and an alert."""
 
 from __future__ import annotations
 
@@ -84,7 +84,8 @@ _SPANS: Final[list[dict[str, Any]]] = [
         "links": [{"trace_id": TRACE_ID, "span_id": ROOT_ID, "attributes": {"key": "invocation"}}],
     },
 ]
-_HISTORIES: Final[list[tuple[str, dict[str, Any]]]] = [
+_TARGET: Final = {"kind": "kafka", "bootstrap": "127.0.0.1:9", "topic": "failed-answers"}
+_CREATED: Final[list[tuple[str, dict[str, Any]]]] = [
     (
         "/simple/applications",
         {
@@ -115,7 +116,20 @@ _HISTORIES: Final[list[tuple[str, dict[str, Any]]]] = [
             "subscription": {
                 "slug": "failed-answers-to-kafka",
                 "query_ref": {"slug": "failed-answers"},
-                "target": {"kind": "kafka", "bootstrap": "127.0.0.1:9", "topic": "failed-answers"},
+                "target": _TARGET,
+            }
+        },
+    ),
+    (
+        "/alerts",
+        {
+            "alert": {
+                "slug": "failing-models",
+                "measure": {"ratio": [{"of": "errors"}, {"of": "count"}]},
+                "above": 0.05,
+                "window": "10m",
+                "group_by": ["model"],
+                "target": _TARGET,
             }
         },
     ),
@@ -124,7 +138,7 @@ _HISTORIES: Final[list[tuple[str, dict[str, Any]]]] = [
 
 async def store_example_data(client: aiohttp.ClientSession) -> str:
     """Send everything; return the coordinates of the spans."""
-    for path, body in _HISTORIES:
+    for path, body in _CREATED:
         async with client.post(path, json=body) as response:
             assert response.status == 200, await response.text()
     async with client.post("/tracing/spans/ingest", json={"spans": _SPANS}) as response:

@@ -169,8 +169,12 @@ function description(operation) {
   }
   column.append(make("h3", {}, "Answers"), statusTable(operation));
   const answer = Object.entries(operation.responses).find(([status]) => status < "400");
-  const schema = answer && resolve(answer[1]).content && resolve(answer[1]).content["application/json"]?.schema;
-  if (schema) column.append(make("h3", {}, `Body of ${answer[0]}`), memberList(schema, [nameOf(schema)]));
+  const media = answer && resolve(answer[1]).content?.["application/json"];
+  if (media?.schema) column.append(make("h3", {}, `Body of ${answer[0]}`), memberList(media.schema, [nameOf(media.schema)]));
+  if (media?.example !== undefined) {
+    const shown = make("pre", { tabindex: "0" }, JSON.stringify(media.example, null, 2));
+    column.append(make("details", {}, make("summary", {}, "An answer, for example"), shown));
+  }
   return column;
 }
 
@@ -183,14 +187,15 @@ function trial(method, path, operation) {
   const form = make("form", { class: "try" });
   const inputs = [];
   for (const parameter of operation.parameters || []) {
-    const input = make("input", { name: parameter.name, placeholder: typeOf(parameter.schema), autocomplete: "off" });
+    const input = make("input", { name: parameter.name, placeholder: [parameter.example ?? typeOf(parameter.schema)].flat().join(", "), autocomplete: "off" });
     inputs.push([parameter, input]);
     form.append(make("label", {}, `${parameter.name} (${parameter.in})`, input));
   }
   const kind = bodyKind(operation);
   let body;
   if (kind) {
-    const example = exampleOf(operation.requestBody.content[kind].schema || { type: "object" });
+    const media = operation.requestBody.content[kind];
+    const example = media.example ?? exampleOf(media.schema || { type: "object" });
     body = make("textarea", { spellcheck: "false" });
     body.value = JSON.stringify(example ?? {}, null, 2);
     form.append(make("label", {}, "Body", body));
