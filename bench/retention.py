@@ -1,10 +1,11 @@
 """Measures a run of retention: time, processor time, disk, and the latency of queries while it works.
 
-    python -m bench.retention 2000000
+    python -m bench.retention 3000000       with queries
+    python -m bench.retention 1000000 0     without queries: the processor time of the run alone
 
 The spans are spread over sixty days before now, and an age of thirty days deletes half of them: a month as a whole, and
-part of another. One client sends queries all the time, with a pause of 50 ms after each. The processor time of the
-phases includes that of the queries; the first phase has nothing else.
+part of another. One client sends queries all the time, with a pause of 50 ms after each. The run pauses every five
+seconds, so that queries with and without it are compared while the machine does the same other work.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ MERGING_S: Final = 300
 
 PAUSE_S: Final = 0.05
 WORK_S: Final = 5.0
+NEVER_S: Final = 1e9
 HOLDER: Final = UUID(int=1)
 
 COPIED: Final = """
@@ -123,7 +125,7 @@ class Queries:
                 await asyncio.sleep(PAUSE_S)
 
 
-async def measure(spans_count: int) -> dict[str, Any]:
+async def measure(spans_count: int, with_queries: int = 1) -> dict[str, Any]:
     """Return the figures of a run over ``spans_count`` spans."""
     directory = Path(tempfile.mkdtemp(prefix="clearspan-bench-"))
     postgres = await asyncio.to_thread(EmbeddedPostgres, directory / "postgres")
@@ -134,7 +136,7 @@ async def measure(spans_count: int) -> dict[str, Any]:
         await migrate_postgres(settings.postgres, default_project_id=DEFAULT_PROJECT_ID)
         async with migrated_store(settings) as store:
             filled_s = await _fill(store, settings, spans_count)
-            return {"spans": spans_count, "filled_s": filled_s, **await _measure(store, settings)}
+            return {"spans": spans_count, "filled_s": filled_s, **await _measure(store, settings, bool(with_queries))}
     finally:
         await asyncio.to_thread(postgres.stop)
         shutil.rmtree(directory, ignore_errors=True)
@@ -168,7 +170,7 @@ async def _fill(store: ColumnStore, settings: Settings, spans_count: int) -> flo
     return round(time.monotonic() - began_s, 1)
 
 
-async def _measure(store: ColumnStore, settings: Settings) -> dict[str, Any]:
+async def _measure(store: ColumnStore, settings: Settings, with_queries: bool) -> dict[str, Any]:  # noqa: FBT001
     found: dict[str, Any] = {}
     async with (
         open_database(settings.postgres) as database,
@@ -196,7 +198,10 @@ async def _measure(store: ColumnStore, settings: Settings) -> dict[str, Any]:
         }
         found["size before"] = await _one(store, SIZES)
         for name, work in phases.items():
-            found[name] = await _phase(client, work, pausing)
+            if with_queries:
+                found[name] = await _phase(client, work, pausing)
+            elif not name.startswith("queries"):
+                found[name] = await _alone(work, pausing)
         found["size after"] = await _one(store, SIZES)
     return found
 
@@ -224,6 +229,15 @@ async def _phase(client: Client, work: Callable[[], Awaitable[Any]], pausing: Pa
             if took_ms
         },
     }
+
+
+async def _alone(work: Callable[[], Awaitable[Any]], pausing: Pausing) -> dict[str, Any]:
+    """Return what a phase takes without queries."""
+    pausing.began_s = time.monotonic() + NEVER_S
+    began_s, began_cpu_s = time.monotonic(), time.process_time()
+    result = await work()
+    elapsed_s, cpu_s = time.monotonic() - began_s, time.process_time() - began_cpu_s
+    return {"s": round(elapsed_s, 1), "cpu_s": round(cpu_s, 1), "result": str(result)}
 
 
 async def _one(store: ColumnStore, sql: str) -> dict[str, Any]:
