@@ -13,7 +13,21 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Final, NoReturn
 
-from clearspan.commands import alerts, dead_letters, export, keys, prices, processes, projects, query, subscriptions
+from clearspan.commands import (
+    alerts,
+    applications,
+    completion,
+    dead_letters,
+    export,
+    groups,
+    keys,
+    prices,
+    processes,
+    projects,
+    query,
+    subscriptions,
+    traces,
+)
 from clearspan.commands.options import CommandParser, gather_options
 
 DESCRIPTION: Final = """\
@@ -38,6 +52,9 @@ projects and keys
 
 spans, from any deployment (CLEARSPAN_URL, CLEARSPAN_KEY)
   clearspan query --last 1h --errors            find spans
+  clearspan tail --errors                       print failed spans as they arrive
+  clearspan trace ID --messages                 show one trace, or its conversation
+  clearspan groups --by model --last 1d         count spans, tokens and costs by model
   clearspan export spans.parquet --last 7d      write spans to a file
   clearspan subscriptions list                  what is delivered to other systems
   clearspan alerts list                         what is watched, and what is in breach
@@ -50,14 +67,28 @@ INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 """What a shell reports of programs that SIGPIPE ends."""
 
-_GROUPS: Final = (processes, query, export, subscriptions, alerts, dead_letters, keys, projects, prices)
+_GROUPS: Final = (
+    processes,
+    query,
+    traces,
+    groups,
+    export,
+    subscriptions,
+    alerts,
+    applications,
+    dead_letters,
+    keys,
+    projects,
+    prices,
+    completion,
+)
 """The modules that add commands, in the order of the help."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit: 0 success, 1 failure, 2 wrong usage or settings, 3 nothing found."""
     signal.signal(signal.SIGTERM, _exit)
-    parser = _parser()
+    parser = make_parser()
     given = list(sys.argv[1:] if arguments is None else arguments)
     if unreadable := [argument for argument in given if argument.encode(errors="replace").decode() != argument]:
         parser.error(f"{unreadable[0]!a} is not text in UTF-8")
@@ -90,7 +121,8 @@ def _exit(number: int, _frame: FrameType | None) -> NoReturn:
     sys.exit(128 + number)
 
 
-def _parser() -> CommandParser:
+def make_parser() -> CommandParser:
+    """Return the parser of all commands."""
     parser = CommandParser(prog="clearspan", description=DESCRIPTION, epilog=EXAMPLES)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for group in _GROUPS:

@@ -91,14 +91,14 @@ def read_field(name: str) -> dict[str, str]:
 
 
 def read_filter(text: str) -> dict[str, Any]:
-    """Read a filter that is given as JSON: a condition, or a group. Raises ``WrongUsage``."""
+    """Read a filter that is given as JSON; return a group, also of a single condition. Raises ``WrongUsage``."""
     try:
         given = json.loads(text)
     except (ValueError, RecursionError) as exc:
         raise WrongUsage(f"--filter is not JSON: {exc}.") from exc
     if not isinstance(given, dict):
         raise WrongUsage('--filter must be a JSON object, for example {"field": "span_type", "value": "chat"}.')
-    return given
+    return {"conditions": [given]} if "field" in given else given
 
 
 def _condition(rest: deque[str]) -> dict[str, Any]:

@@ -40,8 +40,12 @@ CUT_WIDTH_MIN: Final = 10
 """The least width to which a column is cut."""
 
 CELL_CHARACTERS_MAX: Final = 500
+NOTHING_FOUND: Final = 3
+"""The exit code where a script wants to know that there is nothing."""
+
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 _FULL: Final = "█"
+_HEIGHTS: Final = "▁▂▃▄▅▆▇█"
 
 
 class TableColumn(NamedTuple):
@@ -101,7 +105,13 @@ def print_table(columns: Sequence[TableColumn], rows: Iterable[Sequence[object]]
     for row in cells:
         table.add_row(*row)
     out.width = max(out.width, sum(widths) + GAP * len(widths))
-    out.print(table, soft_wrap=True)
+    if out.is_terminal:
+        out.print(table, soft_wrap=True)
+        return
+    with out.capture() as captured:
+        out.print(table, soft_wrap=True)
+    for line in captured.get().splitlines():
+        out.print(Text(line.rstrip()), soft_wrap=True)
 
 
 def _widths(columns: Sequence[TableColumn], cells: Sequence[Sequence[Text]], *, available: int) -> list[int]:
@@ -138,6 +148,20 @@ def bar(share: float, width: int) -> str:
         eighths = 1
     full, rest = divmod(eighths, 8)
     return (_FULL * full + (_EIGHTHS[rest] if rest else "")).ljust(width)
+
+
+def place_bar(start: float, length: float, width: int) -> str:
+    """Return a bar from a start, of a length; both are shares of ``width`` characters. It has at least one eighth."""
+    first = min(int(min(max(start, 0.0), 1.0) * width), width - 1)
+    return (" " * first + bar(length, width).rstrip())[:width].ljust(width)
+
+
+def sparkline(values: Sequence[float | None], top: float) -> str:
+    """Return one character for each value, as high as its share of ``top``; a blank where there is none."""
+    return "".join(
+        " " if value is None else _HEIGHTS[min(int(max(value, 0) / top * len(_HEIGHTS)), len(_HEIGHTS) - 1)]
+        for value in values
+    )
 
 
 @contextmanager

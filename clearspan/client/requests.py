@@ -8,21 +8,22 @@ from typing import Any, Final
 from clearspan.client.connection import ApiClient, WrongUsage
 from clearspan.client.filter_words import read_conditions, read_filter
 from clearspan.client.output import note
+from clearspan.client.span_values import FAILED
 from clearspan.commands.options import OrderOptions, SpanOptions, WindowOptions
 
 PAGE_SIZE: Final = 500
 RANKED_MAX: Final = 1_000
-FAILED: Final = {"field": "status_code", "operator": "is", "value": "STATUS_CODE_ERROR"}
 
 
 def filtering_of(spans: SpanOptions) -> dict[str, Any]:
     """Return ``filtering`` and ``query_ref`` of a request; all conditions must be true. Raises ``WrongUsage``."""
-    conditions = [
-        *([read_filter(spans.filter)] if spans.filter is not None else []),
-        *read_conditions(spans.words),
-        *([FAILED] if spans.errors else []),
-    ]
-    body: dict[str, Any] = {"filtering": {"conditions": conditions}} if conditions else {}
+    conditions = [*read_conditions(spans.words), *([{"field": "status_code", "value": FAILED}] if spans.errors else [])]
+    given = None if spans.filter is None else read_filter(spans.filter)
+    if given is not None and conditions:
+        given = {"conditions": [given, *conditions]}
+    elif conditions:
+        given = {"conditions": conditions}
+    body: dict[str, Any] = {} if given is None else {"filtering": given}
     return body if spans.query is None else {**body, "query_ref": {"slug": spans.query}}
 
 

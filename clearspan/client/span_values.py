@@ -13,6 +13,7 @@ from query_api.filter.language import ATTRIBUTES, DURATION, SHORTHANDS, is_index
 
 Span = Mapping[str, Any]
 
+FAILED: Final = "STATUS_CODE_ERROR"
 NS_IN_MS: Final = 1_000_000
 
 
@@ -55,7 +56,7 @@ def duration_ms(span: Span) -> float:
 
 def is_error(span: Span) -> bool:
     """Return whether the span has the status ERROR."""
-    return span.get("status_code") == "STATUS_CODE_ERROR"
+    return span.get("status_code") == FAILED
 
 
 def local_time(text: object) -> str:

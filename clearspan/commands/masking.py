@@ -19,6 +19,7 @@ examples
   clearspan projects masking show
   clearspan projects masking show --json > rules.json
   clearspan projects masking set rules.json
+  clearspan projects masking clear
 
 Places: attributes, resource, scope, events, links, span_name, status_message. docs/masking.md explains the rules.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -57,6 +57,16 @@ class CommandParser(argparse.ArgumentParser):
     def __init__(self, **texts: Any) -> None:
         super().__init__(**texts, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
         self._negative_number_matcher = _STARTS_LIKE_A_NUMBER
+        self.summary = ""
+        """What the list of commands shows of it."""
+
+    def with_all_below(self) -> Iterator[CommandParser]:
+        """Yield this parser and those of all commands below it."""
+        yield self
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for command in action.choices.values():
+                    yield from command.with_all_below()
 
 
 def add_command(commands: Any, name: str, function: str | None, summary: str, **texts: str) -> CommandParser:
@@ -67,6 +77,7 @@ def add_command(commands: Any, name: str, function: str | None, summary: str, **
     description = texts.pop("description", f"{summary[0].upper()}{summary[1:]}.")
     command: CommandParser = commands.add_parser(name, help=summary, description=description, **texts)
     command.set_defaults(function=function)
+    command.summary = summary
     return command
 
 

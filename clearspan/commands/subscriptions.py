@@ -22,6 +22,7 @@ examples
   clearspan subscriptions list
   clearspan subscriptions show failed
   clearspan subscriptions test failed
+  clearspan subscriptions edit failed --webhook https://hooks.example.org/other
   clearspan subscriptions pause failed
   clearspan subscriptions resume failed
   clearspan subscriptions replay failed --from 2026-05-01T12:00:00Z

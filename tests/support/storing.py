@@ -46,6 +46,7 @@ class StoringByHand:
             offset=record.offset,
             record_ms=record.timestamp_ms,
             project_id=project_id,
+            stored_us=now_ns // 1_000,
         )
         settled = [
             StoredPosition(each, partition_id, record.offset, record.timestamp_ms, now_ns // 1_000)

@@ -1,0 +1,172 @@
+"""``clearspan applications``: histories of applications, as people read them."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from rich.text import Text
+
+from clearspan.client.connection import ApiClient, on_api
+from clearspan.client.output import NOTHING_FOUND, TableColumn, console, note, print_objects, print_table, safe
+from clearspan.client.requests import pages
+from clearspan.client.span_values import local_time
+from clearspan.console import print_json, printable
+
+REVISIONS: Final = "/applications/revisions"
+LINES_WITHOUT_PLACES: Final = 10
+"""Below so few lines, the places of the lines that differ are not shown."""
+
+_ROOT: Final = "(everything)"
+
+Revision = Mapping[str, Any]
+
+
+@on_api
+async def list_all(api: ApiClient, *, limit: int, as_json: bool) -> int:
+    """Print the applications of the project."""
+    found = [
+        application
+        async for page in pages(api, "/applications/query", {}, member="applications", limit=limit)
+        for application in page
+    ]
+    if as_json:
+        print_objects(found)
+    elif not found:
+        note("There are no applications.")
+    else:
+        columns = [TableColumn("slug", is_whole=True), TableColumn("name"), TableColumn("created_at", style="dim")]
+        print_table(columns, ([each["slug"], each.get("name"), local_time(each["created_at"])] for each in found))
+    return 0
+
+
+@on_api
+async def log(api: ApiClient, *, application: str, variant: str | None, limit: int, as_json: bool) -> int:
+    """Print the commits of a variant, latest first."""
+    head = await _retrieve(api, application, variant, None)
+    if head is None:
+        return NOTHING_FOUND
+    revisions = await _log(api, head, depth=limit)
+    if as_json:
+        print_objects(revisions)
+        return 0
+    console().print(safe(head.get("application_variant_slug"), "bold"))
+    columns = [
+        TableColumn("version", "right", is_whole=True),
+        TableColumn("date", is_whole=True, style="dim"),
+        TableColumn("message"),
+        TableColumn("id", is_whole=True, style="cyan"),
+    ]
+    print_table(
+        columns,
+        ([each["version"], local_time(each.get("date")), each.get("message"), each["id"]] for each in revisions),
+    )
+    return 0
+
+
+@on_api
+async def show(api: ApiClient, *, application: str, variant: str | None, version: str | None, as_json: bool) -> int:
+    """Print what a revision contains."""
+    revision = await _retrieve(api, application, variant, version)
+    if revision is None:
+        return NOTHING_FOUND
+    if as_json:
+        print_json(revision)
+        return 0
+    console().print(
+        Text.assemble(safe(revision.get("application_variant_slug"), "bold"), "   ", _title(revision)), soft_wrap=True
+    )
+    content = json.dumps(revision.get("data", {}), indent=2, ensure_ascii=False)
+    console().print(Text(printable(content, keep="\n")), soft_wrap=True)
+    return 0
+
+
+@on_api
+async def diff(
+    api: ApiClient, *, application: str, variant: str | None, old: str | None, new: str | None, as_json: bool
+) -> int:
+    """Print what changed between two revisions."""
+    after = await _retrieve(api, application, variant, new)
+    before = after and await _before(api, application, variant, after, old)
+    if after is None or before is None:
+        return NOTHING_FOUND
+    answer = await api.get(f"{REVISIONS}/diff", **{"from": before["id"], "to": after["id"]})
+    if as_json:
+        print_objects(answer["changes"])
+        return 0
+    out = console()
+    out.print(Text.assemble(("- ", "red"), _title(before)), soft_wrap=True)
+    out.print(Text.assemble(("+ ", "green"), _title(after)), soft_wrap=True)
+    for change in answer["changes"]:
+        out.print()
+        out.print(safe(change["path"] or _ROOT, "bold"), soft_wrap=True)
+        for line in _changed_lines(change):
+            out.print(line, soft_wrap=True)
+    if not answer["changes"]:
+        note("Nothing changed.")
+    return 0
+
+
+async def _before(
+    api: ApiClient, application: str, variant: str | None, after: Revision, old: str | None
+) -> Revision | None:
+    """Return the revision to compare with: the one that was named, or the one before ``after``."""
+    if old is not None:
+        return await _retrieve(api, application, variant, old)
+    revisions = await _log(api, after, depth=2)
+    if len(revisions) < 2:
+        note(f"Version {after['version']} is the first one.")
+        return None
+    return revisions[1]
+
+
+async def _retrieve(api: ApiClient, application: str, variant: str | None, version: str | None) -> Revision | None:
+    """Return the head or one version of a variant; say so if there is none."""
+    references: dict[str, Any] = {"application_ref": {"slug": application}}
+    if variant is not None:
+        references["application_variant_ref"] = {"slug": variant}
+    if version is not None:
+        references["application_revision_ref"] = {"version": version}
+    answer = await api.post(f"{REVISIONS}/retrieve", references)
+    revision: Revision | None = answer.get("application_revision")
+    if revision is None:
+        of_variant = f" of the variant {variant!r}" if variant is not None else ""
+        wanted = "revision" if version is None else f"version {version!r}"
+        note(f"There is no {wanted}{of_variant} of the application {application!r}.")
+    return revision
+
+
+async def _log(api: ApiClient, revision: Revision, *, depth: int) -> list[Revision]:
+    """Return a revision and those before it."""
+    start = {"application_variant_id": revision["application_variant_id"], "application_revision_id": revision["id"]}
+    answer = await api.post(f"{REVISIONS}/log", {"application_revisions": {**start, "depth": depth}})
+    revisions: list[Revision] = answer.get("application_revisions", [])
+    return revisions
+
+
+def _title(revision: Revision) -> Text:
+    parts = [
+        safe(f"version {revision['version']}", "bold"),
+        safe(local_time(revision.get("date")), "dim"),
+        safe(revision.get("message")),
+    ]
+    return Text("   ").join(part for part in parts if part.plain)
+
+
+def _changed_lines(change: Mapping[str, Any]) -> Iterator[Text]:
+    """Yield the lines of a change; texts are compared line by line, with two lines around what differs."""
+    are_texts = all(isinstance(change[side], str) for side in ("from", "to") if side in change)
+    old = _lines(change["from"], is_text=are_texts) if change["op"] != "added" else []
+    new = _lines(change["to"], is_text=are_texts) if change["op"] != "removed" else []
+    without_header = list(difflib.unified_diff(old, new, n=2, lineterm=""))[2:]
+    for line in without_header:
+        style = {"-": "red", "+": "green", "@": "dim"}.get(line[0], "")
+        if not (line[0] == "@" and len(old) + len(new) < LINES_WITHOUT_PLACES):
+            yield Text(f"  {printable(line)}", style)
+
+
+def _lines(value: Any, *, is_text: bool) -> list[str]:
+    text = value if is_text else json.dumps(value, indent=2, ensure_ascii=False)
+    return str(text).split("\n")

@@ -1,0 +1,184 @@
+"""``clearspan trace``: one trace as a tree with bars, from its outline; or the conversation of its model calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+from rich.text import Text
+
+from clearspan.client.connection import ApiClient, on_api
+from clearspan.client.messages import print_conversation
+from clearspan.client.output import (
+    NOTHING_FOUND,
+    TableColumn,
+    console,
+    note,
+    place_bar,
+    print_objects,
+    print_table,
+    safe,
+)
+from clearspan.client.span_values import FAILED, NS_IN_MS, cost_text, duration_text, local_time
+
+BAR_WIDTH: Final = 24
+LEVELS_SHOWN_MAX: Final = 24
+"""Levels of the tree that are drawn; deeper spans are drawn on the last one."""
+
+_COLUMNS: Final = (
+    TableColumn("span"),
+    TableColumn("type"),
+    TableColumn("duration", "right", is_whole=True),
+    TableColumn("", is_whole=True),
+    TableColumn("tokens", "right", is_whole=True),
+    TableColumn("cost", "right", is_whole=True),
+    TableColumn("model"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineSpan:
+    """A span of an outline; times in nanoseconds, ``start_ns`` from the start of the trace."""
+
+    span_id: str
+    parent_id: str | None
+    span_name: str
+    span_type: str
+    status_code: str
+    service: str
+    model: str
+    start_ns: int
+    duration_ns: int
+    tokens: float | None
+    cost: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRow:
+    """A span, its level (0: at the top), and whether it is the last child, for each level from the top."""
+
+    span: OutlineSpan
+    last_of: tuple[bool, ...]
+
+
+@on_api
+async def trace(api: ApiClient, *, trace_id: str, messages: bool, full: bool, limit: int, as_json: bool) -> int:
+    """Print a trace; return 3 if there is none."""
+    answer = await api.get(f"/traces/{quote(trace_id, safe='')}/outline")
+    if not answer.get("count"):
+        note(f"There is no trace {trace_id}.")
+        return NOTHING_FOUND
+    outline = answer["outline"]
+    if messages:
+        return await print_conversation(api, outline["trace_id"], limit=limit, is_full=full, as_json=as_json)
+    spans = spans_of(outline)
+    rows = list(tree_of(spans))
+    if as_json:
+        print_objects({**asdict(row.span), "level": len(row.last_of)} for row in rows[:limit])
+    else:
+        await _print_tree(api, outline, rows[:limit])
+    if len(rows) > limit:
+        note(f"{len(rows) - limit:,} more spans; --limit shows more.")
+    return 0
+
+
+def spans_of(outline: Mapping[str, Any]) -> list[OutlineSpan]:
+    """Return the spans of an outline, in its order."""
+    columns = outline["spans"]
+    plain = {name: column for name, column in columns.items() if isinstance(column, list)}
+    named = {
+        name: [column["values"][place] for place in column["index"]]
+        for name, column in columns.items()
+        if isinstance(column, dict)
+    }
+    values = {**plain, **named}
+    names = OutlineSpan.__slots__
+    return [OutlineSpan(*row) for row in zip(*(values[name] for name in names), strict=True)]
+
+
+def tree_of(spans: Sequence[OutlineSpan]) -> Iterator[TreeRow]:
+    """Yield every span once, parents before their children, siblings by their start.
+
+    A span whose parent is not in the trace is at the top, and so is the first span of a circle of parents.
+    """
+    ids = {span.span_id for span in spans}
+    children: dict[str | None, list[OutlineSpan]] = {}
+    for span in spans:
+        parent = span.parent_id if span.parent_id in ids and span.parent_id != span.span_id else None
+        children.setdefault(parent, []).append(span)
+    seen: set[str] = set()
+    tops = children.pop(None, [])
+    yield from _below(tops, children, seen)
+    for span in spans:  # what is left are circles
+        if span.span_id not in seen:
+            yield from _below([span], children, seen)
+
+
+def _below(
+    tops: Sequence[OutlineSpan], children: Mapping[str | None, Sequence[OutlineSpan]], seen: set[str]
+) -> Iterator[TreeRow]:
+    waiting = [TreeRow(span, ()) for span in reversed(tops)]
+    while waiting:
+        row = waiting.pop()
+        if row.span.span_id in seen:
+            continue
+        seen.add(row.span.span_id)
+        yield row
+        below = [child for child in children.get(row.span.span_id, ()) if child.span_id not in seen]
+        for place, child in enumerate(reversed(below)):
+            waiting.append(TreeRow(child, (*row.last_of[-LEVELS_SHOWN_MAX:], place == 0)))
+
+
+async def _print_tree(api: ApiClient, outline: Mapping[str, Any], rows: Sequence[TreeRow]) -> None:
+    total_ns = max(row.span.start_ns + row.span.duration_ns for row in rows) or 1
+    await _print_summary(api, outline)
+    print_table(_COLUMNS, (_cells(row, total_ns) for row in rows))
+
+
+async def _print_summary(api: ApiClient, outline: Mapping[str, Any]) -> None:
+    """Print what a list would show of the trace: its sums count each model call once."""
+    condition = {"field": "trace_id", "value": outline["trace_id"]}
+    answer = await api.post("/traces/summaries/query", {"filtering": {"conditions": [condition]}})
+    summary: Mapping[str, Any] = next(iter(answer.get("summaries", [])), {})
+    errors_count = summary.get("errors_count", 0)
+    tokens = summary.get("tokens")
+    parts = [
+        safe(summary.get("span_name", ""), "bold"),
+        safe(summary.get("service"), "cyan"),
+        Text(f"{local_time(outline['start_time'])} UTC", "dim"),
+        Text(duration_text(summary.get("duration", 0))),
+        Text(f"{outline['spans_count']:,} spans"),
+        Text(f"{tokens:,} tokens" if tokens is not None else ""),
+        Text(cost_text(summary.get("cost"))),
+        Text(f"{errors_count:,} failed" if errors_count else "", "red"),
+        safe(f"session {summary['session_id']}" if "session_id" in summary else None, "dim"),
+    ]
+    console().print(Text("   ").join(part for part in parts if part.plain), soft_wrap=True)
+    print()
+
+
+def _cells(row: TreeRow, total_ns: int) -> list[object]:
+    span = row.span
+    is_failed = span.status_code == FAILED
+    name = Text.assemble(
+        (_guides(row.last_of), "dim"), safe(f"{'✗ ' if is_failed else ''}{span.span_name}", "red" if is_failed else "")
+    )
+    bar = place_bar(span.start_ns / total_ns, span.duration_ns / total_ns, BAR_WIDTH)
+    return [
+        name,
+        span.span_type,
+        duration_text(span.duration_ns / NS_IN_MS),
+        Text(bar, "red" if is_failed else "cyan"),
+        span.tokens,
+        cost_text(span.cost),
+        span.model,
+    ]
+
+
+def _guides(last_of: Sequence[bool]) -> str:
+    """Return the lines that lead from the parents of a span to it."""
+    if not last_of:
+        return ""
+    return "".join("   " if is_last else "│  " for is_last in last_of[:-1]) + ("└─ " if last_of[-1] else "├─ ")
