@@ -11,9 +11,10 @@ Pure. Which parts of a span are masked: ``ingest/masking``.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
+from time import thread_time
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -26,6 +27,14 @@ HASH_DIGITS: Final = 32
 
 DEPTH_MAX: Final = 64
 """Levels of objects, arrays and JSON inside of text that are examined; what is deeper is redacted as a whole."""
+
+SEARCH_S_MAX: Final = 3.0
+"""Processor time that the expressions of a project may take in one chunk of records; what is left is redacted as a
+whole. The usual cost is a hundredth; one project must not slow down its neighbors."""
+
+SEARCH_COST_MAX: Final = 500_000_000
+"""Instructions of RE2 times bytes of one search, 2 to 5 s at worst; a text that would take more is redacted as a
+whole."""
 
 KNOWN_PATHS_MAX: Final = 20_000
 CLEAN_TEXTS_MAX: Final = 20_000
@@ -145,14 +154,21 @@ class _TextRules:
     def __init__(self, rules: Sequence[_Rule]) -> None:
         self.rules = rules
         self._any = _any_of([rule.value.pattern for rule in rules])
+        self._size = max((rule.value.programsize for rule in rules), default=0)
         self._clean: set[str] = set()
+
+    def knows(self, text: str) -> bool:
+        """Return whether it is known that no rule finds anything."""
+        return not self.rules or text in self._clean
+
+    def is_too_costly(self, text: str) -> bool:
+        """Return whether a search could take too long."""
+        return self._size * len(text) > SEARCH_COST_MAX
 
     def find_nothing(self, text: str) -> bool:
         """Return whether no rule finds anything."""
-        if not self.rules or text in self._clean:
-            return True
-        found = self._any.search(text) if self._any is not None else any(rule.value.search(text) for rule in self.rules)
-        if found:
+        is_joint = self._any is not None and self._any.programsize * len(text) <= SEARCH_COST_MAX
+        if self._any.search(text) if is_joint else any(rule.value.search(text) for rule in self.rules):
             return False
         if len(text) <= CLEAN_CHARACTERS_MAX:
             if len(self._clean) >= CLEAN_TEXTS_MAX:
@@ -190,6 +206,7 @@ class Mask:
 
     def __init__(self, rules: ProjectRules) -> None:
         self.count = 0
+        self._searched_s = 0.0
         self._hash_key = rules.hash_key
         compiled = [
             (
@@ -211,6 +228,10 @@ class Mask:
         }
         self._anywhere = self._together([rule for _, rule in compiled if rule.key is None])
         self._found: dict[tuple[MaskPlace, str], _Found] = {}
+
+    def begin(self) -> None:
+        """Begin a chunk of records: the time of its expressions counts from here."""
+        self._searched_s = 0.0
 
     def text(self, place: MaskPlace, text: str) -> str | None:
         """Return a text that has no key, such as a name; ``None`` if it is dropped."""
@@ -295,20 +316,27 @@ class Mask:
         return (self._members if isinstance(inner, dict) else self._elements)(place, path, inner, depth)
 
     def _plain(self, text: str, values: _TextRules) -> Any:
-        if values.find_nothing(text):
+        if values.knows(text):
             return text
+        if self._searched_s > SEARCH_S_MAX or values.is_too_costly(text):
+            self.count += 1
+            return REDACTED
+        begun_s = thread_time()
+        try:
+            return text if values.find_nothing(text) else self._masked(text, values)
+        finally:
+            self._searched_s += thread_time() - begun_s
+
+    def _masked(self, text: str, values: _TextRules) -> Any:
         for rule in values.rules:
             if rule.value.search(text) is None:
                 continue
             if rule.action is MaskAction.DROP:
                 self.count += 1
                 return DROPPED
-            text, replaced = rule.value.subn(self._replacement(rule.action), text)
+            text, replaced = rule.value.subn(self._hash_match if rule.action is MaskAction.HASH else REDACTED, text)
             self.count += replaced
         return text
-
-    def _replacement(self, action: MaskAction) -> Callable[[Any], str]:
-        return self._hash_match if action is MaskAction.HASH else _redact_match
 
     def _replaced(self, action: MaskAction, value: Any) -> Any:
         if action is MaskAction.DROP:
@@ -350,10 +378,6 @@ def _with_paths_above(path: str) -> list[str]:
     """Return the path, and every path whose value holds it: keys with dots are paths too."""
     parts = path.split(".")
     return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
-
-
-def _redact_match(_match: Any) -> str:
-    return REDACTED
 
 
 def _json_in(text: str) -> Any:

@@ -40,6 +40,7 @@ DEAD_LETTERS_MAX: Final = 100_000
 incomplete.
 """
 
+VALUE_NOT_KEPT: Final = "its project masks content, and its value is not kept."
 PROJECT_CHARACTERS_MAX: Final = 100
 _CODES: Final = TypeAdapter(dict[str, int] | None)
 _IDENTITY_HEADERS: Final = (TOPIC_HEADER, PARTITION_HEADER, OFFSET_HEADER, TIMESTAMP_HEADER, SPAN_INDEX_HEADER)
@@ -235,7 +236,12 @@ async def replay(log: RecordLog, publisher: Publisher, topic: str, dead_letter_i
 
 
 async def replay_record(publisher: Publisher, topic: str, record: Record) -> Coordinates:
-    """Replay the dead letter that a record of the topic holds; see ``replay``. Raises ``Unavailable``."""
+    """Replay the dead letter that a record of the topic holds; see ``replay``.
+
+    Raises ``Unavailable``, and ``Conflict`` if its value is not kept.
+    """
+    if not record.value:
+        raise Conflict(f"{_id(record)} cannot be replayed: {VALUE_NOT_KEPT}")
     headers = [(name, value) for name, value in record.headers if not name.startswith(PREFIX)]
     source = _text(record, TOPIC_HEADER)
     went_to = await publisher.publish(source, record.value or b"", key=record.key, headers=headers)

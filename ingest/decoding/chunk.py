@@ -147,6 +147,8 @@ def _decoded(chunk: Chunk, rules: Rules, decode_one: Callable[..., DecodedRecord
     claimed: set[UUID] = set()
     outcomes = []
     masks = chunk.masking.by_project()
+    for mask in masks.values():
+        mask.begin()
     counts_before = {project: mask.count for project, mask in masks.items()}
     for record in chunk.records:
         decoded = without_projects(decode_one(record, rules, now_ns=chunk.now_ns, masks=masks), chunk.unknown)

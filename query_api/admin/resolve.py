@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from common.errors import Conflict, NotFound, ServiceError, Unavailable
 from common.fair_share import shielded
-from common.kafka.dead_letters import DeadLetter, replay_record, resolve
+from common.kafka.dead_letters import VALUE_NOT_KEPT, DeadLetter, replay_record, resolve
 from common.limits import MIB
 from query_api.admin.dead_letters import (
     READ_S,
@@ -93,7 +93,10 @@ async def _require_open(request: Request) -> DeadLetter:
 
 
 def _unreadable(dead_letter: DeadLetter, context: ApiContext) -> str | None:
-    """Return why a dead letter cannot be replayed: no worker would read it, and it would disappear from the list."""
+    """Return why a dead letter cannot be replayed: it has no value, or no worker would read it; it would only disappear
+    from the list."""
+    if not dead_letter.bytes_count:
+        return f"{dead_letter.id} cannot be replayed: {VALUE_NOT_KEPT}"
     if dead_letter.topic in context.settings.kafka.topics:
         return None
     return f"{dead_letter.id} came from the topic {dead_letter.topic}, which CLEARSPAN_KAFKA__TOPICS does not name."

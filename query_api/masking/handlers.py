@@ -16,7 +16,7 @@ from query_api.request.route import Request, Response, Route
 APPLIED_WITHIN_S: Final = 6.0
 """``ingest.masking.current.STALE_S``: a worker that does not know the rules for this long takes no records."""
 
-PATTERNS_SIZE_MAX: Final = 32_768
+PATTERNS_SIZE_MAX: Final = 16_384
 """All patterns of a project, in instructions of RE2."""
 
 TAG: Final = "Masking"

@@ -86,6 +86,12 @@ def test_secret_is_found_nowhere(masking_stack: tuple[RunningStack, Path]) -> No
     shown = stack.ask_until("/masking", None, lambda answer: answer["masking"]["masked"]["values"] >= 5)
     metrics = urllib.request.urlopen(f"{stack.worker}/metrics", timeout=10).read().decode()
 
+    [without_value] = [letter["id"] for letter in listed["dead_letters"] if not letter["bytes_count"]]
+    replayed = stack.command("dead-letters", "replay", without_value)
+    skipped = stack.ask("/admin/dead-letters/replay", {"code": "undecodable"})
+
+    assert (replayed.returncode, "value is not kept" in replayed.stderr) == (1, True), replayed
+    assert (skipped["count"], skipped["skipped"][0]["id"]) == (0, without_value)
     everything = json.dumps([found, traces, listed, letters, shown]) + raw.decode("latin-1")
     assert CONTROL in json.dumps(found)
     assert CONTROL.encode() in raw

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from common import masking
 from common.masking import (
     DEPTH_MAX,
     DROPPED,
@@ -159,3 +160,34 @@ def test_rules_pass_between_processes() -> None:
     assert _mask(MaskRule(DROP, key="k")).member(MaskPlace.EVENTS, "k", 1) is DROPPED
     assert pack({}) == NO_MASKS
     assert unpack(NO_MASKS) == {}
+
+
+def test_text_that_is_too_costly_to_search_is_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(masking, "SEARCH_COST_MAX", 10_000)
+    rule = MaskRule(REDACT, value="[ab]{100}c")
+
+    assert _masked({"a": "ab" * 100, "b": "ab"}, rule) == {"a": REDACTED, "b": "ab"}
+
+
+def test_several_rules_are_too_costly_only_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(masking, "SEARCH_COST_MAX", 10_000)
+    rules = [MaskRule(REDACT, value=f"{letter}{{20}}c") for letter in "abde"]
+
+    assert _masked({"a": "x" * 200 + "b" * 20 + "c", "b": "x" * 200}, *rules) == {
+        "a": "x" * 200 + REDACTED,
+        "b": "x" * 200,
+    }
+
+
+def test_what_is_left_when_the_time_is_used_up_is_redacted_until_the_next_chunk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(masking, "thread_time", iter(range(0, 1_000, 2)).__next__)
+    mask = _mask(FIND)
+
+    first = mask.attributes(MaskPlace.ATTRIBUTES, {"a": "x", "b": "y"})
+    mask.begin()
+    second = mask.attributes(MaskPlace.ATTRIBUTES, {"a": "x"})
+
+    assert first == {"a": "x", REDACTED: REDACTED}
+    assert second == {"a": "x"}
