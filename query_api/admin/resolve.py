@@ -29,7 +29,7 @@ from query_api.admin.schemas import (
     DeadLetterResolved,
     DeadLettersResolved,
     DeadLetterSummary,
-    DryRun,
+    DryRunOption,
     ResolveDeadLetters,
     Skipped,
     WentTo,
@@ -52,7 +52,7 @@ async def replay_dead_letter(request: Request) -> Response:
     dead_letter = await _require_open(request)
     if (reason := _unreadable(dead_letter, request.context)) is not None:
         raise Conflict(reason)
-    body: DryRun = request.body
+    body: DryRunOption = request.body
     return await _resolve_one(request, dead_letter, _replay, is_dry_run=request.query.dry_run or body.dry_run)
 
 

@@ -43,7 +43,7 @@ class DeadLettersParameters(DeadLetterFilter):
     next: str | None = Field(None, max_length=1_000, description="The cursor that the last page returned.")
 
 
-class DryRun(Strict):
+class DryRunOption(Strict):
     """Whether to only say what would happen."""
 
     dry_run: bool = Field(default=False, description="Change nothing; return what would be returned.")

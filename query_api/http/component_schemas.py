@@ -47,25 +47,33 @@ class _SchemaGenerator(GenerateJsonSchema):
 
 
 class ComponentSchemas:
-    """The schemas of all models, by name, and the references to them."""
+    """The schemas of all models, by name, and the references to them.
 
-    def __init__(self, routes: Iterable[Route], errors: Iterable[type[BaseModel]]) -> None:
+    ``definitions`` are those that are referred to: not the models of query strings, whose members are parameters.
+    """
+
+    def __init__(self, routes: Sequence[Route], errors: Iterable[type[BaseModel]]) -> None:
         """Raises ``ValueError`` if two models would have one name."""
         inputs = {model for route in routes for model in (route.body, route.query) if model is not None}
         outputs = {route.response for route in routes if route.response is not None} | set(errors)
         references, definitions = _written(inputs, outputs)
         names = {name: _public_name(name) for name in definitions}
-        self.definitions: Json = {
+        self._schemas: Json = {
             FREE_OBJECT: {"type": "object", "additionalProperties": True, "description": "An object with free members."}
         }
         for name, definition in definitions.items():
-            _add(self.definitions, names[name], _renamed(definition, names))
+            _add(self._schemas, names[name], _renamed(definition, names))
         self._references: Mapping[type[BaseModel], str] = {
             model: names[reference["$ref"].removeprefix(REF_PREFIX)] for (model, _), reference in references.items()
         }
         of_inputs = self._reachable(self._references[model] for model in inputs)
-        for name in self._reachable(self._references[model] for model in outputs) - of_inputs:
-            _omit_nulls(self.definitions[name])
+        of_outputs = self._reachable(self._references[model] for model in outputs)
+        for name in of_outputs - of_inputs:
+            _omit_nulls(self._schemas[name])
+        bodies = {self._references[route.body] for route in routes if route.body is not None}
+        queries = [self.schema(route.query) for route in routes if route.query is not None]
+        used = of_outputs | self._reachable({*bodies, *(name for query in queries for name in _referenced(query))})
+        self.definitions: Json = {name: schema for name, schema in self._schemas.items() if name in used}
 
     def reference(self, model: type[BaseModel]) -> Json:
         """Return the reference to the schema of a model."""
@@ -73,7 +81,7 @@ class ComponentSchemas:
 
     def schema(self, model: type[BaseModel]) -> Json:
         """Return the schema of a model."""
-        schema: Json = self.definitions[self._references[model]]
+        schema: Json = self._schemas[self._references[model]]
         return schema
 
     def _reachable(self, names: Iterable[str]) -> set[str]:
@@ -83,7 +91,7 @@ class ComponentSchemas:
             name = waiting.pop()
             if name not in found:
                 found.add(name)
-                waiting += _referenced(self.definitions[name])
+                waiting += _referenced(self._schemas[name])
         return found
 
 

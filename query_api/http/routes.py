@@ -74,12 +74,12 @@ FACETS: Final = Route(
     facets_models.FacetsResponse, body=facets_models.FacetsQuery,
 )
 SESSIONS: Final = Route(
-    "POST", "/spans/sessions/query", sessions.query_sessions, "Query session ids.", "Analytics", sessions.SessionIds,
-    body=sessions.ActivityQuery,
+    "POST", "/spans/sessions/query", sessions.query_sessions, "Query session ids.", "Analytics",
+    sessions.SessionIdsResponse, body=sessions.ActivityQuery,
 )
 USERS: Final = Route(
-    "POST", "/spans/users/query", sessions.query_users, "Query user ids.", "Analytics", sessions.UserIds,
-    body=sessions.ActivityQuery,
+    "POST", "/spans/users/query", sessions.query_users, "Query user ids.", "Analytics",
+    sessions.UserIdsResponse, body=sessions.ActivityQuery,
 )
 ANALYTICS: Final = (
     Route("POST", "/spans/groups/query", saved.query_groups, "Group spans and measure each group.", "Analytics",
@@ -180,10 +180,10 @@ DEAD_LETTERS: Final = tuple(
               "Get one open dead letter with its bytes.", "Dead letters", admin.DeadLetterResponse,
               refused_statuses=(409,)),
         Route("DELETE", "/admin/dead-letters/{dead_letter_id}", resolve.drop_dead_letter, "Drop a dead letter.",
-              "Dead letters", admin.DeadLetterResolved, query=admin.DryRun),
+              "Dead letters", admin.DeadLetterResolved, query=admin.DryRunOption),
         Route("POST", "/admin/dead-letters/{dead_letter_id}/replay", resolve.replay_dead_letter,
-              "Replay a dead letter.", "Dead letters", admin.DeadLetterResolved, query=admin.DryRun,
-              body=admin.DryRun),
+              "Replay a dead letter.", "Dead letters", admin.DeadLetterResolved, query=admin.DryRunOption,
+              body=admin.DryRunOption),
         Route("POST", "/admin/dead-letters/replay", resolve.replay_dead_letters, "Replay dead letters that match.",
               "Dead letters", admin.DeadLettersResolved, body=admin.ResolveDeadLetters, body_required=True),
         Route("POST", "/admin/dead-letters/drop", resolve.drop_dead_letters, "Drop dead letters that match.",

@@ -108,7 +108,7 @@ class ActivityWindowingResponse(BaseModel):
     rate: float | None = None
 
 
-class SessionIds(BaseModel):
+class SessionIdsResponse(BaseModel):
     """Sessions in the order of their activity."""
 
     count: int
@@ -117,7 +117,7 @@ class SessionIds(BaseModel):
     explain: Explanation = None
 
 
-class UserIds(BaseModel):
+class UserIdsResponse(BaseModel):
     """Users in the order of their activity."""
 
     count: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,6 +45,20 @@ def test_every_reference_has_a_target() -> None:
         node = DOCUMENT
         for part in reference.removeprefix("#/").split("/"):
             node = node[part]
+
+
+def test_every_schema_is_used() -> None:
+    names = {reference.rpartition("/")[2] for reference in _references(DOCUMENT)}
+
+    assert names >= DOCUMENT["components"]["schemas"].keys()
+
+
+@pytest.mark.parametrize("name", DOCUMENT["components"]["schemas"])
+def test_no_member_has_the_name_of_its_schema(name: str) -> None:
+    """A generated class for `UserIds` would keep itself and its member in the variable `user_ids`."""
+    own_name = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+    assert own_name not in DOCUMENT["components"]["schemas"][name].get("properties", {})
 
 
 def test_operation_ids_are_unique() -> None:

@@ -95,6 +95,9 @@ def _check_calls(client: Any, models: Any) -> None:
     trace = _call("traces.get_trace", client, trace_id=TRACE_ID).trace
     assert set(trace.spans.additional_properties) == {f"answer {n}" for n in range(5)}
 
+    sessions = _call("analytics.query_span_sessions", client, models.ActivityQuery())
+    assert (sessions.count, sessions.session_ids) == (0, [])
+
     error = _call("spans.query_spans", client, models.SpansQuery(windowing=models.Windowing(limit=0)))
     assert isinstance(error, models.InvalidRequestError)
     assert [problem.loc for problem in error.detail] == [["body", "windowing", "limit"]]
