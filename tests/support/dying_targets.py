@@ -1,0 +1,76 @@
+"""A deliverer that kills itself at a target or an alert: ``python -m tests.support.dying_targets DSN SETTINGS STEP``.
+
+``SETTINGS`` is the JSON of the settings, ``STEP`` where the process gets SIGKILL; empty: never.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import SecretStr
+
+from common.clickhouse.connect import open_store
+from common.postgres.pool import open_database
+from common.settings import Settings
+from query_api.delivery import deliverer
+from query_api.delivery.alerts.store import AlertLeases
+from query_api.delivery.targets.otlp import OtlpTarget
+from query_api.delivery.targets.parquet import ParquetTarget
+from query_api.delivery.targets.webhook import WebhookTarget
+
+LEASE_S: Final = 1.0
+_STEPS: Final[dict[str, tuple[type, str, bool]]] = {
+    "after an evaluation is stored": (AlertLeases, "finish", True),
+    "after a message is sent": (WebhookTarget, "send", True),
+    "during a request to OTLP": (OtlpTarget, "deliver", False),
+    "after a request to OTLP": (OtlpTarget, "deliver", True),
+    "while a file is written": (ParquetTarget, "deliver", False),
+    "after a file is written": (ParquetTarget, "deliver", True),
+}
+STEPS: Final = tuple(_STEPS)
+"""In this order each one is reached: what a step leaves undone is done again before the next one."""
+
+
+def die_at(step: str) -> None:
+    """Kill this process when it is at a step."""
+    owner, name, is_after = _STEPS[step]
+    method: Callable[..., Awaitable[Any]] = getattr(owner, name)
+
+    async def dying(*arguments: Any, **options: Any) -> Any:
+        if not is_after:
+            asyncio.get_running_loop().call_later(0.004, os.kill, os.getpid(), signal.SIGKILL)
+        await method(*arguments, **options)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(owner, name, dying)
+
+
+async def run(settings: Settings) -> None:
+    """Deliver until killed."""
+    store = open_store(settings.clickhouse, data_dir=Path())
+    async with (
+        open_database(settings.postgres) as database,
+        deliverer.open_deliverer(settings, store=store, database=database),
+    ):
+        await asyncio.Event().wait()
+
+
+def main() -> None:
+    """Run a deliverer whose leases on alerts are short."""
+    dsn, text, step = sys.argv[1:]
+    setattr(deliverer, "lease_s_of", lambda _: LEASE_S)  # noqa: B010 - for tests only
+    if step:
+        die_at(step)
+    settings = Settings.model_validate_json(text)
+    postgres = settings.postgres.model_copy(update={"dsn": SecretStr(dsn)})
+    asyncio.run(run(settings.model_copy(update={"postgres": postgres})))
+
+
+if __name__ == "__main__":
+    main()
