@@ -105,6 +105,7 @@ async def _walk(request: Request, encoder: Encoder) -> tuple[SpanWalk, PageCurso
     cursor = page_cursor(request, "export", filtering, windowing)
     query = SpanQuery(
         partial(project_spans, request, explain=False),
+        request.context.export_turns,
         await compile_node(filtering, now_us=cursor.now_us),
         spans_window(windowing, position=cursor.position, now_us=cursor.now_us),
         encoder.columns,

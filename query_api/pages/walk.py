@@ -21,7 +21,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from common.fair_share import in_thread
+from common.fair_share import FairShare, in_thread
 from common.limits import MIB
 from query_api.filter.sql.compile import Compiled
 from query_api.pages.spans import SPARE_CANDIDATES, SpanScan, VisibleSpan, visible_among
@@ -39,6 +39,9 @@ ROUND_SPANS: Final = 20_000
 CHUNK_BYTES: Final = 4 * MIB
 """Spans whose rows are read together; at least one."""
 
+TURN_S: Final = 60.0
+"""How long a walk waits for its turn, if the project does not say."""
+
 ColumnsOf: TypeAlias = Callable[[int], tuple[str, ...]]
 """Returns the columns to read for spans that have no more than these bits of ``OPTIONAL_MEMBERS``. They include those
 of ``Version``."""
@@ -51,6 +54,9 @@ class SpanQuery:
     """What a walk reads. ``open_spans`` returns the spans of the project with a new budget."""
 
     open_spans: Callable[[], ProjectSpans]
+    turns: FairShare
+    """One walk of the process is in the engine at a time, so that walks leave its other handles to queries."""
+
     matching: Compiled
     window: Window
     columns: ColumnsOf
@@ -107,12 +113,13 @@ class SpanWalk:
         left = self._limit
         while not is_at_end:
             size = ROUND_SPANS if left is None else min(left + 1 + SPARE_CANDIDATES, ROUND_SPANS)
-            spans = self._query.open_spans()
-            scan = SpanScan(spans, self._query.matching, window)
-            candidates = await scan.batch(size)
-            roots = {candidate.version.trace_id for candidate in candidates if candidate.is_root}
-            seen = [candidate.version for candidate in candidates]
-            found = await latest_and_sums(spans, seen, self._query.matching, traces_to_sum=roots)
+            async with self._query.turns.place(timeout_s=TURN_S):
+                spans = self._query.open_spans()
+                scan = SpanScan(spans, self._query.matching, window)
+                candidates = await scan.batch(size)
+                roots = {candidate.version.trace_id for candidate in candidates if candidate.is_root}
+                seen = [candidate.version for candidate in candidates]
+                found = await latest_and_sums(spans, seen, self._query.matching, traces_to_sum=roots)
             visible = await in_thread(visible_among, candidates, found)
             yield _Round(visible, found.sums)
             if left is not None:
@@ -124,8 +131,9 @@ class SpanWalk:
         query = self._query
         versions = [span.version for span in visible]
         columns = query.columns(reduce(or_, (span.members for span in visible)))
-        spans = query.open_spans()
-        rows = await read_rows(spans, packed_versions(versions), columns)
+        async with query.turns.place(timeout_s=TURN_S):
+            spans = query.open_spans()
+            rows = await read_rows(spans, packed_versions(versions), columns)
         ordered, missing = await in_thread(_in_order, versions, rows)
         if not missing:
             return ordered

@@ -80,6 +80,9 @@ class ApiContext:
     exports: FairShare = field(default_factory=lambda: FairShare("places of exports", 1))
     """Limits the exports that run at the same time."""
 
+    export_turns: FairShare = field(default_factory=lambda: FairShare("turns of exports", 1))
+    """Lets one export at a time into the engine."""
+
     database: Database | None = None
     """Postgres: projects, keys and histories. ``None`` only in tests."""
 

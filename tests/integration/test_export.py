@@ -242,6 +242,26 @@ async def test_export_without_a_free_place_is_refused(exports: Exports) -> None:
     places.release(tenant)
 
 
+async def test_one_export_at_a_time_is_in_the_engine(exports: Exports, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = exports.store._store
+    select = engine.select
+    running = most = 0
+
+    async def counted(statement: Any, /, *, deadline_s: float) -> Any:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        try:
+            return await select(statement, deadline_s=deadline_s)
+        finally:
+            running -= 1
+
+    monkeypatch.setattr(engine, "select", counted)
+    one, other = await asyncio.gather(exports.get(), exports.get())
+    assert one == other
+    assert most == 1
+
+
 async def test_http_1_0_is_refused(exports: Exports) -> None:
     address = exports.client._base_url
     assert address is not None
