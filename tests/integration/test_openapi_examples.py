@@ -24,6 +24,12 @@ from tests.support.shell_pages import api_of_a_page
 
 FILE: Final = Path(examples.__file__).with_name(examples.FILE)
 DOCUMENT: Final = orjson.loads(orjson.dumps(openapi_document(ROUTES)))
+DESCRIBED: Final = {
+    name: {"additionalProperties": False, **schema} if "properties" in schema else schema
+    for name, schema in DOCUMENT["components"]["schemas"].items()
+}
+"""The schemas, such that a member that they do not describe is an error."""
+
 STATUS: Final = {f"{route.method} {route.path}": str(route.status) for route in ROUTES}
 
 
@@ -101,7 +107,7 @@ def _schema_of_response(name: str) -> jsonschema_rs.Draft202012Validator:
 
 
 def _validator(schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
-    whole = {**schema, "components": {"schemas": DOCUMENT["components"]["schemas"]}}
+    whole = {**schema, "components": {"schemas": DESCRIBED}}
     return jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
 
 
