@@ -6,6 +6,7 @@ seconds to import, and ``--help``, wrong usage and wrong settings are reported b
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -67,6 +68,8 @@ INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 """What a shell reports of programs that SIGPIPE ends."""
 
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
 _GROUPS: Final = (
     processes,
     query,
@@ -88,27 +91,39 @@ _GROUPS: Final = (
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit: 0 success, 1 failure, 2 wrong usage or settings, 3 nothing found."""
     signal.signal(signal.SIGTERM, _exit)
-    parser = make_parser()
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if unreadable := [argument for argument in given if argument.encode(errors="replace").decode() != argument]:
-        parser.error(f"{unreadable[0]!a} is not text in UTF-8")
-    parsed = vars(parser.parse_args(given))
-    gather_options(parsed)
     try:
-        from clearspan.console import run_command  # noqa: PLC0415 - see the module docstring
-
-        code = run_command(parsed.pop("function"), parsed)
-        sys.stdout.flush()
+        try:
+            code = _run(list(sys.argv[1:] if arguments is None else arguments))
+        finally:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:
         _discard_output()
         code = PIPE_CLOSED
+    except OSError as exc:
+        if exc.errno not in _FULL:
+            raise
+        _discard_output()
+        print(f"clearspan: {exc.filename or 'standard output'}: {exc.strerror}.", file=sys.stderr)
+        code = 1
     sys.exit(code)
 
 
+def _run(arguments: list[str]) -> int:
+    """Run one command and return its exit code; ``--help`` and wrong usage raise ``SystemExit``."""
+    parser = make_parser()
+    if unreadable := [argument for argument in arguments if argument.encode(errors="replace").decode() != argument]:
+        parser.error(f"{unreadable[0]!a} is not text in UTF-8")
+    parsed = vars(parser.parse_args(arguments))
+    gather_options(parsed)
+    from clearspan.console import run_command  # noqa: PLC0415 - see the module docstring
+
+    return run_command(parsed.pop("function"), parsed)
+
+
 def _discard_output() -> None:
-    """Let Python's own flush at the exit succeed after the reader of the output has gone."""
+    """Let Python's own flush at the exit succeed if the output cannot be written."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
 

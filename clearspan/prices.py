@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from clearspan.console import fail, print_json
+from clearspan.console import NOTHING_FOUND, fail, print_json
 from common.settings import Settings
 from ingest.semconv.prices import LIST_PRICES, Cost, Price, PriceTable, cost_of, prices_in
 
@@ -35,7 +35,7 @@ def show(settings: Settings, *, model: str | None, file: Path | None, as_json: b
 def _show_model(table: PriceTable, model: str, *, as_json: bool) -> int:
     price = table.price_of(model)
     if price is None:
-        return fail(f"{model!r} is not in the table ({table.source}): its calls get no cost.")
+        return fail(f"{model!r} is not in the table ({table.source}): its calls get no cost.", code=NOTHING_FOUND)
     costs = {part: _total(cost_of(price, {part: 1_000})) for part in ("prompt", "completion")}
     if as_json:
         print_json({**price._asdict(), "source": table.source, "cost_of_1000_tokens": costs})

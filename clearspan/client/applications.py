@@ -10,10 +10,10 @@ from typing import Any, Final
 from rich.text import Text
 
 from clearspan.client.connection import ApiClient, on_api
-from clearspan.client.output import NOTHING_FOUND, TableColumn, console, note, print_objects, print_table, safe
+from clearspan.client.output import TableColumn, console, note, print_objects, print_table, safe
 from clearspan.client.requests import pages
 from clearspan.client.span_values import local_time
-from clearspan.console import print_json, printable
+from clearspan.console import NOTHING_FOUND, print_json, printable
 
 REVISIONS: Final = "/applications/revisions"
 LINES_WITHOUT_PLACES: Final = 10

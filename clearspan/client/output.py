@@ -40,9 +40,6 @@ CUT_WIDTH_MIN: Final = 10
 """The least width to which a column is cut."""
 
 CELL_CHARACTERS_MAX: Final = 500
-NOTHING_FOUND: Final = 3
-"""The exit code where a script wants to know that there is nothing."""
-
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 _FULL: Final = "█"
 _HEIGHTS: Final = "▁▂▃▄▅▆▇█"

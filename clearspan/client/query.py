@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from clearspan.client.connection import ApiClient, WrongUsage, on_api
-from clearspan.client.output import NOTHING_FOUND, TableColumn, note, print_objects, print_table, safe, show_progress
+from clearspan.client.output import TableColumn, note, print_objects, print_table, safe, show_progress
 from clearspan.client.requests import RANKED_MAX, filtering_of, pages, windowing_of
 from clearspan.client.span_values import (
     Span,
@@ -19,6 +19,7 @@ from clearspan.client.span_values import (
     value_of,
 )
 from clearspan.commands.options import OrderOptions, SpanOptions, WindowOptions
+from clearspan.console import NOTHING_FOUND
 
 SPANS: Final = "/spans/query"
 USUAL: Final = ("start_time", "duration", "span_type", "span_name", "model", "tokens", "cost", "trace_id")

@@ -12,7 +12,6 @@ from rich.text import Text
 from clearspan.client.connection import ApiClient, on_api
 from clearspan.client.messages import print_conversation
 from clearspan.client.output import (
-    NOTHING_FOUND,
     TableColumn,
     console,
     note,
@@ -22,6 +21,7 @@ from clearspan.client.output import (
     safe,
 )
 from clearspan.client.span_values import FAILED, NS_IN_MS, cost_text, duration_text, local_time
+from clearspan.console import NOTHING_FOUND
 
 BAR_WIDTH: Final = 24
 LEVELS_SHOWN_MAX: Final = 24

@@ -35,7 +35,7 @@ def add(commands: Any) -> None:
     prices.add_argument(
         "--model",
         metavar="NAME",
-        help="show the row of one model, and what 1,000 tokens cost; exit code 1 if there is none",
+        help="show the row of one model, and what 1,000 tokens cost; exit code 3 if there is none",
     )
     prices.add_argument("--file", metavar="FILE", type=Path, help="read the prices from this file")
     output = prices.add_mutually_exclusive_group()

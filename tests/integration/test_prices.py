@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from clearspan.cli import main
+from clearspan.console import NOTHING_FOUND
 from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.record import Partition, Record
 from common.limits import SpanLimits
@@ -57,8 +58,8 @@ def test_model_is_printed_with_its_row_and_the_cost_of_1000_tokens(capsys: pytes
     assert printed["cost_of_1000_tokens"] == {"prompt": 0.00015, "completion": 0.0006}
 
 
-def test_unknown_model_exits_with_1(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("--model", "nobody's") == 1
+def test_unknown_model_is_not_found(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--model", "nobody's") == NOTHING_FOUND
     assert "its calls get no cost" in capsys.readouterr().err
 
 
