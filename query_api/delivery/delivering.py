@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -54,6 +55,9 @@ ADVANCE_S: Final = 2.0
 
 FOLLOW_S: Final = 1.0
 """How often the newest revision of a saved query is looked up."""
+
+FINDING_S: Final = 60.0
+"""How long a subscription that has found spans reads more often than others of its project."""
 
 RETRY_S: Final = 1.0
 READ_RETRY_S_MAX: Final = 10.0
@@ -102,6 +106,7 @@ class Delivering:
         self._news_count = -1
         self._is_behind = True
         self._read_s = float("-inf")
+        self._found_s = float("-inf")
         self._stored_s = tools.clock.monotonic_s()
         self._selection: Selection | None = None
         self._selected_s = float("-inf")
@@ -126,7 +131,7 @@ class Delivering:
             await self._pause(f"The target cannot be opened: {exc}.")
             return
         try:
-            async with tools.pace.subscription(held.project_id):
+            async with tools.pace.subscription(held.project_id, held.id):
                 is_active = True
                 while is_active and not self._is_stopping:
                     is_active = await self._turn_or_failure(target)
@@ -162,8 +167,9 @@ class Delivering:
         has_neighbors = tools.keys is not None and await tools.keys.has_neighbors(held.project_id)
         self.is_busy = True
         with working_for(Tenant(held.project_id, has_neighbors)):
-            async with tools.batches.place(timeout_s=PLACE_S):
-                spans = await self._read_again() if self._pending is not None else await self._read_next()
+            async with AsyncExitStack() as place:  # taken before the turn of the read ends, and only for spans
+                is_again = self._pending is not None
+                spans = await (self._read_again(place) if is_again else self._read_next(place))
                 if spans is not None:
                     await self._deliver(target, spans)
 
@@ -179,7 +185,7 @@ class Delivering:
 
     async def _wait_for_news(self) -> None:
         held, tools = self._held, self._tools
-        rest_s = self._read_s + tools.pace.interval_s(held.project_id) - tools.clock.monotonic_s()
+        rest_s = self._read_s + tools.pace.interval_s(held.project_id, held.id) - tools.clock.monotonic_s()
         await asyncio.sleep(max(rest_s, 0.0))
         timeout_s = ADVANCE_S if self._position != self._stored_position else NEWS_S
         stored = tools.reader.stored
@@ -189,17 +195,21 @@ class Delivering:
             await tools.reader.learn(held.project_id, unless_within_s=NEWS_S)
             self._is_behind = stored.news_count(held.project_id) != self._news_count
 
-    async def _read_next(self) -> Sequence[Mapping[str, Any]] | None:
+    async def _read_next(self, place: AsyncExitStack) -> Sequence[Mapping[str, Any]] | None:
         """Read the next batch and store its borders; ``None`` if nothing matches."""
         held, tools = self._held, self._tools
         if self._news_count < 0:
             await tools.reader.learn(held.project_id)
         selection = await self._selected()
-        async with tools.pace.read(held.project_id):
+        async with tools.pace.read(held.project_id, held.id):
             self._news_count = tools.reader.stored.news_count(held.project_id)
             self._read_s, began_at = tools.clock.monotonic_s(), self._now()
             found = await tools.reader.next_batch(held.project_id, selection, self._position)
+            if found.spans:
+                await place.enter_async_context(tools.batches.place(timeout_s=PLACE_S))
         self._is_behind = not found.is_complete
+        self._found_s = self._read_s if found.spans else self._found_s
+        tools.pace.found(held.project_id, held.id, is_some=self._read_s - self._found_s < FINDING_S)
         if found.is_complete:
             self._through_at = began_at
         elif found.spans:
@@ -216,14 +226,16 @@ class Delivering:
         self._number, self._pending, self._pending_revision = number, found.positions, selection.revision_id
         return found.spans
 
-    async def _read_again(self) -> Sequence[Mapping[str, Any]]:
+    async def _read_again(self, place: AsyncExitStack) -> Sequence[Mapping[str, Any]]:
         """Read the batch whose borders are stored."""
         held, tools = self._held, self._tools
         assert self._pending is not None  # noqa: S101 - the caller has checked it
         await tools.reader.learn(held.project_id)
         selection = await selection_of(held.selection, self._lineage(), revision_id=self._pending_revision)
-        async with tools.pace.read(held.project_id):
-            return await tools.reader.same_batch(held.project_id, selection, self._position, self._pending)
+        async with tools.pace.read(held.project_id, held.id):
+            spans = await tools.reader.same_batch(held.project_id, selection, self._position, self._pending)
+            await place.enter_async_context(tools.batches.place(timeout_s=PLACE_S))
+            return spans
 
     async def _deliver(self, target: Target, spans: Sequence[Mapping[str, Any]]) -> None:
         """Deliver a batch and store that it is acknowledged. Nothing is left of a batch whose spans were replaced."""
