@@ -118,7 +118,7 @@ def test_examples_of_the_help_run(
     monkeypatch.chdir(tmp_path)
     for example in examples_of(COMMANDS[command]):
         line = example.replace(SOME_TRACE, "c1" * 16) + (" --last 1d --limit 1" if command == "tail" else "")
-        if set(line) & set("|>;$&"):
+        if set(line) & set("|<>;$&"):
             ended = in_shell(line, shop, tmp_path)
             assert ended.returncode == 0, f"{line}\n{ended.stderr}"
         else:

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 import aiohttp
 import pytest
 
+from tests.support.mcp_client import call, failure, http_session, over_http
 from tests.support.produce import produce
 from tests.support.stack import RunningStack, running_stack
 
@@ -75,6 +76,19 @@ def create_account(stack: RunningStack) -> Account:
     made = send(stack, "/admin/simple/accounts/", {"accounts": {"a": account}}, ADMIN).body["accounts"]["a"]
     [key], [project] = made["api_keys"].values(), made["projects"].values()
     return Account(key, project["id"])
+
+
+async def test_callers_of_tools_over_http_see_what_their_own_key_allows(stack_with_keys: RunningStack) -> None:
+    stack = stack_with_keys
+    of_command, of_caller = create_account(stack), create_account(stack)
+    _store_spans(stack, of_command.key)
+    async with over_http(stack, CLEARSPAN_KEY=of_command.key) as address:
+        async with http_session(address, Authorization=f"Bearer {of_caller.key}") as session:
+            assert (await call(session, "query_spans")) == {"spans": []}
+        async with http_session(address, Authorization=f"Bearer {of_command.key}") as session:
+            assert len((await call(session, "query_spans", limit=2))["spans"]) == 2
+        async with http_session(address) as session:
+            assert "401" in await failure(session, "query_spans")
 
 
 def test_key_gives_access_to_its_project_until_it_is_revoked(stack_with_keys: RunningStack) -> None:

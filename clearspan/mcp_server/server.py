@@ -1,0 +1,99 @@
+"""Serves the tools over standard input and output, or over HTTP.
+
+Over stdio every call has the key of the command. Over HTTP it has the ``Authorization`` header of its caller and never
+the key of the command, so reaching the port is not enough to see spans.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, redirect_stdout
+from ipaddress import ip_address
+from typing import Any, Final
+
+import uvicorn
+from mcp.server.fastmcp import Context
+
+from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage, open_connection
+from clearspan.commands.options import ServerOptions
+from clearspan.console import fail
+from clearspan.mcp_server.tools import build_server
+from common.settings import Settings
+
+BODY_BYTES_MAX: Final = 1 << 20
+CALLS_MAX: Final = 64
+"""Requests over HTTP at the same time; more are answered with 503."""
+
+
+def mcp(settings: Settings, /, *, server: ServerOptions, listen: str | None) -> int:
+    """Serve until standard input ends, or over HTTP until a signal; return the exit code."""
+    try:
+        if listen is None:
+            asyncio.run(_serve_stdio(settings, server))
+        else:
+            asyncio.run(_serve_http(settings, server, *_loopback_address(listen)))
+    except WrongUsage as exc:
+        return fail(str(exc), code=2)
+    except (RequestFailed, OSError) as exc:
+        return fail(str(exc))
+    return 0
+
+
+async def _serve_stdio(settings: Settings, server: ServerOptions) -> None:
+    async with _connection(settings, server) as api:
+        await api.get("/projects/current")  # a wrong address or key ends the command, not the first call
+
+    @asynccontextmanager
+    async def connect(_ctx: Context[Any, Any, Any]) -> AsyncIterator[ApiClient]:
+        async with _connection(settings, server) as connected:
+            yield connected
+
+    with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as output, redirect_stdout(output):
+        await build_server(connect).run_stdio_async()  # closes its standard output
+
+
+async def _serve_http(settings: Settings, server: ServerOptions, host: str, port: int) -> None:
+    @asynccontextmanager
+    async def connect(ctx: Context[Any, Any, Any]) -> AsyncIterator[ApiClient]:
+        request = ctx.request_context.request
+        key = "" if request is None else request.headers.get("authorization", "").removeprefix("Bearer ")
+        async with _connection(settings, server._replace(key=key)) as connected:
+            yield connected
+
+    app = build_server(
+        connect,
+        host=host,
+        port=port,
+        stateless_http=True,
+        json_response=True,
+        max_request_body_size=BODY_BYTES_MAX,
+    ).streamable_http_app()
+    config = uvicorn.Config(app, host=host, port=port, log_level="warning", limit_concurrency=CALLS_MAX)
+    print(f"MCP over HTTP: http://{host}:{port}/mcp", flush=True)
+    await uvicorn.Server(config).serve()
+
+
+@asynccontextmanager
+async def _connection(settings: Settings, server: ServerOptions) -> AsyncIterator[ApiClient]:
+    async with open_connection(settings, server) as api:
+        if server.project is not None:
+            await api.require_project(server.project)
+        yield api
+
+
+def _loopback_address(listen: str) -> tuple[str, int]:
+    """Return host and port. Raises ``WrongUsage`` unless the host is a loopback address."""
+    host, _, port = listen.rpartition(":")
+    host = host or "127.0.0.1"
+    if not port.isascii() or not port.isdigit() or not 1 <= int(port) <= 65_535:
+        raise WrongUsage(f"--listen must be a port or an address with a port, such as 127.0.0.1:8090, not {listen!r}.")
+    try:
+        is_loopback = ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = host == "localhost"
+    if not is_loopback:
+        raise WrongUsage(f"--listen takes loopback addresses only, not {host!r}: put a proxy with TLS before it.")
+    return host, int(port)
