@@ -445,11 +445,16 @@ def other_server() -> Iterator[HTTPServer]:
 
 def _start(server: HTTPServer, tmp_path: Path, command: str = "query") -> subprocess.Popen[str]:
     environment = {"PATH": os.environ["PATH"], "CLEARSPAN_DATA_DIR": str(tmp_path)}
-    return subprocess.Popen(
-        [sys.executable, "-m", "clearspan", command],
-        env={**environment, "CLEARSPAN_URL": _address(server)},
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    # A background job of a shell ignores SIGINT, and so would this child.
+    of_the_test = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-m", "clearspan", command],
+            env={**environment, "CLEARSPAN_URL": _address(server)},
+            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+    finally:
+        signal.signal(signal.SIGINT, of_the_test)
 
 
 @pytest.mark.parametrize("command", ["query", "tail"])
