@@ -130,8 +130,6 @@ def on_api(
 
         async def run_connected() -> int:
             async with open_connection(settings, server) as api:
-                if server.project is not None:
-                    await api.require_project(server.project)
                 return await command(api, *args, **options)
 
         try:
@@ -151,7 +149,7 @@ async def open_connection(
 ) -> AsyncIterator[ApiClient]:
     """Yield a connection; ``None`` means what the environment says. ``scheme`` is that of the key.
 
-    Raises ``WrongUsage``.
+    Raises ``WrongUsage``, also if a project is named and the key does not belong to it; then ``RequestFailed``, too.
     """
     environment = read_client_environment()
     running = Running.read(Layout(settings.data_dir.resolve()))
@@ -163,7 +161,10 @@ async def open_connection(
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
     behind_proxy = urlsplit(address).hostname not in _LOOPBACK
     async with aiohttp.ClientSession(headers=headers, timeout=timeout, trust_env=behind_proxy) as session:
-        yield ApiClient(session, address, hint=hint)
+        api = ApiClient(session, address, hint=hint)
+        if server.project is not None:
+            await api.require_project(server.project)
+        yield api
 
 
 def _checked_url(url: str) -> str:

@@ -43,12 +43,12 @@ def mcp(settings: Settings, /, *, server: ServerOptions, listen: str | None) -> 
 
 
 async def _serve_stdio(settings: Settings, server: ServerOptions) -> None:
-    async with _connection(settings, server) as api:
+    async with open_connection(settings, server) as api:
         await api.get("/projects/current")  # a wrong address or key ends the command, not the first call
 
     @asynccontextmanager
     async def connect(_ctx: Context[Any, Any, Any]) -> AsyncIterator[ApiClient]:
-        async with _connection(settings, server) as connected:
+        async with open_connection(settings, server) as connected:
             yield connected
 
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as output, redirect_stdout(output):
@@ -60,7 +60,7 @@ async def _serve_http(settings: Settings, server: ServerOptions, host: str, port
     async def connect(ctx: Context[Any, Any, Any]) -> AsyncIterator[ApiClient]:
         request = ctx.request_context.request
         key = "" if request is None else request.headers.get("authorization", "").removeprefix("Bearer ")
-        async with _connection(settings, server._replace(key=key)) as connected:
+        async with open_connection(settings, server._replace(key=key)) as connected:
             yield connected
 
     app = build_server(
@@ -74,14 +74,6 @@ async def _serve_http(settings: Settings, server: ServerOptions, host: str, port
     config = uvicorn.Config(app, host=host, port=port, log_level="warning", limit_concurrency=CALLS_MAX)
     print(f"MCP over HTTP: http://{host}:{port}/mcp", flush=True)
     await uvicorn.Server(config).serve()
-
-
-@asynccontextmanager
-async def _connection(settings: Settings, server: ServerOptions) -> AsyncIterator[ApiClient]:
-    async with open_connection(settings, server) as api:
-        if server.project is not None:
-            await api.require_project(server.project)
-        yield api
 
 
 def _loopback_address(listen: str) -> tuple[str, int]:
