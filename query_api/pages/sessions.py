@@ -16,12 +16,15 @@ reference do.
 
 from __future__ import annotations
 
+import asyncio
 import struct
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import orjson
+import pyarrow as pa
 from pydantic import BaseModel, Field, field_validator
 
 from common.errors import InvalidCursor
@@ -35,7 +38,7 @@ from query_api.request.json_body import Strict, refuse_boolean
 from query_api.request.references import BoundIn
 from query_api.request.route import Request, Response
 from query_api.spans.page_cursor import page_cursor
-from query_api.spans.project_spans import project_spans
+from query_api.spans.project_spans import ProjectSpans, project_spans
 from query_api.spans.visible_spans import visible_spans
 from query_api.spans.windowing import Filtering, Order, Window, Windowing, limit_of, microseconds
 
@@ -48,6 +51,9 @@ ID_OF: Final = {
 }
 """An id is text, ``''`` if there is none. Roots have the id of their attributes in a column. Other spans may have one
 there too, or in their attributes, where normalization keeps only texts."""
+
+PAUSES_S: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+"""Before each time that a page is read again, because it saw a span of which the insert had not ended."""
 
 _PACKED: Final = struct.Struct(">q16s?qH")
 _FIRST: Final = datetime.min.replace(tzinfo=UTC)
@@ -188,7 +194,7 @@ async def _query(request: Request, *, kind: str) -> Response:
     matching = await compile_node(filtering, now_us=cursor.now_us)
     sql, parameters = _statement(ID_OF[kind], matching, window, snapshot, after, is_realtime=bool(query.realtime))
     spans = project_spans(request)
-    found = await spans.select(sql, {**parameters, "ids": limit + 1}, step="ids by activity")
+    found = await _select_ids(spans, sql, {**parameters, "ids": limit + 1})
     page = found[:limit].to_pylist()
     members: dict[str, Any] = {"count": len(page), f"{kind}_ids": [row["id"].decode() for row in page]}
     if len(found) > limit:
@@ -202,6 +208,19 @@ async def _query(request: Request, *, kind: str) -> Response:
     if spans.is_recorded:
         members["explain"] = orjson.Fragment(await explained(spans, filtering))
     return Response(orjson.dumps(members))
+
+
+async def _select_ids(spans: ProjectSpans, sql: str, parameters: Mapping[str, Any]) -> pa.Table:
+    """Return the rows of the statement, read again while it saw a span of which the insert has not ended.
+
+    An insert ends within milliseconds. If it does not, such spans are placed as new ones.
+    """
+    for pause_s in PAUSES_S:
+        found = await spans.select(sql, {**parameters, "is_waiting": 1}, step="ids by activity")
+        if not found.num_rows or not found["is_unsure"][0].as_py():
+            return found
+        await asyncio.sleep(pause_s)
+    return await spans.select(sql, {**parameters, "is_waiting": 0}, step="ids by activity")
 
 
 def _shown(asked: ActivityWindowing) -> dict[str, str]:
@@ -228,18 +247,22 @@ def _first_window(window: Window, after: IdPosition, *, leading: str) -> Window:
 def _statement(
     id_of: str, matching: Compiled, window: Window, snapshot: Snapshot, after: IdPosition | None, *, is_realtime: bool
 ) -> tuple[str, dict[str, Any]]:
-    """Return the statement of the first ``{ids:UInt32}`` ids after a position, and its other values."""
+    """Return the statement of the first ``{ids:UInt32}`` ids after a position, and its other values.
+
+    With ``{is_waiting:UInt8}``, ids with a span that ``span_arrivals`` lacks still come first, with ``is_unsure``:
+    whether that span was sent again is not known yet.
+    """
     conditions, parameters = window.conditions()
     with_id = visible_spans({"id": id_of}, [matching.sql, *conditions], and_also=[f"{id_of} != ''"])
-    held, held_values = snapshot.held_place_sql()
+    held, held_values = snapshot.held_place_sql(starts=snapshot.arrived_starts())
     parameters |= {**matching.parameters, **held_values}
     outermost = "max" if is_realtime else "min"
     direction, sign = ("DESC", "<") if window.is_descending else ("ASC", ">")
-    having = ""
+    is_after = "1"
     if after is not None:
-        having = (
-            f"HAVING (activity_us, beginning, tail) {sign} ({{after_us:Int64}}, unhex({{after_beginning:String}}),"
-            " toFixedString(unhex({after_tail:String}), 16))\n"
+        is_after = (
+            f"(activity_us, beginning, tail) {sign} ({{after_us:Int64}}, unhex({{after_beginning:String}}),"
+            " toFixedString(unhex({after_tail:String}), 16))"
         )
         parameters |= {
             "after_us": after.activity_us,
@@ -248,8 +271,10 @@ def _statement(
         }
     sql = (
         f"SELECT id, if(countIf({held}) > 0, {outermost}If(start_us, {held}), {outermost}(start_us)) AS activity_us,"
-        f" substring(id, 1, {ID_BYTES_MAX}) AS beginning, sipHash128(substring(id, {ID_BYTES_MAX} + 1)) AS tail\n"
-        f"FROM (\n{with_id})\nGROUP BY id\n{having}"
-        f"ORDER BY activity_us {direction}, beginning {direction}, tail {direction}\nLIMIT {{ids:UInt32}}\n"
+        f" substring(id, 1, {ID_BYTES_MAX}) AS beginning, sipHash128(substring(id, {ID_BYTES_MAX} + 1)) AS tail,"
+        f" {{is_waiting:UInt8}} AND countIf({snapshot.not_in_arrivals_sql()}) > 0 AS is_unsure\n"
+        f"FROM (\n{with_id})\nGROUP BY id\nHAVING is_unsure OR {is_after}\n"
+        f"ORDER BY is_unsure DESC, activity_us {direction}, beginning {direction}, tail {direction}\n"
+        "LIMIT {ids:UInt32}\n"
     )
     return sql, parameters

@@ -74,12 +74,29 @@ class Snapshot:
         )
         return f"record_offset <= {through}", values
 
-    def held_place_sql(self, *, starts: str | None = None) -> tuple[str, Mapping[str, Any]]:
+    def arrived_starts(self) -> str:
+        """Return the right side of an ``IN``: the starts of all versions that arrived since, as ``span_arrivals`` has
+        them.
+        """
+        held, _ = self.holds_sql()
+        return f"(SELECT start_us {read_from(Table.ARRIVALS, f'NOT ({held})')})"
+
+    def not_in_arrivals_sql(self) -> str:
+        """Return the condition that the version of a row arrived since, and that ``span_arrivals`` lacks it still.
+
+        An insert reaches ``spans`` a moment before ``span_arrivals``. Takes the values of ``holds_sql``.
+        """
+        if self.is_empty:
+            return "0"
+        held, _ = self.holds_sql()
+        return f"(NOT ({held}) AND start_us NOT IN {self.arrived_starts()})"
+
+    def held_place_sql(self, *, starts: str) -> tuple[str, Mapping[str, Any]]:
         """Return the condition that the span of a row was stored then at the place of the row, and its values.
 
         It may have been stored in this or in an earlier version. The row has ``start_us``, ``span_id``, ``trace_id``,
         ``partition_id`` and ``record_offset``. ``starts`` is the right side of an ``IN``: the starts of the rows to
-        check. Without it, those of all versions that arrived since.
+        check, or ``arrived_starts()``.
 
         A new span is mistaken for one that was sent again if another span that was sent again starts in the same
         microsecond.
@@ -87,8 +104,6 @@ class Snapshot:
         if self.is_empty:
             return "0", {}
         held, values = self.holds_sql()
-        if starts is None:
-            starts = f"(SELECT start_us {read_from(Table.ARRIVALS, f'NOT ({held})')})"
         at_starts = f"start_us IN {starts}"
         earlier_rows = f"SELECT start_us, span_id, trace_id {read_from(Table.SPANS, at_starts, held)}"
         rows = f"SELECT partition_id, record_offset, span_index {read_from(Table.SPANS, at_starts)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -13,13 +14,14 @@ import pytest
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
-from common.clickhouse.store import ColumnStore
+from common.clickhouse.store import ColumnStore, Statement
 from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_table
 from common.ids import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Span
 from common.stored_position import StoredPosition
 from common.times import SystemClock, format_us
+from query_api.pages import sessions
 from tests.support.api import context_of, serving
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record
 
@@ -310,3 +312,35 @@ async def test_no_body_is_the_first_page_of_all(api: Api) -> None:
     assert page["count"] == 100
     assert (page["session_ids"][0], page["session_ids"][-1]) == ("s101", "s002")
     assert (await api.sessions(windowing={"limit": 10_000}))["count"] == 101
+
+
+@pytest.mark.parametrize("order", ["descending", "ascending"])
+async def test_page_waits_for_the_end_of_an_insert(api: Api, monkeypatch: pytest.MonkeyPatch, order: str) -> None:
+    """A row of ``spans`` is visible a moment before that of ``span_arrivals``, which says that it was sent again."""
+    monkeypatch.setattr(sessions, "PAUSES_S", (0.1,) * 300)
+    names = ("a", "b", "c")
+    firsts = [active(number, name, start_us=10 * number) for number, name in enumerate(names, start=1)]
+    seconds = [active(number + 3, name, start_us=100) for number, name in enumerate(names, start=1)]
+    await api.ingest([*firsts, *seconds], offset=0)
+    windowing = {"limit": 1, "order": order}
+    page = await api.sessions(windowing=windowing)
+    await api.store.execute(Statement("DROP VIEW span_arrivals_of_spans", {}), deadline_s=30.0)
+    await store_record(api.store, [firsts[1]], offset=1)
+
+    following = asyncio.create_task(api.sessions(windowing={**windowing, "next": page["windowing"]["next"]}))
+    done, _ = await asyncio.wait({following}, timeout=0.5)
+    arrival = "SELECT project_id, partition_id, record_offset, span_index, start_us, stored_us FROM spans"
+    insert = f"INSERT INTO span_arrivals {arrival} WHERE record_offset = 1"
+    await api.store.execute(Statement(insert, {}), deadline_s=30.0)
+
+    assert not done
+    assert (await following)["session_ids"] == ["b"]
+
+
+async def test_page_does_not_wait_for_ever(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "PAUSES_S", (0.01,) * 3)
+    await api.ingest([active(1, "a", start_us=10)], offset=0)
+    await api.store.execute(Statement("DROP VIEW span_arrivals_of_spans", {}), deadline_s=30.0)
+    await store_record(api.store, [active(2, "b", start_us=5)], offset=1)
+
+    assert (await api.sessions())["session_ids"] == ["a", "b"]
