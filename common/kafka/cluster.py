@@ -15,7 +15,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import for_code
 
 from common.errors import ServiceError, Unavailable
-from common.kafka.driver import ended, prepare_driver, translated
+from common.kafka.driver import ended, prepare_driver, started, translated
 from common.settings import KafkaSettings
 
 NO_ERROR: Final = 0
@@ -37,7 +37,7 @@ async def open_admin(settings: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClie
     with translated("connect"):
         try:
             async with asyncio.timeout(settings.request_timeout_s):
-                await admin.start()
+                await started(admin.start())
             yield admin
         finally:
             await ended(admin.close())

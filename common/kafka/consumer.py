@@ -22,7 +22,7 @@ from typing_extensions import override
 
 from common.errors import Unavailable
 from common.kafka.cluster import read_cluster_id
-from common.kafka.driver import ended, prepare_driver, translated
+from common.kafka.driver import ended, prepare_driver, started, translated
 from common.kafka.record import Partition, Rebalanced, Record
 from common.settings import KafkaSettings
 
@@ -65,7 +65,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
             consumer.subscribe(topics=list(self._settings.topics), listener=self)
             try:
                 async with asyncio.timeout(self._settings.request_timeout_s + REBALANCE_TIMEOUT_S):
-                    await consumer.start()
+                    await started(consumer.start())
             except BaseException:
                 await self.close()
                 raise

@@ -26,6 +26,9 @@ from common.settings import KafkaSettings
 FETCH_WAIT_MS: Final = 50
 """How long the broker holds a fetch that finds no records."""
 
+START_ENDS_S: Final = 1.0
+"""How long a cancelled start may go on, and then how long its cancellation may take."""
+
 LOST: Final = (
     driver_errors.CommitFailedError,
     driver_errors.IllegalStateError,
@@ -80,6 +83,21 @@ def _with_class_name(exc: Exception) -> str:
     return str(exc) if name in str(exc) else f"{name}: {exc}"
 
 
+async def started(starting: Coroutine[Any, Any, None]) -> None:
+    """Await the start of a client of the driver. A cancellation takes effect at its end, or after ``START_ENDS_S``.
+
+    The driver does not close a connection that it has just made if it is cancelled while it asks for metadata.
+    """
+    running = asyncio.ensure_future(starting)
+    try:
+        await shielded(running)
+    except asyncio.CancelledError:
+        await asyncio.wait({running}, timeout=START_ENDS_S)
+        running.cancel()
+        await asyncio.wait({running}, timeout=START_ENDS_S)
+        raise
+
+
 async def ended(stopping: Coroutine[Any, Any, None]) -> None:
     """Await the stop of a client of the driver.
 
@@ -116,7 +134,7 @@ async def open_reader(
     try:
         with translated("connect"):
             async with asyncio.timeout(settings.request_timeout_s):
-                await reader.start()
+                await started(reader.start())
         yield reader
     finally:
         await ended(reader.stop())

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from aiokafka import AIOKafkaProducer
 
 from common.errors import Unavailable
-from common.kafka.driver import ended, prepare_driver, translated
+from common.kafka.driver import ended, prepare_driver, started, translated
 from common.kafka.producer import BATCH_BYTES, FRAME_BYTES
 from common.kafka.record import Header
 
@@ -84,7 +84,7 @@ class IdempotentProducer:
             request_timeout_ms=int(self._timeout_s * 1000),
         )
         try:
-            await producer.start()
+            await started(producer.start())
         except BaseException:
             await ended(producer.stop())
             raise

@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaProducer
 
 from common.errors import Unavailable
 from common.fair_share import shielded
-from common.kafka.driver import ended, prepare_driver, translated
+from common.kafka.driver import ended, prepare_driver, started, translated
 from common.kafka.record import Coordinates, Header
 from common.settings import KafkaSettings
 
@@ -79,7 +79,7 @@ class KafkaPublisher:
             request_timeout_ms=int(self._settings.request_timeout_s * 1000),
         )
         try:
-            await producer.start()
+            await started(producer.start())
         except BaseException:
             await ended(producer.stop())
             raise

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from common.errors import Unavailable
-from common.kafka.cluster import ensure_topics
+from common.kafka.cluster import ensure_topics, read_cluster_id
 from common.kafka.consumer import KafkaSource
 from common.kafka.log import KafkaLog
 from common.kafka.producer import KafkaPublisher
 from common.kafka.record import Partition, Record
 from common.settings import Encoding, KafkaSettings, TopicSettings
-from tests.support.kafka import embedded_broker
+from tests.support.kafka import Broker, embedded_broker
 from tests.support.ports import free_port
 
 
@@ -84,3 +86,16 @@ def test_new_broker_is_read_from_its_beginning(tmp_path: Path) -> None:
             await source.close()
 
         asyncio.run(replace())
+
+
+async def test_cancelled_starts_leave_no_connection_open(tansu: Broker, unique: str) -> None:
+    """A connection that nobody closed is a warning when it is collected, and a warning fails the test."""
+    settings = tansu.settings(topics={unique: TopicSettings(encoding=Encoding.OTLP_PROTO)})
+    for number in range(30):
+        asking = asyncio.create_task(read_cluster_id(settings))
+        await asyncio.sleep(number / 5_000)
+        asking.cancel()
+        with suppress(asyncio.CancelledError):
+            await asking
+
+    gc.collect()
