@@ -1,8 +1,8 @@
 """Measures subscriptions: ``python -m bench.delivery [SPANS] [SECONDS]``.
 
 Delivered spans per second for each target, next to a reader of the feed that delivers nothing; and the time from
-storing a span to its arrival at 1,000 spans/s, with one subscription and with a hundred. The receiver of webhooks is a
-process of its own.
+storing a span to its acknowledgement by the target at 1,000 spans/s: for each target with one subscription, and for a
+webhook with a hundred. The receiver over HTTP is a process of its own.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 from uuid import UUID
 
-import aiohttp
 import orjson
 from aiohttp import web
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from pydantic import SecretStr
 
 from bench.freshness import RATE_SPANS_PER_S, SPANS_PER_RECORD
@@ -38,10 +40,13 @@ from common.postgres.pool import Database, open_database
 from common.settings import Settings
 from common.times import SystemClock
 from ingest.app import open_worker
+from query_api.delivery import delivering
 from query_api.delivery.deliverer import open_deliverer
-from query_api.delivery.reading import BatchReader
+from query_api.delivery.reading import BatchReader, stored_at
 from query_api.delivery.selection import selection_of
 from query_api.delivery.store import NewSubscription, Subscriptions
+from query_api.delivery.targets.opening import open_target
+from query_api.delivery.targets.target import DeliveryBatch, RejectedSpans, Target
 from query_api.delivery.targets.webhook import new_secret
 from query_api.pages.arrivals import Positions
 from query_api.registry.kinds import QUERIES
@@ -52,6 +57,9 @@ from tests.support.kafka import apache_kafka
 MANY: Final = 100
 COPY_TOPIC: Final = "copy"
 NEVER: Final = {"filtering": {"conditions": [{"field": "span_name", "value": "no such span"}]}}
+WARM_UP_S: Final = 3
+LAST_S: Final = 60.0
+"""How long the spans of a steady rate may take to be acknowledged after the last one was published."""
 
 
 async def measure(spans_count: int = 50_000, seconds: int = 20) -> dict[str, Any]:
@@ -74,7 +82,9 @@ def _settings(root: Path, bootstrap: str, dsn: str) -> Settings:
     return settings.model_copy(
         update={
             "postgres": settings.postgres.model_copy(update={"dsn": SecretStr(dsn)}),
-            "delivery": settings.delivery.model_copy(update={"private_addresses": "on"}),
+            "delivery": settings.delivery.model_copy(
+                update={"private_addresses": "on", "parquet_directory": root / "files"}
+            ),
         }
     )
 
@@ -88,7 +98,6 @@ async def _measure(settings: Settings, bootstrap: str, spans_count: int, seconds
         open_database(settings.postgres) as database,
         open_worker(settings, projects=AnyProject(), store=store) as worker,
         receiver() as url,
-        aiohttp.ClientSession() as session,
     ):
         working = asyncio.create_task(worker.run(), name="worker")
         await publish_all(settings, TOPIC, plain_records(spans_count))
@@ -98,25 +107,29 @@ async def _measure(settings: Settings, bootstrap: str, spans_count: int, seconds
             await asyncio.sleep(0.2)
             count, bare_s = await _read_all(reader, database, settings)
         results: dict[str, Any] = {"spans": spans_count, "bare_feed_spans_per_s": round(spans_count / bare_s)}
-        async with open_deliverer(settings, store=store, database=database):
-            webhook = {"kind": "webhook", "url": url}
-            kafka = {"kind": "kafka", "bootstrap": bootstrap, "topic": COPY_TOPIC}
-            for name, target in (("webhook", webhook), ("kafka", kafka)):
-                took_s = await _delivered(database, settings, name, target, spans_count)
-                results[f"{name}_spans_per_s"] = round(spans_count / took_s)
-            subscriptions = _subscriptions(database, settings.default_project_id)
-            for each in await subscriptions.all():
-                await subscriptions.delete(each.id)
-            end = await _end(reader, settings)
-            await _subscribe(subscriptions, "lag", webhook, {}, end)
-            results["lag_of_1"] = await _lag(settings, session, url, seconds)
-            for number in range(MANY - 1):
-                await _subscribe(subscriptions, f"never-{number}", webhook, NEVER, await _end(reader, settings))
-            await asyncio.sleep(8)
-            results[f"lag_of_{MANY}"] = await _lag(settings, session, url, seconds)
+        with timed_targets() as lags_s:
+            async with open_deliverer(settings, store=store, database=database):
+                run = _Run(settings, reader, _subscriptions(database, settings.default_project_id), lags_s)
+                targets = _targets(settings, url, bootstrap)
+                for kind, target in targets.items():
+                    took_s = await run.delivered(kind, target, spans_count)
+                    results[f"{kind}_spans_per_s"] = round(spans_count / took_s)
+                for kind, target in targets.items():
+                    results[f"{kind}_lag"] = await run.lag(target, seconds)
+                results[f"webhook_lag_of_{MANY}"] = await run.lag(targets["webhook"], seconds, idle_count=MANY - 1)
         worker.stop()
         await working
     return results
+
+
+def _targets(settings: Settings, url: str, bootstrap: str) -> dict[str, dict[str, Any]]:
+    """Return one target of each kind."""
+    return {
+        "webhook": {"kind": "webhook", "url": url},
+        "kafka": {"kind": "kafka", "bootstrap": bootstrap, "topic": COPY_TOPIC},
+        "otlp": {"kind": "otlp", "endpoint": f"{url}v1/traces"},
+        "parquet": {"kind": "parquet", "url": f"file://{settings.delivery.parquet_directory}/spans"},
+    }
 
 
 async def _make_topic(bootstrap: str) -> None:
@@ -155,27 +168,67 @@ async def _subscribe(
     await subscriptions.create(new, max_count=1_000)
 
 
-async def _delivered(
-    database: Database, settings: Settings, slug: str, target: dict[str, Any], spans_count: int
-) -> float:
-    """Return the seconds from the creation of a subscription to the acknowledgement of its last span."""
-    subscriptions = _subscriptions(database, settings.default_project_id)
-    await _subscribe(subscriptions, slug, target, {}, Positions())
-    begun_s: float | None = None
-    while True:
-        state = await subscriptions.find(slug)
-        if state is not None and begun_s is None and state.batch_number:
-            begun_s = time.monotonic()  # the lease took up to a second
-        if state is not None and (state.delivered_spans >= spans_count or state.status == "paused"):
-            if state.status == "paused":
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Measures one subscription after the other; each is deleted at the end. ``lags_s`` is what ``timed_targets``
+    yields.
+    """
+
+    settings: Settings
+    reader: BatchReader
+    subscriptions: Subscriptions
+    lags_s: list[float]
+
+    async def delivered(self, slug: str, target: dict[str, Any], spans_count: int) -> float:
+        """Return the seconds from the first batch to the acknowledgement of the last span."""
+        await _subscribe(self.subscriptions, slug, target, {}, Positions())
+        begun_s: float | None = None
+        while True:
+            state = await self.subscriptions.find(slug)
+            if state is not None and begun_s is None and state.batch_number:
+                begun_s = time.monotonic()  # the lease took up to a second
+            if state is not None and state.delivered_spans >= spans_count:
+                await self._delete_all()
+                return time.monotonic() - (begun_s or time.monotonic())
+            if state is not None and state.status == "paused":
                 raise RuntimeError(state.reason)
-            return time.monotonic() - (begun_s or time.monotonic())
-        await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)
+
+    async def lag(self, target: dict[str, Any], seconds: int, *, idle_count: int = 0) -> dict[str, float]:
+        """Publish at a steady rate, and return percentiles of the lag in seconds.
+
+        ``idle_count`` subscriptions, which match nothing, read the feed beside the measured one.
+        """
+        end = await _end(self.reader, self.settings)
+        await _subscribe(self.subscriptions, "lag", target, {}, end)
+        for number in range(idle_count):
+            await _subscribe(self.subscriptions, f"idle-{number}", target, NEVER, end)
+        await asyncio.sleep(2 + idle_count / 16)  # until all have a lease
+        await self._lags(WARM_UP_S)  # a subscription that has found nothing for a minute reads less often
+        busy_s, lags_s = await self._lags(seconds)
+        await self._delete_all()
+        return {
+            "spans": len(lags_s),
+            "p50_s": round(percentile(lags_s, 50), 2),
+            "p99_s": round(percentile(lags_s, 99), 2),
+            "cores": round(busy_s / seconds, 2),
+        }
+
+    async def _lags(self, seconds: int) -> tuple[float, list[float]]:
+        self.lags_s.clear()
+        busy_s = await _publish_steadily(self.settings, seconds)
+        async with asyncio.timeout(LAST_S):
+            while len(self.lags_s) < seconds * RATE_SPANS_PER_S:  # noqa: ASYNC110 - the target fills the list
+                await asyncio.sleep(0.1)
+        return busy_s, list(self.lags_s)
+
+    async def _delete_all(self) -> None:
+        for each in await self.subscriptions.all():
+            await self.subscriptions.delete(each.id)
 
 
-async def _lag(settings: Settings, session: aiohttp.ClientSession, url: str, seconds: int) -> dict[str, float]:
-    """Publish at a steady rate, and return percentiles of the lag in seconds."""
-    await session.delete(url)
+async def _publish_steadily(settings: Settings, seconds: int) -> float:
+    """Publish ``RATE_SPANS_PER_S``; return the seconds of a processor that this process needed meanwhile."""
     publisher = KafkaPublisher(settings.kafka)
     records = plain_records(
         seconds * RATE_SPANS_PER_S, spans_per_record=SPANS_PER_RECORD, seed=int(time.monotonic() * 1_000)
@@ -186,15 +239,39 @@ async def _lag(settings: Settings, session: aiohttp.ClientSession, url: str, sec
         await publisher.publish(TOPIC, record)
     busy_s = time.process_time() - busy_s
     await publisher.close()
-    await asyncio.sleep(6)
-    async with session.get(url) as response:
-        lags_s = (await response.json())["lags_s"]
-    return {
-        "spans": len(lags_s),
-        "p50_s": round(percentile(lags_s, 50), 2),
-        "p99_s": round(percentile(lags_s, 99), 2),
-        "cores": round(busy_s / seconds, 2),
-    }
+    return busy_s
+
+
+@dataclass(frozen=True, slots=True)
+class TimedTarget:
+    """A target that notes, for each span, the seconds from its storing to its acknowledgement."""
+
+    target: Target
+    lags_s: list[float]
+
+    async def deliver(self, batch: DeliveryBatch, /) -> RejectedSpans | None:
+        rejected = await self.target.deliver(batch)
+        now = datetime.now(UTC)
+        self.lags_s.extend((now - stored_at(span)).total_seconds() for span in batch.spans)
+        return rejected
+
+    async def check(self) -> str | None:
+        return await self.target.check()
+
+    async def close(self) -> None:
+        await self.target.close()
+
+
+@contextmanager
+def timed_targets() -> Iterator[list[float]]:
+    """Let every target that is opened note its lags in the list."""
+    lags_s: list[float] = []
+
+    def opened(target: Any, secrets: Any, *, settings: Settings) -> Target:
+        return TimedTarget(open_target(target, secrets, settings=settings), lags_s)
+
+    with patch.object(delivering, "open_target", opened):
+        yield lags_s
 
 
 @asynccontextmanager
@@ -212,19 +289,14 @@ async def receiver() -> AsyncIterator[str]:
 
 
 async def receive() -> None:
-    """Keep the lags of spans: POST takes a batch, GET returns the lags in seconds, DELETE forgets them."""
-    lags_s: list[float] = []
+    """Parse what arrives, as a receiver would: protobuf below ``/v1/traces``, else JSON."""
 
     async def handle(request: web.BaseRequest) -> web.Response:
-        if request.method == "GET":
-            return web.json_response({"lags_s": lags_s})
-        if request.method == "DELETE":
-            lags_s.clear()
-        if request.method == "POST":
-            body = await request.content.read()  # `request.read` takes at most 1 MiB
-            now = datetime.now(UTC)
-            stored = (datetime.fromisoformat(span["created_at"]) for span in orjson.loads(body)["data"]["spans"])
-            lags_s.extend((now - moment).total_seconds() for moment in stored)
+        body = await request.content.read()  # `request.read` takes at most 1 MiB
+        if request.path == "/v1/traces":
+            ExportTraceServiceRequest.FromString(body)
+            return web.Response()
+        orjson.loads(body)
         return web.Response(status=204)
 
     runner = web.ServerRunner(web.Server(handle))
