@@ -132,13 +132,14 @@ class Deliverer:
 
 
 async def _until_lost(delivering: Delivering) -> None:
-    with suppress(LeaseLostError):
-        try:
-            await delivering.run()
-        except ServiceError as exc:
-            _log.warning("A subscription ended; it begins again.", reason=exc.detail)
-        except Exception:  # noqa: BLE001 - one subscription must not end the others
-            _log.exception("A subscription ended unexpectedly; it begins again.")
+    try:
+        await delivering.run()
+    except LeaseLostError:
+        _log.info("A subscription was changed, or another process delivers it now.")
+    except ServiceError as exc:
+        _log.warning("A subscription ended; it begins again.", reason=exc.detail)
+    except Exception:  # noqa: BLE001 - one subscription must not end the others
+        _log.exception("A subscription ended unexpectedly; it begins again.")
 
 
 @asynccontextmanager

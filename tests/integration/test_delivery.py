@@ -11,6 +11,7 @@ from uuid import UUID
 
 import pytest
 from aiohttp import web
+from structlog.testing import capture_logs
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
@@ -227,6 +228,26 @@ async def test_paused_subscription_gets_nothing_and_continues_where_it_was(api: 
         assert receiver.span_ids == []
         await api.call("POST", "/subscriptions/hook/resume")
         await receiver.until(1)
+
+
+async def test_subscription_that_is_changed_during_a_delivery_logs_no_error(api: Deliveries):
+    release = asyncio.Event()
+
+    async def respond(_: int) -> web.Response:
+        await release.wait()
+        return web.Response()
+
+    with capture_logs() as logs:
+        async with receiving() as receiver, api.delivering():
+            receiver.respond = respond
+            await api.webhook(receiver)
+            await api.store([1])
+            await api.until(lambda state: "pending" in state)
+            await api.call("POST", "/subscriptions/hook/replay", {"from": "beginning"})
+            release.set()
+            await api.until(lambda state: state["delivered"]["spans"] == 1)
+
+    assert [each for each in logs if each["log_level"] == "error"] == []
 
 
 async def test_replay_delivers_again_under_new_ids(api: Deliveries):
