@@ -115,8 +115,11 @@ def _show_first_span(settings: Settings, running: Running) -> int:
 
 def _addresses(running: Running) -> str:
     key = "" if running.auth == "off" else " -H 'authorization: ApiKey KEY'"
+    needs_key = "" if running.auth == "off" else " (after `export CLEARSPAN_KEY=KEY`)"
+    program = sys.argv[0] if Path(sys.argv[0]).name == "clearspan" else "clearspan"
     condition = '{"field": "attributes", "key": "gen_ai.operation.name", "value": "execute_tool"}'
     return f"""\
+  page    {running.api}/   (the explorer: open it in a browser)
   API     {running.api}
   OTLP    {_otlp(running)}
           {_otlp_grpc(running)}
@@ -124,10 +127,11 @@ def _addresses(running: Running) -> str:
   Kafka   {running.kafka}   (topics {", ".join(running.topics)})
   worker  {running.worker}/metrics
 
-Two commands worth trying next:
+Three commands worth trying next{needs_key}:
+  {program} trace {FIRST_TRACE_ID} --messages
+  {program} query span_type is tool
   curl -s {running.api}/spans/query{key} -H 'content-type: application/json' \\
     -d '{{"filtering": {{"conditions": [{condition}]}}}}'
-  curl -s {running.api}/traces/{FIRST_TRACE_ID}{key} | python3 -m json.tool
 
 `make logs` follows the log, `make down` drains and stops."""
 
