@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import UnknownError
 
 from common.errors import Unavailable
 from common.kafka.driver import ended, prepare_driver, started, translated
@@ -85,6 +86,10 @@ class IdempotentProducer:
         )
         try:
             await started(producer.start())
+        except UnknownError as exc:
+            await ended(producer.stop())
+            detail = f"The cluster gives no id to an idempotent producer ({type(exc).__name__}); Apache Kafka does."
+            raise Unavailable(detail) from exc
         except BaseException:
             await ended(producer.stop())
             raise

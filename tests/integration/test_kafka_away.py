@@ -14,6 +14,7 @@ import pytest
 from common.errors import Unavailable
 from common.kafka.cluster import ensure_topics, read_cluster_id
 from common.kafka.consumer import KafkaSource
+from common.kafka.idempotent import IdempotentProducer, Message
 from common.kafka.log import KafkaLog
 from common.kafka.producer import KafkaPublisher
 from common.kafka.record import Partition, Record
@@ -99,3 +100,12 @@ async def test_cancelled_starts_leave_no_connection_open(tansu: Broker, unique: 
             await asking
 
     gc.collect()
+
+
+async def test_cluster_without_idempotent_producers_is_named(tansu: Broker, unique: str) -> None:
+    producer = IdempotentProducer(tansu.settings().bootstrap, timeout_s=30, message_bytes_max=1_000_000)
+
+    with pytest.raises(Unavailable, match="no id to an idempotent producer"):
+        await producer.publish_all(unique, [Message(b"", b"")])
+
+    await producer.close()
