@@ -1,18 +1,24 @@
-"""The routes of subscriptions: create, query, get, edit, delete, and what a user does while one delivers (contract §9).
-
-A path names a subscription by its id or its slug.
-"""
+"""The routes of subscriptions: create, query, get, edit and delete, and control one that delivers (contract §9)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
-from uuid import UUID
 
-from common.errors import Conflict, InvalidCursor, InvalidInput, NotFound
+from common.errors import Conflict, InvalidCursor
 from common.postgres.errors import UniqueViolation
 from query_api.delivery.positions import read_position
+from query_api.delivery.requests import (
+    PAUSED_BY_USER,
+    StoredTarget,
+    existing,
+    find_named,
+    refuse_id_as_slug,
+    refuse_other_id,
+    selection_to_store,
+    target_to_store,
+)
 from query_api.delivery.schemas import (
     CreateSubscription,
     EditSubscription,
@@ -24,16 +30,13 @@ from query_api.delivery.schemas import (
     SubscriptionResponse,
     SubscriptionsResponse,
 )
-from query_api.delivery.selection import check_filter, stored_reference
+from query_api.delivery.selection import check_filter, selection_of_revision
 from query_api.delivery.shown import shown, skipped_with, state_of
 from query_api.delivery.store import EditedSubscription, NewSubscription, Subscription, Subscriptions
-from query_api.delivery.targets.models import public_members
-from query_api.delivery.targets.opening import open_target, refuse_forbidden, secrets_to_store, unreachable_warning
+from query_api.delivery.targets.opening import open_target, unreachable_warning
 from query_api.freshness.follow import look_up_stored
 from query_api.pages.arrivals import Positions
 from query_api.pages.feed import first_positions
-from query_api.registry.handlers import lineage_of
-from query_api.registry.kinds import QUERIES
 from query_api.request.context import database_of
 from query_api.request.errors import SlugTaken
 from query_api.request.json_body import json_response
@@ -42,28 +45,24 @@ from query_api.spans.project_spans import project_spans
 from query_api.spans.windowing import BEGINNING, NOW, beginning_us
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_AT: Final = "subscription.target"
-PAUSED_BY_USER: Final = "Paused by request."
+_NOUN: Final = "subscription"
 
 
 async def create_subscription(request: Request) -> Response:
     """Create a subscription. It begins at once; a target that cannot be reached now is a warning."""
     body: CreateSubscription = request.body
     sent = body.subscription
-    refuse_id_as_slug(sent.slug, at="subscription.slug")
+    refuse_id_as_slug(sent.slug, _NOUN)
     selection = await _selection(request, sent)
-    await refuse_forbidden(sent.target, settings=request.context.settings, at=_AT)
-    secrets, made = secrets_to_store(sent.target, {})
+    target = await target_to_store(request, _NOUN, sent.target)
     positions, through_at = await _beginning(request, sent.from_ or NOW, at="subscription.from")
-    new = NewSubscription(
-        sent.slug, sent.name, selection, public_members(sent.target), secrets, positions.pack(), through_at
-    )
+    new = NewSubscription(sent.slug, sent.name, selection, target.members, target.secrets, positions.pack(), through_at)
     max_count = request.context.settings.delivery.subscriptions_max
     try:
         created = await _store(request).create(new, max_count=max_count)
     except UniqueViolation as violation:
         raise SlugTaken(sent.slug) from violation
-    return await _one(request, created, secret=made, warning=await _warning(request, created))
+    return await _one(request, created, secret=target.made, warning=await _warning(request, created))
 
 
 async def query_subscriptions(request: Request) -> Response:
@@ -85,22 +84,18 @@ async def edit_subscription(request: Request) -> Response:
     """Change the given members of a subscription. Its position stays; what it delivers may change from there."""
     body: EditSubscription = request.body
     sent, found = body.subscription, await named_subscription(request)
-    if sent.id is not None and sent.id != found.id:
-        raise InvalidInput(f"The id in the path and the id in the body do not match: '{found.id}', '{sent.id}'.")
+    refuse_other_id(found.id, sent.id)
     store = _store(request)
-    stored = await store.secrets(found.id)
     selection = await _selection(request, sent) if sent.selecting() else found.selection
-    target, secrets, made = found.target, stored, None
+    target = before = StoredTarget(found.target, await store.secrets(found.id))
     if sent.target is not None:
-        await refuse_forbidden(sent.target, settings=request.context.settings, at=_AT)
-        target = public_members(sent.target)
-        secrets, made = secrets_to_store(sent.target, stored if sent.target.kind == found.target["kind"] else {})
+        target = await target_to_store(request, _NOUN, sent.target, before=before)
     name = sent.name if "name" in sent.model_fields_set else found.name
-    edited = EditedSubscription(name, selection, target, secrets)
-    gives_up = (selection, target, secrets) != (found.selection, found.target, stored)
+    edited = EditedSubscription(name, selection, target.members, target.secrets)
+    gives_up = selection != found.selection or target._replace(made=None) != before
     changed = await store.edit(found.id, edited, gives_up_batch=gives_up)
     warning = await _warning(request, changed) if changed is not None and sent.target is not None else None
-    return await _one(request, _existing(request, changed), secret=made, warning=warning)
+    return await _one(request, _existing(request, changed), secret=target.made, warning=warning)
 
 
 async def delete_subscription(request: Request) -> Response:
@@ -152,25 +147,11 @@ async def _one(
 
 async def named_subscription(request: Request) -> Subscription:
     """Return the subscription that the path names. Raises ``NotFound``."""
-    text = request.path["subscription_id"]
-    if "\0" in text:
-        raise NotFound(_not_found(text))
-    try:
-        key: UUID | str = UUID(text)
-    except ValueError:
-        key = text
-    found = await _store(request).find(key)
-    return _existing(request, found)
+    return await find_named(request, _NOUN, _store(request).find)
 
 
 def _existing(request: Request, found: Subscription | None) -> Subscription:
-    if found is None:
-        raise NotFound(_not_found(request.path["subscription_id"]))
-    return found
-
-
-def _not_found(text: str) -> str:
-    return f"There is no subscription '{text[:200]}' in this project."
+    return existing(request, _NOUN, found)
 
 
 def _store(request: Request) -> Subscriptions:
@@ -185,26 +166,10 @@ def _time(time_us: int) -> datetime:
     return _EPOCH + timedelta(microseconds=time_us)
 
 
-def refuse_id_as_slug(slug: str, *, at: str) -> None:
-    """Raise ``InvalidInput`` for a slug that is an id. ``at`` is its path in the request."""
-    try:
-        UUID(slug)
-    except ValueError:
-        return
-    raise InvalidInput(f"{at}: an id is not a slug, because paths take both; allowed: another text.")
-
-
 async def _selection(request: Request, sent: SubscriptionCreate | SubscriptionEdit) -> Mapping[str, Any]:
-    """Return what to store of the filter or the reference. Raises ``InvalidInput`` if both are given."""
-    names = sent.selecting()
-    if len(names) > 1:
-        raise InvalidInput(f"subscription.{names[1]}: allowed is one of {', '.join(names)}, not several.")
-    if not names:
-        return {}
-    if sent.filtering is not None:
-        await check_filter(sent.filtering)
-        return {"filtering": sent.filtering.model_dump(mode="json", exclude_none=True)}
-    return await stored_reference(lineage_of(request, QUERIES.kind), sent.query_ref, sent.query_revision_ref)
+    return await selection_to_store(
+        request, _NOUN, sent, check_filter=check_filter, check_revision=selection_of_revision
+    )
 
 
 async def _beginning(request: Request, text: str, *, at: str) -> tuple[Positions, datetime]:
@@ -239,6 +204,6 @@ async def _warning(request: Request, found: Subscription | None) -> str | None:
 def _is_wanted(found: Subscription, wanted: SubscriptionFilter) -> bool:
     return (
         wanted.slug in (None, found.slug)
-        and wanted.status in (None, state_of(found))
+        and wanted.status in (None, state_of(found.status, found.failing_since))
         and wanted.kind in (None, found.target["kind"])
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -31,8 +31,10 @@ class State(StrEnum):
     PAUSED = "paused"
 
 
-class _Selecting(Strict):
-    """Which spans are delivered: a filter or a saved query; all spans by default."""
+class SpanSelection(Strict):
+    """Which spans a subscription or an alert is about: a filter or a saved query; all spans by default."""
+
+    filtering_at: ClassVar[str] = "subscription.filtering"
 
     filtering: FilteringModel | None = Field(None, description="The filter, as in /spans/query.")
     query_ref: ReferenceIn | None = Field(None, description="A saved query; its newest revision counts.")
@@ -41,7 +43,7 @@ class _Selecting(Strict):
     @field_validator("filtering", mode="before")
     @classmethod
     def _can_be_stored(cls, filtering: Any) -> Any:
-        check_groups(filtering, path="subscription.filtering")
+        check_groups(filtering, path=cls.filtering_at)
         return storable_json(filtering) if isinstance(filtering, dict) else filtering
 
     def selecting(self) -> list[str]:
@@ -50,7 +52,7 @@ class _Selecting(Strict):
         return [name for name in names if getattr(self, name) is not None]
 
 
-class SubscriptionCreate(_Selecting):
+class SubscriptionCreate(SpanSelection):
     """The subscription to create."""
 
     slug: Slug = Field(max_length=NAME_LENGTH_MAX, description="Unique in the project. Never changes.")
@@ -81,7 +83,7 @@ class CreateSubscription(Strict):
     )
 
 
-class SubscriptionEdit(_Selecting):
+class SubscriptionEdit(SpanSelection):
     """The members to change; absent members keep their values."""
 
     id: UUID | None = Field(None, description="The same id as in the path.")

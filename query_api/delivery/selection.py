@@ -15,16 +15,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from common.errors import InvalidFilter, InvalidInput, NotFound
+from common.errors import InvalidFilter, InvalidInput
 from common.times import RelativeTime
+from query_api.delivery.stored_selection import find_revision, parse_stored_filter, pinned, stored_references
 from query_api.filter.language import Node
 from query_api.filter.parse import FilteringModel, parse_filter
 from query_api.filter.relative_times import has_relative_time
 from query_api.filter.sql.compile import Compiled, compile_node
-from query_api.registry.checks import find_named_revision, references_of
 from query_api.registry.store import Lineage
-from query_api.registry.values import References, Revision
-from query_api.request.references import Reference, ReferenceIn
+from query_api.registry.values import Revision
 from query_api.saved.queries import spans_query_in
 from query_api.spans.windowing import Order, Window, Windowing
 
@@ -40,46 +39,30 @@ class Selection:
     revision_id: UUID | None = None
 
 
-async def check_filter(filtering: FilteringModel | None) -> None:
+async def check_filter(filtering: FilteringModel) -> None:
     """Raise ``InvalidFilter`` for a filter that cannot be delivered."""
     node = await parse_filter(filtering, path=FILTERING_AT)
     _refuse_relative(node, at=FILTERING_AT)
     await compile_node(node, now_us=0)
 
 
-async def stored_reference(
-    lineage: Lineage, query: ReferenceIn | None, revision: ReferenceIn | None
-) -> dict[str, dict[str, str]]:
-    """Return the reference to store: of the query, which is followed, or of the revision, which is pinned.
-
-    Raises ``NotFound`` if they name nothing, ``InvalidInput`` if they are insufficient or the query cannot be
-    delivered, and ``Conflict`` if it is about traces.
-    """
-    found = await _revision(lineage, references_of(query, None, revision))
-    await _of_revision(found)
-    if revision is None:
-        return {"query_ref": {"id": str(found.artifact_id), "slug": found.artifact_slug}}
-    return {"query_revision_ref": {"id": str(found.id), "slug": found.slug, "version": str(found.version)}}
-
-
 async def selection_of(stored: Mapping[str, Any], lineage: Lineage, *, revision_id: UUID | None = None) -> Selection:
     """Return what a stored subscription selects now, or at the revision ``revision_id`` of its query.
 
-    Raises ``NotFound`` if its query is gone, and as ``stored_reference`` if it cannot be delivered any more.
+    Raises ``NotFound`` if its query is gone, and what ``selection_of_revision`` raises.
     """
-    if revision_id is None and not {"query_ref", "query_revision_ref"} & stored.keys():
-        filtering = FilteringModel.model_validate(stored["filtering"]) if "filtering" in stored else None
-        node = await parse_filter(filtering, path=FILTERING_AT)
+    references = stored_references(stored) if revision_id is None else pinned(revision_id)
+    if references is None:
+        node = await parse_stored_filter(stored, path=FILTERING_AT)
         return Selection(await compile_node(node, now_us=0), Window.of(_ascending(Windowing()), now_us=0))
-    if revision_id is None and "query_ref" in stored:
-        references = References(Reference(UUID(stored["query_ref"]["id"])), None, None)
-    else:
-        pinned = revision_id or UUID(stored["query_revision_ref"]["id"])
-        references = References(None, None, Reference(pinned))
-    return await _of_revision(await _revision(lineage, references))
+    return await selection_of_revision(await find_revision(lineage, references))
 
 
-async def _of_revision(revision: Revision) -> Selection:
+async def selection_of_revision(revision: Revision) -> Selection:
+    """Return what a revision of a saved query selects.
+
+    Raises ``InvalidInput`` if it has relative times, ``Conflict`` if it is about traces.
+    """
     filtering, windowing = await spans_query_in(revision)
     _refuse_relative(filtering, at="The filter of the saved query")
     for name in ("oldest", "newest"):
@@ -90,13 +73,6 @@ async def _of_revision(revision: Revision) -> Selection:
             )
     window = Window.of(_ascending(windowing), now_us=0)
     return Selection(await compile_node(filtering, now_us=0), window, revision.id)
-
-
-async def _revision(lineage: Lineage, references: References) -> Revision:
-    found = await find_named_revision(lineage, references)
-    if found is None:
-        raise NotFound("There is no revision of a saved query that query_ref or query_revision_ref names.")
-    return found
 
 
 def _refuse_relative(node: Node, *, at: str) -> None:

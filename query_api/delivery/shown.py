@@ -1,4 +1,4 @@
-"""A subscription as responses show it."""
+"""A subscription as responses show it, and what of it an alert shares."""
 
 from __future__ import annotations
 
@@ -25,11 +25,16 @@ SKIPPED_MAX: Final = 10
 """Skipped batches that are remembered."""
 
 
-def state_of(subscription: Subscription) -> State:
-    """Return what a subscription does."""
-    if subscription.status == State.PAUSED:
+def state_of(status: str, failing_since: datetime | None) -> State:
+    """Return what a subscription or an alert does."""
+    if status == State.PAUSED:
         return State.PAUSED
-    return State.ACTIVE if subscription.failing_since is None else State.RETRYING
+    return State.ACTIVE if failing_since is None else State.RETRYING
+
+
+def last_error_of(reason: str | None, at: datetime | None) -> LastError | None:
+    """Return the last failure of a subscription or an alert."""
+    return None if reason is None or at is None else LastError(reason=reason, at=at)
 
 
 def shown(request: Request, subscription: Subscription, *, now: datetime, secret: str | None = None) -> SubscriptionOut:
@@ -41,7 +46,7 @@ def shown(request: Request, subscription: Subscription, *, now: datetime, secret
         name=subscription.name,
         **subscription.selection,
         target=TargetOut(**subscription.target, secret=secret),
-        status=state_of(subscription),
+        status=state_of(subscription.status, subscription.failing_since),
         reason=subscription.reason,
         position=_position(request, subscription.position),
         lag_s=round(max(lag_s, 0.0), 3),
@@ -50,7 +55,7 @@ def shown(request: Request, subscription: Subscription, *, now: datetime, secret
             spans=subscription.delivered_spans, batches=subscription.delivered_count, at=subscription.delivered_at
         ),
         rejected=_rejected(subscription),
-        last_error=_last_error(subscription),
+        last_error=last_error_of(subscription.last_error, subscription.last_error_at),
         skipped=[
             SkippedBatch(**{**each, "position": _skipped_position(request, each)}) for each in subscription.skipped
         ]
@@ -104,12 +109,6 @@ def _rejected(subscription: Subscription) -> RejectedOut | None:
         reason=subscription.last_rejection or "The target gave no reason.",
         at=subscription.last_rejection_at,
     )
-
-
-def _last_error(subscription: Subscription) -> LastError | None:
-    if subscription.last_error is None or subscription.last_error_at is None:
-        return None
-    return LastError(reason=subscription.last_error, at=subscription.last_error_at)
 
 
 def _position(request: Request, packed: bytes) -> str:

@@ -1,16 +1,13 @@
-"""The routes of alerts: create, query, get, edit, delete, and what a user does while one runs (contract §9).
-
-A path names an alert by its id or its slug.
-"""
+"""The routes of alerts: create, query, get, edit, delete, and what a user does while one runs (contract §9)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
-from uuid import UUID, uuid4
+from uuid import uuid4
 
-from common.errors import Conflict, InvalidInput, NotFound
+from common.errors import Conflict, InvalidInput
 from common.postgres.errors import UniqueViolation
 from query_api.delivery.alerts.evaluation import check_definition
 from query_api.delivery.alerts.messages import TEST, about_alert, shown_definition
@@ -25,41 +22,44 @@ from query_api.delivery.alerts.schemas import (
     EditAlert,
     QueryAlerts,
 )
-from query_api.delivery.alerts.selection import check_alert_filter, reference_to_store
-from query_api.delivery.alerts.shown import BREACHES_MAX, shown_alert, state_of_alert
+from query_api.delivery.alerts.selection import check_alert_filter
+from query_api.delivery.alerts.shown import BREACHES_MAX, shown_alert
 from query_api.delivery.alerts.store import Alerts, AlertValues, StoredAlert
-from query_api.delivery.handlers import PAUSED_BY_USER, refuse_id_as_slug
-from query_api.delivery.targets.models import public_members
-from query_api.delivery.targets.opening import (
-    open_message_target,
-    refuse_forbidden,
-    refuse_spans_only,
-    secrets_to_store,
-    unreachable_warning,
+from query_api.delivery.requests import (
+    PAUSED_BY_USER,
+    StoredTarget,
+    existing,
+    find_named,
+    refuse_id_as_slug,
+    refuse_other_id,
+    selection_to_store,
+    target_to_store,
 )
+from query_api.delivery.shown import state_of
+from query_api.delivery.targets.opening import open_message_target, refuse_spans_only, unreachable_warning
 from query_api.delivery.testing import test_response
-from query_api.registry.handlers import lineage_of
-from query_api.registry.kinds import QUERIES
+from query_api.filter.parse import FilteringModel
 from query_api.request.context import database_of
 from query_api.request.errors import SlugTaken
 from query_api.request.json_body import json_response
 from query_api.request.route import Request, Response
+from query_api.saved.queries import spans_query_in
 
-_AT: Final = "alert.target"
+_NOUN: Final = "alert"
+_TARGET_AT: Final = "alert.target"
 
 
 async def create_alert(request: Request) -> Response:
     """Create an alert. It is evaluated at once; a target that cannot be reached now is a warning."""
     body: CreateAlert = request.body
     sent = body.alert
-    refuse_id_as_slug(sent.slug, at="alert.slug")
+    refuse_id_as_slug(sent.slug, _NOUN)
     definition = _checked(request, _sent_definition(sent))
     selection = await _selection(request, sent)
-    refuse_spans_only(sent.target, at=_AT)
-    await refuse_forbidden(sent.target, settings=request.context.settings, at=_AT)
-    secrets, made = secrets_to_store(sent.target, {})
+    refuse_spans_only(sent.target, at=_TARGET_AT)
+    target = await target_to_store(request, _NOUN, sent.target)
     values = AlertValues(
-        sent.name, shown_definition(definition), definition.every_s, selection, public_members(sent.target), secrets
+        sent.name, shown_definition(definition), definition.every_s, selection, target.members, target.secrets
     )
     try:
         created = await _store(request).create(
@@ -67,7 +67,7 @@ async def create_alert(request: Request) -> Response:
         )
     except UniqueViolation as violation:
         raise SlugTaken(sent.slug) from violation
-    return await _one(request, created, secret=made, warning=await _warning(request, created))
+    return await _one(request, created, secret=target.made, warning=await _warning(request, created))
 
 
 async def query_alerts(request: Request) -> Response:
@@ -94,25 +94,24 @@ async def edit_alert(request: Request) -> Response:
     """Change the given members of an alert. Groups that are in breach stay so until the next evaluation, at once."""
     body: EditAlert = request.body
     sent, found = body.alert, await _named(request)
-    if sent.id is not None and sent.id != found.id:
-        raise InvalidInput(f"The id in the path and the id in the body do not match: '{found.id}', '{sent.id}'.")
+    refuse_other_id(found.id, sent.id)
     store = _store(request)
     merged = {**found.definition, **_sent_definition(sent)}
     if (sent.above is None) != (sent.below is None):
         merged.pop("below" if sent.above is not None else "above", None)
     definition = _checked(request, merged)
     selection = await _selection(request, sent) if sent.selecting() else found.selection
-    target, secrets, made = found.target, await store.secrets(found.id), None
+    target = StoredTarget(found.target, await store.secrets(found.id))
     if sent.target is not None:
-        refuse_spans_only(sent.target, at=_AT)
-        await refuse_forbidden(sent.target, settings=request.context.settings, at=_AT)
-        target = public_members(sent.target)
-        secrets, made = secrets_to_store(sent.target, secrets if sent.target.kind == found.target["kind"] else {})
+        refuse_spans_only(sent.target, at=_TARGET_AT)
+        target = await target_to_store(request, _NOUN, sent.target, before=target)
     name = sent.name if "name" in sent.model_fields_set else found.name
-    values = AlertValues(name, shown_definition(definition), definition.every_s, selection, target, secrets)
+    values = AlertValues(
+        name, shown_definition(definition), definition.every_s, selection, target.members, target.secrets
+    )
     changed = _existing(request, await store.edit(found.id, values))
     warning = await _warning(request, changed) if sent.target is not None else None
-    return await _one(request, changed, secret=made, warning=warning)
+    return await _one(request, changed, secret=target.made, warning=warning)
 
 
 async def delete_alert(request: Request) -> Response:
@@ -175,16 +174,10 @@ def _checked(request: Request, members: Mapping[str, Any]) -> AlertDefinition:
 
 
 async def _selection(request: Request, sent: AlertCreate | AlertEdit) -> Mapping[str, Any]:
-    """Return what to store of the filter or the reference. Raises ``InvalidInput`` if both are given."""
-    names = sent.selecting()
-    if len(names) > 1:
-        raise InvalidInput(f"alert.{names[1]}: allowed is one of {', '.join(names)}, not several.")
-    if not names:
-        return {}
-    if sent.filtering is not None:
-        await check_alert_filter(sent.filtering, now_us=request.context.clock.now_ns() // 1_000)
-        return {"filtering": sent.filtering.model_dump(mode="json", exclude_none=True)}
-    return await reference_to_store(lineage_of(request, QUERIES.kind), sent.query_ref, sent.query_revision_ref)
+    async def check(filtering: FilteringModel) -> None:
+        await check_alert_filter(filtering, now_us=request.context.clock.now_ns() // 1_000)
+
+    return await selection_to_store(request, _NOUN, sent, check_filter=check, check_revision=spans_query_in)
 
 
 async def _one(
@@ -211,24 +204,11 @@ async def _warning(request: Request, found: StoredAlert) -> str | None:
 
 async def _named(request: Request) -> StoredAlert:
     """Return the alert that the path names. Raises ``NotFound``."""
-    text = request.path["alert_id"]
-    if "\0" in text:
-        raise NotFound(_not_found(text))
-    try:
-        key: UUID | str = UUID(text)
-    except ValueError:
-        key = text
-    return _existing(request, await _store(request).find(key))
+    return await find_named(request, _NOUN, _store(request).find)
 
 
 def _existing(request: Request, found: StoredAlert | None) -> StoredAlert:
-    if found is None:
-        raise NotFound(_not_found(request.path["alert_id"]))
-    return found
-
-
-def _not_found(text: str) -> str:
-    return f"There is no alert '{text[:200]}' in this project."
+    return existing(request, _NOUN, found)
 
 
 def _store(request: Request) -> Alerts:
@@ -238,6 +218,6 @@ def _store(request: Request) -> Alerts:
 def _is_wanted(found: StoredAlert, wanted: AlertFilter, *, breaches_count: int) -> bool:
     return (
         wanted.slug in (None, found.slug)
-        and wanted.status in (None, state_of_alert(found))
+        and wanted.status in (None, state_of(found.status, found.failing_since))
         and wanted.breaching in (None, breaches_count > 0)
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, TypeAlias
 from uuid import UUID
 
 from pydantic import (
@@ -18,12 +18,12 @@ from pydantic import (
 )
 
 from query_api.analytics.groups_models import GROUP_BY_MAX, Aggregate, GroupBy, GroupValue, Measured
-from query_api.delivery.schemas import NAME_LENGTH_MAX, LastError, State, TargetOut
+from query_api.delivery.schemas import NAME_LENGTH_MAX, LastError, SpanSelection, State, TargetOut
 from query_api.delivery.targets.models import TargetIn
-from query_api.filter.parse import FilteringModel, check_groups
-from query_api.registry.fields import Slug, storable_json
+from query_api.filter.parse import FilteringModel
+from query_api.registry.fields import Slug
 from query_api.request.json_body import Listed, Strict, refuse_boolean
-from query_api.request.references import ReferenceIn, Text
+from query_api.request.references import Text
 
 WINDOW_S_MAX: Final = 31 * 86_400
 EVERY_S_MAX: Final = 86_400
@@ -107,30 +107,17 @@ class AlertDefinition(BaseModel):
         return self.measure.ratio if isinstance(self.measure, AlertRatio) else [self.measure]
 
 
-class _AlertSelection(Strict):
-    """Which spans count: those of a filter or a saved query; all of them by default."""
+class _AlertSelection(SpanSelection):
+    filtering_at: ClassVar[str] = "alert.filtering"
 
     filtering: FilteringModel | None = Field(
         None, description="The filter, as in /spans/query. Relative times count from each evaluation."
     )
-    query_ref: ReferenceIn | None = Field(None, description="A saved query; its newest revision counts.")
-    query_revision_ref: ReferenceIn | None = Field(None, description="A revision of a saved query.")
-
-    @field_validator("filtering", mode="before")
-    @classmethod
-    def _can_be_stored(cls, filtering: Any) -> Any:
-        check_groups(filtering, path="alert.filtering")
-        return storable_json(filtering) if isinstance(filtering, dict) else filtering
 
     @field_validator("above", "below", mode="before", check_fields=False)
     @classmethod
     def _is_a_number(cls, value: Any) -> Any:
         return refuse_boolean(value)
-
-    def selecting(self) -> list[str]:
-        """Return the names of the members that say which spans."""
-        names = ("filtering", "query_ref", "query_revision_ref")
-        return [name for name in names if getattr(self, name) is not None]
 
 
 class AlertCreate(_AlertSelection):

@@ -8,17 +8,11 @@ from typing import Final
 from common.codec.checks import json_double
 from query_api.delivery.alerts.schemas import AlertOut, Breach, Evaluated, Messages
 from query_api.delivery.alerts.store import StoredAlert, StoredBreach
-from query_api.delivery.schemas import LastError, State, TargetOut
+from query_api.delivery.schemas import State, TargetOut
+from query_api.delivery.shown import last_error_of, state_of
 
 BREACHES_MAX: Final = 100
 """Groups in breach that a response lists."""
-
-
-def state_of_alert(alert: StoredAlert) -> State:
-    """Return what an alert does."""
-    if alert.status == State.PAUSED:
-        return State.PAUSED
-    return State.ACTIVE if alert.failing_since is None else State.RETRYING
 
 
 def shown_alert(
@@ -33,7 +27,7 @@ def shown_alert(
         **alert.definition,
         **alert.selection,
         target=TargetOut(**alert.target, secret=secret),
-        status=state_of_alert(alert),
+        status=state_of(alert.status, alert.failing_since),
         reason=alert.reason,
         evaluated=None
         if alert.evaluated_at is None
@@ -48,9 +42,7 @@ def shown_alert(
             attempts=alert.attempts,
             retry_at=alert.retry_at,
         ),
-        last_error=None
-        if alert.last_error is None or alert.last_error_at is None
-        else LastError(reason=alert.last_error, at=alert.last_error_at),
+        last_error=last_error_of(alert.last_error, alert.last_error_at),
         created_at=alert.created_at,
         created_by_id=alert.created_by,
         updated_at=alert.updated_at,
