@@ -116,7 +116,7 @@ def _escaped(code_point: int) -> str:
 def confirm(question: str) -> bool:
     """Ask on standard error; return whether the reply is yes. The end of the input is a no."""
     try:
-        print(question, end="", file=sys.stderr, flush=True)
+        print(printable(question), end="", file=sys.stderr, flush=True)
         return input().strip().lower() in {"y", "yes"}
     except EOFError:
         return False

@@ -1,19 +1,18 @@
-"""``clearspan alerts``: create, show and control alerts."""
+"""``clearspan alerts``: create and edit alerts, and how one is printed.
+
+The other actions are in ``delivery_actions``.
+"""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import quote
-
-from rich.text import Text
 
 from clearspan.client.connection import ApiClient, WrongUsage, on_api
-from clearspan.client.output import TableColumn, console, note, print_objects, print_table, safe
+from clearspan.client.delivery_kind import DeliveryKind, failure_text, status_text
+from clearspan.client.output import TableColumn
 from clearspan.client.span_values import local_time
-from clearspan.client.targets import confirmed, error_text, selection_in, selection_text, target_in, target_text
-from clearspan.console import fail
+from clearspan.client.targets import error_text, selection_in, selection_text, target_in, target_text
 
 _COLUMNS: Final = (
     TableColumn("slug", is_whole=True, style="cyan"),
@@ -24,7 +23,6 @@ _COLUMNS: Final = (
     TableColumn("target"),
     TableColumn("last error"),
 )
-_STYLES: Final = {"active": "green", "retrying": "yellow", "paused": "red"}
 _IN_JSON: Final = ("attributes", "resource", "scope")
 
 
@@ -39,27 +37,7 @@ async def create(api: ApiClient, /, *, slug: str, as_json: bool, **options: Any)
     if target is None:
         raise WrongUsage("an alert needs a target: give --webhook, --kafka with --topic, or --target.")
     body = {"slug": slug, "target": target, **definition, **selection_in(options)}
-    return _print_one(await api.post("/alerts/", {"alert": body}), as_json=as_json)
-
-
-@on_api
-async def list_(api: ApiClient, *, status: str | None, breaching: bool, as_json: bool) -> int:
-    """Print the alerts."""
-    wanted = {**({} if status is None else {"status": status}), **({"breaching": True} if breaching else {})}
-    found = (await api.post("/alerts/query", {"alert": wanted}))["alerts"]
-    if as_json:
-        print_objects(found)
-    elif found:
-        print_table(_COLUMNS, map(_row, found))
-    else:
-        note("There is no alert.")
-    return 0
-
-
-@on_api
-async def show(api: ApiClient, *, slug: str, as_json: bool) -> int:
-    """Print an alert and its state."""
-    return _print_one(await api.get(_path(slug)), as_json=as_json)
+    return ALERTS.print_one(await api.post(ALERTS.path, {"alert": body}), as_json=as_json)
 
 
 @on_api
@@ -69,53 +47,7 @@ async def edit(api: ApiClient, /, *, slug: str, as_json: bool, **options: Any) -
     changes = {**_definition(options), **selection_in(options), **({} if target is None else {"target": target})}
     if not changes:
         raise WrongUsage("nothing to change is given.")
-    return _print_one(await api.request("PUT", _path(slug), body={"alert": changes}), as_json=as_json)
-
-
-@on_api
-async def pause(api: ApiClient, *, slug: str, as_json: bool) -> int:
-    """Pause an alert."""
-    return _print_one(await api.post(_path(slug, "/pause"), {}), as_json=as_json)
-
-
-@on_api
-async def resume(api: ApiClient, *, slug: str, as_json: bool) -> int:
-    """Resume an alert."""
-    return _print_one(await api.post(_path(slug, "/resume"), {}), as_json=as_json)
-
-
-@on_api
-async def skip(api: ApiClient, *, slug: str, as_json: bool) -> int:
-    """Drop a message."""
-    return _print_one(await api.post(_path(slug, "/skip"), {}), as_json=as_json)
-
-
-@on_api
-async def test(api: ApiClient, *, slug: str, as_json: bool) -> int:
-    """Send a test message; return 1 if the target does not take it."""
-    result = (await api.post(_path(slug, "/test"), {}))["delivery"]
-    if as_json:
-        print_objects([result])
-    elif result["delivered"]:
-        console().print(safe(f"The target took the test message in {result['duration_ms']:.0f} ms."))
-    if result["delivered"]:
-        return 0
-    return 1 if as_json else fail(f"the target did not take the test message: {result['reason']}")
-
-
-@on_api
-async def delete(api: ApiClient, *, slug: str, yes: bool, as_json: bool) -> int:
-    """Delete an alert, after asking."""
-    if not yes and not await asyncio.to_thread(confirmed, f"Delete the alert {slug}?"):
-        return fail("nothing was deleted.")
-    answer = await api.request("DELETE", _path(slug))
-    if as_json:
-        print_objects([answer["alert"]])
-    return 0
-
-
-def _path(slug: str, action: str = "") -> str:
-    return f"/alerts/{quote(slug, safe='')}{action}"
+    return ALERTS.print_one(await api.request("PUT", ALERTS.path_of(slug), body={"alert": changes}), as_json=as_json)
 
 
 def _definition(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,19 +76,13 @@ def _group(text: str) -> Any:
     return {"field": field, "key": key} if dot and field in _IN_JSON else text
 
 
-def _print_one(answer: Mapping[str, Any], *, as_json: bool) -> int:
-    found = answer["alert"]
-    if warning := answer.get("warning"):
-        note(warning)
-    if as_json:
-        print_objects([found])
-        return 0
+def _details(found: Mapping[str, Any]) -> list[tuple[str, object]]:
     messages = found["messages"]
     tries = f", {messages['attempts']} failed tries" if messages["attempts"] else ""
-    rows: list[tuple[str, object]] = [
+    return [
         ("slug", found["slug"]),
         ("id", found["id"]),
-        ("status", safe(found["status"], _STYLES.get(found["status"], ""))),
+        ("status", status_text(found)),
         ("reason", found.get("reason")),
         ("measure", _measure_text(found)),
         ("spans", selection_text(found)),
@@ -171,25 +97,17 @@ def _print_one(answer: Mapping[str, Any], *, as_json: bool) -> int:
             for breach in found["breaches"]
         ),
     ]
-    out = console()
-    for name, value in rows:
-        if value is not None:
-            line = safe(f"{name:<11}", "dim")
-            out.print(line.append_text(value if isinstance(value, Text) else safe(value)), soft_wrap=True)
-    if "secret" in found["target"]:
-        note("The secret signs what is sent. It is not shown again.")
-    return 0
 
 
 def _row(found: Mapping[str, Any]) -> Sequence[object]:
     return (
         found["slug"],
-        safe(found["status"], _STYLES.get(found["status"], "")),
+        status_text(found),
         _measure_text(found),
         f"{found['breaches_count']:,}",
         f"{found['messages']['waiting']:,}",
         target_text(found["target"]),
-        (found.get("last_error") or {}).get("reason") if found["status"] != "active" else None,
+        failure_text(found),
     )
 
 
@@ -214,3 +132,6 @@ def _evaluated_text(evaluated: Mapping[str, Any] | None) -> str | None:
         return None
     left_out = f", {evaluated['left_out']:,} left out" if "left_out" in evaluated else ""
     return f"{local_time(evaluated['at'])}, {evaluated['groups']:,} groups{left_out}"
+
+
+ALERTS: Final = DeliveryKind("alert", "message", _COLUMNS, _row, _details)

@@ -1,19 +1,18 @@
-"""``clearspan subscriptions``: create, show and control subscriptions."""
+"""``clearspan subscriptions``: create, edit and replay subscriptions, and how one is printed.
+
+The other actions are in ``delivery_actions``.
+"""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import quote
-
-from rich.text import Text
 
 from clearspan.client.connection import ApiClient, WrongUsage, on_api
-from clearspan.client.output import TableColumn, console, note, print_objects, print_table, safe
+from clearspan.client.delivery_kind import DeliveryKind, failure_text, status_text
+from clearspan.client.output import TableColumn
 from clearspan.client.span_values import local_time
-from clearspan.client.targets import confirmed, error_text, selection_in, selection_text, target_in, target_text
-from clearspan.console import fail
+from clearspan.client.targets import error_text, selection_in, selection_text, target_in, target_text
 
 _COLUMNS: Final = (
     TableColumn("slug", is_whole=True, style="cyan"),
@@ -23,7 +22,6 @@ _COLUMNS: Final = (
     TableColumn("lag", "right", is_whole=True),
     TableColumn("last error"),
 )
-_STYLES: Final = {"active": "green", "retrying": "yellow", "paused": "red"}
 
 
 @on_api
@@ -39,27 +37,7 @@ async def create(
     body = {"slug": slug, "target": target, "from": begins_at, **selection_in(options)}
     if name is not None:
         body["name"] = name
-    return _print_one(await api.post("/subscriptions/", {"subscription": body}), as_json=as_json)
-
-
-@on_api
-async def list_(api: ApiClient, *, status: str | None, as_json: bool) -> int:
-    """Print the subscriptions."""
-    wanted = {} if status is None else {"subscription": {"status": status}}
-    found = (await api.post("/subscriptions/query", wanted))["subscriptions"]
-    if as_json:
-        print_objects(found)
-    elif found:
-        print_table(_COLUMNS, map(_row, found))
-    else:
-        note("There is no subscription.")
-    return 0
-
-
-@on_api
-async def show(api: ApiClient, *, slug: str, as_json: bool) -> int:
-    """Print a subscription and its state."""
-    return _print_one(await api.get(_path(slug)), as_json=as_json)
+    return SUBSCRIPTIONS.print_one(await api.post(SUBSCRIPTIONS.path, {"subscription": body}), as_json=as_json)
 
 
 @on_api
@@ -73,72 +51,22 @@ async def edit(api: ApiClient, /, *, slug: str, name: str | None, as_json: bool,
     }
     if not changes:
         raise WrongUsage("nothing to change is given.")
-    return _print_one(await api.request("PUT", _path(slug), body={"subscription": changes}), as_json=as_json)
-
-
-@on_api
-async def pause(api: ApiClient, *, slug: str, as_json: bool) -> int:
-    """Pause a subscription."""
-    return _print_one(await api.post(_path(slug, "/pause"), {}), as_json=as_json)
-
-
-@on_api
-async def resume(api: ApiClient, *, slug: str, as_json: bool) -> int:
-    """Resume a subscription."""
-    return _print_one(await api.post(_path(slug, "/resume"), {}), as_json=as_json)
+    answer = await api.request("PUT", SUBSCRIPTIONS.path_of(slug), body={"subscription": changes})
+    return SUBSCRIPTIONS.print_one(answer, as_json=as_json)
 
 
 @on_api
 async def replay(api: ApiClient, *, slug: str, begins_at: str, as_json: bool) -> int:
     """Deliver again from somewhere."""
-    return _print_one(await api.post(_path(slug, "/replay"), {"from": begins_at}), as_json=as_json)
+    answer = await api.post(SUBSCRIPTIONS.path_of(slug, "/replay"), {"from": begins_at})
+    return SUBSCRIPTIONS.print_one(answer, as_json=as_json)
 
 
-@on_api
-async def skip(api: ApiClient, *, slug: str, as_json: bool) -> int:
-    """Pass a batch."""
-    return _print_one(await api.post(_path(slug, "/skip"), {}), as_json=as_json)
-
-
-@on_api
-async def test(api: ApiClient, *, slug: str, as_json: bool) -> int:
-    """Send a test span; return 1 if the target does not take it."""
-    result = (await api.post(_path(slug, "/test"), {}))["delivery"]
-    if as_json:
-        print_objects([result])
-    elif result["delivered"]:
-        console().print(safe(f"The target took the test span in {result['duration_ms']:.0f} ms."))
-    if result["delivered"]:
-        return 0
-    return 1 if as_json else fail(f"the target did not take the test span: {result['reason']}")
-
-
-@on_api
-async def delete(api: ApiClient, *, slug: str, yes: bool, as_json: bool) -> int:
-    """Delete a subscription, after asking."""
-    if not yes and not await asyncio.to_thread(confirmed, f"Delete the subscription {slug}?"):
-        return fail("nothing was deleted.")
-    answer = await api.request("DELETE", _path(slug))
-    if as_json:
-        print_objects([answer["subscription"]])
-    return 0
-
-
-def _path(slug: str, action: str = "") -> str:
-    return f"/subscriptions/{quote(slug, safe='')}{action}"
-
-
-def _print_one(answer: Mapping[str, Any], *, as_json: bool) -> int:
-    found = answer["subscription"]
-    if warning := answer.get("warning"):
-        note(warning)
-    if as_json:
-        print_objects([found])
-        return 0
-    rows: list[tuple[str, object]] = [
+def _details(found: Mapping[str, Any]) -> list[tuple[str, object]]:
+    return [
         ("slug", found["slug"]),
         ("id", found["id"]),
-        ("status", safe(found["status"], _STYLES.get(found["status"], ""))),
+        ("status", status_text(found)),
         ("reason", found.get("reason")),
         ("target", target_text(found["target"])),
         ("secret", found["target"].get("secret")),
@@ -150,24 +78,16 @@ def _print_one(answer: Mapping[str, Any], *, as_json: bool) -> int:
         ("last error", error_text(found.get("last_error"))),
         ("skipped", _skipped_text(found.get("skipped", []))),
     ]
-    out = console()
-    for name, value in rows:
-        if value is not None:
-            line = safe(f"{name:<11}", "dim")
-            out.print(line.append_text(value if isinstance(value, Text) else safe(value)), soft_wrap=True)
-    if "secret" in found["target"]:
-        note("The secret signs what is sent. It is not shown again.")
-    return 0
 
 
 def _row(found: Mapping[str, Any]) -> Sequence[object]:
     return (
         found["slug"],
-        safe(found["status"], _STYLES.get(found["status"], "")),
+        status_text(found),
         target_text(found["target"]),
         f"{found['delivered']['spans']:,}",
         f"{found['lag_s']:.1f} s",
-        (found.get("last_error") or {}).get("reason") if found["status"] != "active" else None,
+        failure_text(found),
     )
 
 
@@ -194,3 +114,6 @@ def _skipped_text(skipped: Sequence[Mapping[str, Any]]) -> str | None:
     if not skipped:
         return None
     return f"{len(skipped)} batches, the last one {skipped[-1]['batch_id']} with {skipped[-1]['spans']:,} spans"
+
+
+SUBSCRIPTIONS: Final = DeliveryKind("subscription", "span", _COLUMNS, _row, _details)

@@ -93,11 +93,3 @@ def selection_text(found: Mapping[str, Any]) -> str:
 def error_text(error: Mapping[str, Any] | None) -> str | None:
     """Return the last error with its time."""
     return None if error is None else f"{local_time(error['at'])} {error['reason']}"
-
-
-def confirmed(question: str) -> bool:
-    """Ask a question and return whether the answer is yes."""
-    try:
-        return input(f"{printable(question)} [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        return False

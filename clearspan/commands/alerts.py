@@ -6,8 +6,8 @@ import math
 from argparse import ArgumentTypeError
 from typing import Any, Final
 
-from clearspan.commands.options import CommandParser, add_command, add_group, add_json, add_server, short_text
-from clearspan.commands.targets import add_selection, add_target
+from clearspan.commands.options import CommandParser, add_group, add_json, add_server, short_text
+from clearspan.commands.targets import add_create, add_delete, add_list, add_named, add_selection, add_target
 
 DESCRIPTION: Final = """\
 Manage alerts. An alert computes a measure of the spans of the last minutes, again and again, and sends a message to a
@@ -29,6 +29,7 @@ examples
   clearspan alerts skip failing
   clearspan alerts delete failing
 """
+_NOUN: Final = "alert"
 _OF: Final = "count, errors, or a value with a statistic, such as duration:p95 or cost:sum"
 
 
@@ -36,37 +37,21 @@ def add(commands: Any) -> None:
     """Add the commands."""
     summary = "send a message when a measure of spans passes a bound"
     actions = add_group(commands, "alerts", summary, description=DESCRIPTION, epilog=EXAMPLES)
-    create = _add(actions, "create", "create an alert")
-    create.add_argument(
-        "slug", metavar="SLUG", type=short_text, help="a name in URLs and commands, unique in a project"
-    )
+    create = add_create(actions, _NOUN, "create an alert")
     _add_definition(create)
-    listing = _add(actions, "list", "list alerts and what they do")
-    listing.add_argument("--status", choices=("active", "retrying", "paused"), help="only those in this state")
+    listing = add_list(actions, _NOUN)
     listing.add_argument("--breaching", action="store_true", help="only those with a group in breach now")
-    show = _named(actions, "show", "show an alert with its breaches, messages and last error")
-    edit = _named(actions, "edit", "change an alert")
+    show = add_named(actions, _NOUN, "show", "show an alert with its breaches, messages and last error")
+    edit = add_named(actions, _NOUN, "edit", "change an alert")
     _add_definition(edit)
-    pause = _named(actions, "pause", "stop evaluating and sending")
-    resume = _named(actions, "resume", "evaluate and send again, at once")
-    skip = _named(actions, "skip", "drop the first message that waits to be delivered")
-    test = _named(actions, "test", "send a test message to the target; exit code 1 if it does not take it")
-    delete = _named(actions, "delete", "delete an alert with its messages")
-    delete.add_argument("--yes", action="store_true", help="delete without asking")
+    pause = add_named(actions, _NOUN, "pause", "stop evaluating and sending")
+    resume = add_named(actions, _NOUN, "resume", "evaluate and send again, at once")
+    skip = add_named(actions, _NOUN, "skip", "drop the first message that waits to be delivered")
+    test = add_named(actions, _NOUN, "test", "send a test message to the target; exit code 1 if it does not take it")
+    delete = add_delete(actions, _NOUN, "delete an alert with its messages")
     every = (create, listing, show, edit, pause, resume, skip, test, delete)
     add_json(*every)
     add_server(*every)
-
-
-def _add(actions: Any, name: str, summary: str) -> CommandParser:
-    function = "list_" if name == "list" else name
-    return add_command(actions, name, f"clearspan.client.alerts:{function}", summary)
-
-
-def _named(actions: Any, name: str, summary: str) -> CommandParser:
-    action = _add(actions, name, summary)
-    action.add_argument("slug", metavar="SLUG", help="slug or id of the alert")
-    return action
 
 
 def _add_definition(action: CommandParser) -> None:

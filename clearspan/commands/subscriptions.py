@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from clearspan.commands.options import CommandParser, add_command, add_group, add_json, add_server, short_text
-from clearspan.commands.targets import add_selection, add_spans_target, add_target
+from clearspan.commands.options import add_command, add_group, add_json, add_server, short_text
+from clearspan.commands.targets import (
+    add_create,
+    add_delete,
+    add_list,
+    add_named,
+    add_selection,
+    add_spans_target,
+    add_target,
+)
 
 DESCRIPTION: Final = """\
 Manage subscriptions. A subscription delivers every span that matches to a webhook, a Kafka topic, an OTLP endpoint or
@@ -34,6 +42,7 @@ Deliver subscriptions: read the feed of each and send its spans to its target. A
 subscriptions; the embedded stack (`clearspan up`) needs none. Serves /livez, /readyz and /metrics on
 CLEARSPAN_DELIVER_PORT.
 """
+_NOUN: Final = "subscription"
 _FROM: Final = "now, beginning, a time (ISO 8601, or relative such as -1h), or the position of a subscription"
 
 
@@ -43,40 +52,24 @@ def add(commands: Any) -> None:
     add_command(commands, "deliver", "clearspan.deliver:run", summary, description=DELIVER_DESCRIPTION)
     summary = "deliver spans to other systems as they are stored"
     actions = add_group(commands, "subscriptions", summary, description=DESCRIPTION, epilog=EXAMPLES)
-    create = _add(actions, "create", "create a subscription")
-    create.add_argument(
-        "slug", metavar="SLUG", type=short_text, help="a name in URLs and commands, unique in a project"
-    )
+    create = add_create(actions, _NOUN, "create a subscription")
     create.add_argument("--name", metavar="NAME", type=short_text, help="a name for people")
     create.add_argument("--from", dest="begins_at", metavar="WHERE", default="now", help=f"{_FROM} (default: now)")
     add_spans_target(add_target(create))
     add_selection(create)
-    listing = _add(actions, "list", "list subscriptions and what they do")
-    listing.add_argument("--status", choices=("active", "retrying", "paused"), help="only those in this state")
-    show = _named(actions, "show", "show a subscription with its position, lag and last error")
-    edit = _named(actions, "edit", "change a subscription; its position stays")
+    listing = add_list(actions, _NOUN)
+    show = add_named(actions, _NOUN, "show", "show a subscription with its position, lag and last error")
+    edit = add_named(actions, _NOUN, "edit", "change a subscription; its position stays")
     edit.add_argument("--name", metavar="NAME", type=short_text, help="a name for people")
     add_spans_target(add_target(edit))
     add_selection(edit)
-    pause = _named(actions, "pause", "stop delivery and keep the position")
-    resume = _named(actions, "resume", "continue delivery, at once if it waits for its next try")
-    replay = _named(actions, "replay", "deliver again from a time or a position")
+    pause = add_named(actions, _NOUN, "pause", "stop delivery and keep the position")
+    resume = add_named(actions, _NOUN, "resume", "continue delivery, at once if it waits for its next try")
+    replay = add_named(actions, _NOUN, "replay", "deliver again from a time or a position")
     replay.add_argument("--from", dest="begins_at", metavar="WHERE", required=True, help=_FROM)
-    skip = _named(actions, "skip", "pass the batch that cannot be delivered, and record it")
-    test = _named(actions, "test", "send one made-up span to the target; exit code 1 if it does not take it")
-    delete = _named(actions, "delete", "delete a subscription")
-    delete.add_argument("--yes", action="store_true", help="delete without asking")
+    skip = add_named(actions, _NOUN, "skip", "pass the batch that cannot be delivered, and record it")
+    test = add_named(actions, _NOUN, "test", "send one made-up span to the target; exit code 1 if it does not take it")
+    delete = add_delete(actions, _NOUN, "delete a subscription")
     every = (create, listing, show, edit, pause, resume, replay, skip, test, delete)
     add_json(*every)
     add_server(*every)
-
-
-def _add(actions: Any, name: str, summary: str) -> CommandParser:
-    function = "list_" if name == "list" else name
-    return add_command(actions, name, f"clearspan.client.subscriptions:{function}", summary)
-
-
-def _named(actions: Any, name: str, summary: str) -> CommandParser:
-    action = _add(actions, name, summary)
-    action.add_argument("slug", metavar="SLUG", help="slug or id of the subscription")
-    return action

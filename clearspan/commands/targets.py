@@ -1,10 +1,60 @@
-"""The options of commands that name a target or choose spans: subscriptions and alerts."""
+"""What the commands about subscriptions and alerts share: their common actions, options of targets and of spans."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from clearspan.commands.options import CommandParser
+from clearspan.commands.options import CommandParser, add_command, short_text
+
+_SHARED: Final = {
+    "list": "list_all",
+    "show": "show",
+    "pause": "control",
+    "resume": "control",
+    "skip": "control",
+    "test": "test",
+    "delete": "delete",
+}
+"""The actions of which ``delivery_actions`` has the function."""
+
+
+def add_create(actions: Any, noun: str, summary: str) -> CommandParser:
+    """Add the action that creates a subscription or an alert, with its slug."""
+    create = _add(actions, noun, "create", summary)
+    create.add_argument(
+        "slug", metavar="SLUG", type=short_text, help="a name in URLs and commands, unique in a project"
+    )
+    return create
+
+
+def add_list(actions: Any, noun: str) -> CommandParser:
+    """Add the action that lists subscriptions or alerts."""
+    listing = _add(actions, noun, "list", f"list {noun}s and what they do")
+    listing.add_argument("--status", choices=("active", "retrying", "paused"), help="only those in this state")
+    return listing
+
+
+def add_named(actions: Any, noun: str, name: str, summary: str) -> CommandParser:
+    """Add an action on one subscription or alert, with its slug."""
+    action = _add(actions, noun, name, summary)
+    action.add_argument("slug", metavar="SLUG", help=f"slug or id of the {noun}")
+    return action
+
+
+def add_delete(actions: Any, noun: str, summary: str) -> CommandParser:
+    """Add the action that deletes a subscription or an alert."""
+    delete = add_named(actions, noun, "delete", summary)
+    delete.add_argument("--yes", action="store_true", help="delete without asking")
+    return delete
+
+
+def _add(actions: Any, noun: str, name: str, summary: str) -> CommandParser:
+    function = _SHARED.get(name)
+    if function is None:
+        return add_command(actions, name, f"clearspan.client.{noun}s:{name}", summary)
+    action = add_command(actions, name, f"clearspan.client.delivery_actions:{function}", summary)
+    action.set_defaults(noun=noun, **({"action": name} if function == "control" else {}))
+    return action
 
 
 def add_target(action: CommandParser) -> Any:
