@@ -96,7 +96,7 @@ def test_status_names_the_topics(
     assert "(topics traces, agents)" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("auth", "keys"), [("on", 2), ("off", 0)])
+@pytest.mark.parametrize(("auth", "keys"), [("on", 1), ("off", 0)])
 def test_example_commands_have_a_key_if_authentication_is_on(
     auth: Literal["on", "off"],
     keys: int,
@@ -112,7 +112,9 @@ def test_example_commands_have_a_key_if_authentication_is_on(
         replace(A_STACK, auth=auth).write(layout)
         assert commands.status(read_settings()) == 0
 
-    assert capsys.readouterr().out.count("-H 'authorization: ApiKey KEY'") == keys
+    printed = capsys.readouterr().out
+    assert printed.count("-H 'authorization: ApiKey KEY'") == keys
+    assert printed.count("export CLEARSPAN_KEY=KEY") == keys
 
 
 class TestBesideAnotherStack:
