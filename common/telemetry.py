@@ -133,6 +133,11 @@ SUBSCRIPTIONS_HELD: Final = Gauge("clearspan_subscriptions_held", "Subscriptions
 REJECTED_SPANS: Final = Counter(
     "clearspan_target_rejected_spans_total", "Spans that a target has acknowledged and rejected.", ["target"]
 )
+EXPIRED_SPANS: Final = Counter(
+    "clearspan_expired_spans_total",
+    "Spans that matched a subscription and were deleted before their delivery.",
+    ["target"],
+)
 
 # Alerts.
 ALERTS: Final = Gauge("clearspan_alerts", "Alerts that are active, retrying or paused.", ["status"])

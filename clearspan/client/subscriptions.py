@@ -19,6 +19,7 @@ _COLUMNS: Final = (
     TableColumn("status", is_whole=True),
     TableColumn("target"),
     TableColumn("delivered", "right", is_whole=True),
+    TableColumn("expired", "right", is_whole=True),
     TableColumn("lag", "right", is_whole=True),
     TableColumn("last error"),
 )
@@ -75,6 +76,7 @@ def _details(found: Mapping[str, Any]) -> list[tuple[str, object]]:
         ("lag", f"{found['lag_s']:g} s"),
         ("under way", _pending_text(found.get("pending"))),
         ("rejected", _rejected_text(found.get("rejected"))),
+        ("expired", _expired_text(found["expired"])),
         ("last error", error_text(found.get("last_error"))),
         ("skipped", _skipped_text(found.get("skipped", []))),
     ]
@@ -86,6 +88,7 @@ def _row(found: Mapping[str, Any]) -> Sequence[object]:
         status_text(found),
         target_text(found["target"]),
         f"{found['delivered']['spans']:,}",
+        f"{found['expired']['spans']:,}",
         f"{found['lag_s']:.1f} s",
         failure_text(found),
     )
@@ -108,6 +111,14 @@ def _rejected_text(rejected: Mapping[str, Any] | None) -> str | None:
     if rejected is None:
         return None
     return f"{rejected['spans']:,} spans, the last at {local_time(rejected['at'])}: {rejected['reason']}"
+
+
+def _expired_text(expired: Mapping[str, Any]) -> str | None:
+    if not expired["spans"]:
+        return None
+    return (
+        f"{expired['spans']:,} spans were deleted before their delivery, the last passed at {local_time(expired['at'])}"
+    )
 
 
 def _skipped_text(skipped: Sequence[Mapping[str, Any]]) -> str | None:

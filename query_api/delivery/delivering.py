@@ -16,11 +16,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from common.errors import ServiceError
 from common.fair_share import FairShare, Tenant, working_for
@@ -32,14 +31,15 @@ from common.telemetry import (
     DELIVERIES,
     DELIVERY_LAG_SECONDS,
     DELIVERY_SECONDS,
+    EXPIRED_SPANS,
     REJECTED_SPANS,
     get_logger,
 )
 from common.times import Clock
 from query_api.delivery.pace import Pace
-from query_api.delivery.reading import BatchReader, stored_at
+from query_api.delivery.reading import BatchReader, ReadBatch, stored_at
 from query_api.delivery.selection import Selection, selection_of
-from query_api.delivery.store import LeasedSubscription, Leases, batch_id_of
+from query_api.delivery.store import LeasedSubscription, Leases, NewBatch, batch_id_of
 from query_api.delivery.targets.opening import open_target
 from query_api.delivery.targets.target import DeliveryBatch, RejectedSpans, Target, TargetRefused, TargetUnavailable
 from query_api.pages.arrivals import Positions
@@ -98,6 +98,9 @@ class Delivering:
         self._stored_position = self._position
         self._pending = None if held.pending is None else Positions.unpack(held.pending)
         self._pending_revision = held.pending_revision
+        self._expired_count = 0
+        """Expired spans that were passed since the position was stored."""
+
         self._number = held.batch_number
         self._attempts = held.attempts
         self._failing_since = held.failing_since
@@ -169,9 +172,9 @@ class Delivering:
         with working_for(Tenant(held.project_id, has_neighbors)):
             async with AsyncExitStack() as place:  # taken before the turn of the read ends, and only for spans
                 is_again = self._pending is not None
-                spans = await (self._read_again(place) if is_again else self._read_next(place))
-                if spans is not None:
-                    await self._deliver(target, spans)
+                found = await (self._read_again(place) if is_again else self._read_next(place))
+                if found is not None:
+                    await self._deliver(target, found)
 
     async def _wait(self) -> bool:
         """Wait for the next try, or for news; return whether there is something to do."""
@@ -195,7 +198,7 @@ class Delivering:
             await tools.reader.learn(held.project_id, unless_within_s=NEWS_S)
             self._is_behind = stored.news_count(held.project_id) != self._news_count
 
-    async def _read_next(self, place: AsyncExitStack) -> Sequence[Mapping[str, Any]] | None:
+    async def _read_next(self, place: AsyncExitStack) -> ReadBatch | None:
         """Read the next batch and store its borders; ``None`` if nothing matches."""
         held, tools = self._held, self._tools
         if self._news_count < 0:
@@ -216,30 +219,50 @@ class Delivering:
             self._through_at = stored_at(found.spans[-1])
         if not found.spans:
             self._position = found.positions
+            self._expired_count += found.expired_count
             if tools.clock.monotonic_s() - self._stored_s >= ADVANCE_S:
                 await self._advance()
             return None
-        packed = (self._position.pack(), found.positions.pack())
-        number = await tools.leases.begin(held, *packed, selection.revision_id, spans_count=len(found.spans))
+        await self._begin(found, selection)
+        return found
+
+    async def _begin(self, found: ReadBatch, selection: Selection) -> None:
+        """Store the borders of a batch."""
+        new = NewBatch(
+            self._position.pack(),
+            found.positions.pack(),
+            selection.revision_id,
+            len(found.spans),
+            passed_expired_count=self._expired_count,
+            expired_count=found.expired_count,
+        )
+        number = await self._tools.leases.begin(self._held, new)
         if number is None:
             raise LeaseLostError
+        self._count_expired(self._expired_count)
         self._number, self._pending, self._pending_revision = number, found.positions, selection.revision_id
-        return found.spans
 
-    async def _read_again(self, place: AsyncExitStack) -> Sequence[Mapping[str, Any]]:
+    def _count_expired(self, count: int) -> None:
+        """Count expired spans whose number is stored."""
+        EXPIRED_SPANS.labels(str(self._held.target["kind"])).inc(count)
+        self._expired_count = 0
+
+    async def _read_again(self, place: AsyncExitStack) -> ReadBatch:
         """Read the batch whose borders are stored."""
         held, tools = self._held, self._tools
         assert self._pending is not None  # noqa: S101 - the caller has checked it
         await tools.reader.learn(held.project_id)
         selection = await selection_of(held.selection, self._lineage(), revision_id=self._pending_revision)
         async with tools.pace.read(held.project_id, held.id):
-            spans = await tools.reader.same_batch(held.project_id, selection, self._position, self._pending)
+            found = await tools.reader.same_batch(held.project_id, selection, self._position, self._pending)
             await place.enter_async_context(tools.batches.place(timeout_s=PLACE_S))
-            return spans
+            return found
 
-    async def _deliver(self, target: Target, spans: Sequence[Mapping[str, Any]]) -> None:
-        """Deliver a batch and store that it is acknowledged. Nothing is left of a batch whose spans were replaced."""
-        held, tools = self._held, self._tools
+    async def _deliver(self, target: Target, found: ReadBatch) -> None:
+        """Deliver a batch and store that it is acknowledged. Nothing is left of a batch whose spans were replaced or
+        deleted.
+        """
+        held, tools, spans = self._held, self._tools, found.spans
         kind = str(held.target["kind"])
         rejected: RejectedSpans | None = None
         if spans:
@@ -254,8 +277,10 @@ class Delivering:
                 raise
             finally:
                 DELIVERIES.labels(kind, outcome).inc()
-        if not await tools.leases.end(held, through_at=self._through_at, spans_count=len(spans), rejected=rejected):
+        counts = {"spans_count": len(spans), "expired_count": found.expired_count}
+        if not await tools.leases.end(held, through_at=self._through_at, rejected=rejected, **counts):
             raise LeaseLostError
+        self._count_expired(found.expired_count)
         if rejected is not None:
             REJECTED_SPANS.labels(kind).inc(rejected.count)
             _log.warning("A target rejected spans.", subscription=str(held.id), **asdict(rejected))
@@ -272,8 +297,11 @@ class Delivering:
         self._stored_s = self._tools.clock.monotonic_s()
         if self._position == self._stored_position:
             return
-        if not await self._tools.leases.advance(self._held, self._position.pack(), self._through_at):
+        count = self._expired_count
+        advance = self._tools.leases.advance
+        if not await advance(self._held, self._position.pack(), self._through_at, expired_count=count):
             raise LeaseLostError
+        self._count_expired(count)
         self._stored_position = self._position
 
     async def _selected(self) -> Selection:

@@ -1,7 +1,7 @@
 -- shown_columns --
 id, slug, name, selection, target, status, reason, position, through_at, batch_number, pending, pending_spans, attempts,
 failing_since, retry_at, last_error, last_error_at, delivered_spans, delivered_count, delivered_at, skipped,
-rejected_spans, last_rejection, last_rejection_at,
+rejected_spans, last_rejection, last_rejection_at, expired_spans, expired_at,
 created_at, created_by, updated_at, updated_by
 
 -- lock_project --
@@ -31,6 +31,7 @@ UPDATE subscriptions SET
     name = $4, selection = $5, target = $6, secrets = $7, updated_by = $3, updated_at = clock_timestamp(),
     pending = CASE WHEN $8 THEN NULL ELSE pending END,
     pending_revision = CASE WHEN $8 THEN NULL ELSE pending_revision END,
+    pending_expired = CASE WHEN $8 THEN 0 ELSE pending_expired END,
     attempts = CASE WHEN $8 THEN 0 ELSE attempts END,
     failing_since = CASE WHEN $8 THEN NULL ELSE failing_since END,
     retry_at = CASE WHEN $8 THEN NULL ELSE retry_at END,
@@ -57,8 +58,8 @@ RETURNING {shown_columns};
 
 -- replay_subscription --
 UPDATE subscriptions SET
-    position = $4, through_at = $5, pending = NULL, pending_revision = NULL, attempts = 0, failing_since = NULL,
-    retry_at = NULL, updated_by = $3, updated_at = clock_timestamp(), changes_count = changes_count + 1
+    position = $4, through_at = $5, pending = NULL, pending_revision = NULL, pending_expired = 0, attempts = 0,
+    failing_since = NULL, retry_at = NULL, updated_by = $3, updated_at = clock_timestamp(), changes_count = changes_count + 1
 WHERE project_id = $1 AND id = $2
 RETURNING {shown_columns};
 
@@ -66,6 +67,8 @@ RETURNING {shown_columns};
 -- Passes the batch that is being delivered, and records it. Returns no row if there is none.
 UPDATE subscriptions SET
     position = pending, pending = NULL, pending_revision = NULL, attempts = 0, failing_since = NULL, retry_at = NULL,
+    expired_spans = expired_spans + pending_expired, pending_expired = 0,
+    expired_at = CASE WHEN pending_expired > 0 THEN clock_timestamp() ELSE expired_at END,
     skipped = $4, updated_by = $3, updated_at = clock_timestamp(), changes_count = changes_count + 1
 WHERE project_id = $1 AND id = $2 AND pending IS NOT NULL AND batch_number = $5
 RETURNING {shown_columns};
@@ -99,13 +102,18 @@ WHERE project_id = $1 AND id = $2 AND lease_owner = $3 AND status = 'active';
 
 -- advance --
 -- Moves a reader past what matches nothing.
-UPDATE subscriptions SET position = $5, through_at = $6
+UPDATE subscriptions SET
+    position = $5, through_at = $6, expired_spans = expired_spans + $7,
+    expired_at = CASE WHEN $7 > 0 THEN clock_timestamp() ELSE expired_at END
 WHERE project_id = $1 AND id = $2 AND lease_owner = $3 AND changes_count = $4 AND pending IS NULL
 RETURNING id;
 
 -- begin_batch --
+-- `position` is stored again: it may have passed what matches nothing.
 UPDATE subscriptions SET
-    position = $5, pending = $6, pending_revision = $7, pending_spans = $8, batch_number = batch_number + 1
+    position = $5, pending = $6, pending_revision = $7, pending_spans = $8, batch_number = batch_number + 1,
+    expired_spans = expired_spans + $9, pending_expired = $10,
+    expired_at = CASE WHEN $9 > 0 THEN clock_timestamp() ELSE expired_at END
 WHERE project_id = $1 AND id = $2 AND lease_owner = $3 AND changes_count = $4 AND pending IS NULL
 RETURNING batch_number;
 
@@ -116,7 +124,9 @@ UPDATE subscriptions SET
     delivered_at = CASE WHEN $6 > 0 THEN clock_timestamp() ELSE delivered_at END,
     rejected_spans = rejected_spans + $7,
     last_rejection = CASE WHEN $7 > 0 THEN $8 ELSE last_rejection END,
-    last_rejection_at = CASE WHEN $7 > 0 THEN clock_timestamp() ELSE last_rejection_at END
+    last_rejection_at = CASE WHEN $7 > 0 THEN clock_timestamp() ELSE last_rejection_at END,
+    expired_spans = expired_spans + $9, pending_expired = 0,
+    expired_at = CASE WHEN $9 > 0 THEN clock_timestamp() ELSE expired_at END
 WHERE project_id = $1 AND id = $2 AND lease_owner = $3 AND changes_count = $4 AND pending IS NOT NULL
 RETURNING id;
 

@@ -38,6 +38,8 @@ class ReadBatch(NamedTuple):
     spans: Sequence[Mapping[str, Any]]
     positions: Positions
     is_complete: bool
+    expired_count: int
+    """Spans that match and were deleted before they were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +70,17 @@ class BatchReader:
         through = self.stored.through(project_id)
         reached = Positions.at_end_of({id_: last.offset for id_, last in through.items()})
         is_complete = page.is_complete and page.positions.covers(reached)
-        return ReadBatch(await _parsed(page.spans), page.positions, is_complete)
+        return ReadBatch(await _parsed(page.spans), page.positions, is_complete, page.expired_count)
 
     async def same_batch(
         self, project_id: UUID, selection: Selection, positions: Positions, until: Positions
-    ) -> Sequence[Mapping[str, Any]]:
+    ) -> ReadBatch:
         """Return what still matches between two positions.
 
         Raises ``Unavailable`` if this process does not know yet that everything up to ``until`` is stored.
         """
         spans: list[Rendered] = []
+        expired_count = 0
         limits = (self.settings.query.page_limit_max, 2 * self.settings.delivery.batch_bytes_max)
         is_moving = True
         while is_moving and not positions.covers(until):
@@ -85,9 +88,10 @@ class BatchReader:
             is_moving = page.positions != positions
             positions = page.positions
             spans += page.spans
+            expired_count += page.expired_count
         if not positions.covers(until):
             raise Unavailable("The end of the batch is not known to be stored yet.")
-        return await _parsed(spans)
+        return ReadBatch(await _parsed(spans), until, is_complete=False, expired_count=expired_count)
 
     async def _page(
         self,

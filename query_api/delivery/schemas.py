@@ -158,6 +158,13 @@ class RejectedOut(BaseModel):
     at: datetime = Field(description="The time of the last rejection.")
 
 
+class ExpiredOut(BaseModel):
+    """Spans that matched and were deleted before they were delivered: by retention, or with their trace."""
+
+    spans: int = Field(description="Spans; one that expires again after a replay counts again.")
+    at: datetime | None = Field(None, description="The time when the subscription last passed such spans.")
+
+
 class LastError(BaseModel):
     """The last failure, also if a later try succeeded."""
 
@@ -194,6 +201,7 @@ class SubscriptionOut(BaseModel):
     pending: PendingBatch | None = Field(None, description="The batch that is being delivered or retried.")
     delivered: Delivered = Field(description="What was delivered.")
     rejected: RejectedOut | None = Field(None, description="What the target rejected of it.")
+    expired: ExpiredOut = Field(description="What was deleted before it was delivered.")
     last_error: LastError | None = Field(None, description="The last failure.")
     skipped: list[SkippedBatch] | None = Field(None, description="The last batches that were skipped, newest last.")
     created_at: datetime

@@ -9,6 +9,7 @@ from typing import Any, Final
 from query_api.delivery.positions import write_position
 from query_api.delivery.schemas import (
     Delivered,
+    ExpiredOut,
     LastError,
     PendingBatch,
     RejectedOut,
@@ -55,6 +56,7 @@ def shown(request: Request, subscription: Subscription, *, now: datetime, secret
             spans=subscription.delivered_spans, batches=subscription.delivered_count, at=subscription.delivered_at
         ),
         rejected=_rejected(subscription),
+        expired=ExpiredOut(spans=subscription.expired_spans, at=subscription.expired_at),
         last_error=last_error_of(subscription.last_error, subscription.last_error_at),
         skipped=[
             SkippedBatch(**{**each, "position": _skipped_position(request, each)}) for each in subscription.skipped

@@ -57,6 +57,8 @@ class Subscription(NamedTuple):
     rejected_spans: int
     last_rejection: str | None
     last_rejection_at: datetime | None
+    expired_spans: int
+    expired_at: datetime | None
     created_at: datetime
     created_by: UUID
     updated_at: datetime | None
@@ -102,6 +104,20 @@ class EditedSubscription(NamedTuple):
     selection: JsonObject
     target: JsonObject
     secrets: JsonObject
+
+
+class NewBatch(NamedTuple):
+    """What is stored before a batch is delivered, in the order of the statement."""
+
+    position: bytes
+    pending: bytes
+    revision_id: UUID | None
+    spans_count: int
+    passed_expired_count: int
+    """Spans that expired between the stored position and ``position``."""
+
+    expired_count: int
+    """Spans that expired inside the batch."""
 
 
 def batch_id_of(subscription_id: UUID, number: int) -> str:
@@ -205,24 +221,32 @@ class Leases:
         row = await self.database.fetch_one(SQL["leased_subscription"], held.project_id, held.id, self.owner)
         return None if row is None else _leased(row)
 
-    async def advance(self, held: LeasedSubscription, position: bytes, through_at: datetime) -> bool:
-        """Store a position after spans that do not match; return whether this process still holds the lease."""
-        return await self._write("advance", held, position, through_at)
+    async def advance(
+        self, held: LeasedSubscription, position: bytes, through_at: datetime, *, expired_count: int
+    ) -> bool:
+        """Store a position after spans that do not match or have expired; return whether this process still holds the
+        lease.
+        """
+        return await self._write("advance", held, position, through_at, expired_count)
 
-    async def begin(
-        self, held: LeasedSubscription, position: bytes, pending: bytes, revision_id: UUID | None, *, spans_count: int
-    ) -> int | None:
+    async def begin(self, held: LeasedSubscription, new: NewBatch, /) -> int | None:
         """Store the borders of a batch before it is delivered, and return its number; ``None`` if the lease is lost."""
         arguments = (held.project_id, held.id, self.owner, held.changes_count)
-        row = await self.database.fetch_one(SQL["begin_batch"], *arguments, position, pending, revision_id, spans_count)
+        row = await self.database.fetch_one(SQL["begin_batch"], *arguments, *new)
         return None if row is None else int(row["batch_number"])
 
     async def end(
-        self, held: LeasedSubscription, *, through_at: datetime, spans_count: int, rejected: RejectedSpans | None = None
+        self,
+        held: LeasedSubscription,
+        *,
+        through_at: datetime,
+        spans_count: int,
+        expired_count: int,
+        rejected: RejectedSpans | None = None,
     ) -> bool:
-        """Store that the batch is acknowledged, and what the target rejected of it."""
+        """Store that the batch is acknowledged, what expired before, and what the target rejected."""
         count, reason = (0, None) if rejected is None else (rejected.count, rejected.reason.replace("\0", ""))
-        return await self._write("end_batch", held, through_at, spans_count, count, reason)
+        return await self._write("end_batch", held, through_at, spans_count, count, reason, expired_count)
 
     async def fail(
         self, held: LeasedSubscription, *, attempts: int, since: datetime, retry_at: datetime, reason: str

@@ -77,11 +77,13 @@ class FeedPage:
     """Spans in the order in which they became queryable, and the positions of the reader after them.
 
     ``is_complete`` is false if the budget ended first: there is more, which could not be examined.
+    ``expired_count`` is how many spans match and were deleted.
     """
 
     spans: list[Rendered]
     positions: Positions
     is_complete: bool
+    expired_count: int = 0
 
 
 async def query_feed(request: Request, filtering: Node, windowing: Windowing) -> Response:
@@ -165,7 +167,7 @@ async def read_feed(
         await run_rounds(reader.run_round)
     if missing := page.missing():  # what was replaced a moment ago is left out: the new version comes later
         page.add_rows(await fetch_rows(spans, missing), of=missing, are_current=False)
-    return FeedPage(await page.rendered(), reader.positions, reader.is_done)
+    return FeedPage(await page.rendered(), reader.positions, reader.is_done, reader.expired_count)
 
 
 class _Reading:
@@ -188,6 +190,8 @@ class _Reading:
         self._rows_left = spans.budget_rows
         self._size = min(query.limit + SPARE_ARRIVALS, ARRIVALS_MAX)
         self.positions = positions
+        self.expired_count = 0
+        """Matching spans that the reader has passed after they were deleted."""
 
     @property
     def is_done(self) -> bool:
@@ -233,6 +237,8 @@ class _Reading:
                     return index
                 if self._page.capacity.is_at_limit:
                     return index + 1
+            elif candidate.version in found.deleted:
+                self.expired_count += 1
         return len(arrivals)
 
 

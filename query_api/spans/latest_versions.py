@@ -15,7 +15,7 @@ engine has merged into a later one is returned as that later one (``current_rows
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -112,6 +112,9 @@ class LatestAndSums(NamedTuple):
     replacements: Mapping[Position, CurrentRow]
     """Latest versions that match and were not seen: each replaced a seen version at its place after that was read."""
 
+    deleted: Collection[Version]
+    """Seen versions that were the latest of their span when it was deleted. It was not sent again since."""
+
 
 async def latest_and_sums(
     spans: ProjectSpans,
@@ -130,7 +133,7 @@ async def latest_and_sums(
     unless there are many: nearly all of them are latest versions.
     """
     if not seen:
-        return LatestAndSums(set(), {}, {})
+        return LatestAndSums(set(), {}, {}, ())
     trace_ids, whole = set(map(_TRACE_ID, seen)), set(traces_to_sum)
     condition, parameters = _IN_TRACES, {"trace_ids": packed_ids(trace_ids)}
     if not trace_ids <= whole:
@@ -144,7 +147,8 @@ async def latest_and_sums(
         visible = {rows[version].version if version in rows else version for version in visible}
     are_many = len(sent_versions.keys) >= MANY_VERSIONS
     sums = await in_thread(_summed, sent_versions, latest, whole) if are_many else _summed(sent_versions, latest, whole)
-    return LatestAndSums(visible, sums, _replacements(seen, rows.values()))
+    deleted = _deleted(sent_versions, latest, [version for version in seen if version not in visible])
+    return LatestAndSums(visible, sums, _replacements(seen, rows.values()), deleted)
 
 
 async def latest_of_ids(
@@ -294,6 +298,18 @@ def _replacements(seen: Collection[Version], rows: Collection[CurrentRow]) -> Ma
         return {}
     places = {version.position for version in seen}
     return {row.version.position: row for row in rows if row.matches and row.version.position in places}
+
+
+def _deleted(sent_versions: _SentVersions, latest: _Latest, stale: Sequence[Version]) -> Collection[Version]:
+    """Return those of ``stale`` that were the latest version of a span without a visible one."""
+    gone = {_KEY(version): version for version in stale if _KEY(version) not in latest}
+    if not gone:
+        return ()
+    last: dict[tuple[bytes, bytes], int] = {}
+    for index, key in enumerate(sent_versions.keys):
+        if key in gone and sent_versions.rank(last.setdefault(key, index)) < sent_versions.rank(index):
+            last[key] = index
+    return {sent_versions.sent[index] for index in last.values()}.intersection(stale)
 
 
 def _of_spans_of(seen: Collection[Version], others: set[Version]) -> set[Version]:
