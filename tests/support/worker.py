@@ -1,4 +1,4 @@
-"""The ingest worker as a child process, for tests that kill it."""
+"""The ingest worker, or a deliverer, as a child process, for tests that kill it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from tests.support.ports import free_port
 
@@ -20,18 +21,26 @@ ROOT = Path(__file__).parents[2]
 
 
 class WorkerProcess:
-    """``python -m clearspan ingest``; it keeps its port over restarts."""
+    """``python -m clearspan ingest`` or ``deliver``; it keeps its port over restarts."""
 
-    def __init__(self, environment: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self, environment: Mapping[str, str], log: Path, *, command: Literal["ingest", "deliver"] = "ingest"
+    ) -> None:
         self.port = free_port()
-        self._environment = {**os.environ, **environment, "CLEARSPAN_WORKER_PORT": str(self.port)}
+        self._command = command
+        name = "CLEARSPAN_WORKER_PORT" if command == "ingest" else "CLEARSPAN_DELIVER_PORT"
+        self._environment = {**os.environ, **environment, name: str(self.port)}
         self.log = log
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "clearspan", "ingest"], cwd=ROOT, env=self._environment, stdout=log, stderr=log
+                [sys.executable, "-m", "clearspan", self._command],
+                cwd=ROOT,
+                env=self._environment,
+                stdout=log,
+                stderr=log,
             )
 
     def send(self, number: signal.Signals) -> None:
@@ -58,6 +67,12 @@ class WorkerProcess:
         except OSError as error:
             return {"process": str(error)}
 
+    def text(self, path: str) -> str:
+        """Return the body of a response of success."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=20) as answer:
+            body: bytes = answer.read()
+        return body.decode()
+
     def metric(self, line: str) -> float:
         """Return the sum of the metrics whose line starts with ``line``; 0 without any."""
         try:
@@ -71,7 +86,7 @@ class WorkerProcess:
         deadline = time.monotonic() + within_s
         while waiting := self.readiness():
             if self._process is None or self._process.poll() is not None:
-                raise AssertionError(f"the worker ended: {self.log.read_text()[-3_000:]}")
+                raise AssertionError(f"the process ended: {self.log.read_text()[-3_000:]}")
             if time.monotonic() > deadline:
                 raise AssertionError(f"not ready within {within_s} s: {waiting}")
             time.sleep(0.05)
