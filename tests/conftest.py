@@ -8,10 +8,11 @@ import socket
 import threading
 import time
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 from tests.support.process_guard import ProcessGuard
 from tests.support.scale import IS_LONG
@@ -31,6 +32,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 UNIT = Path(__file__).parent / "unit"
 GUARD: Final = pytest.StashKey[ProcessGuard]()
 PARENT_POLL_S: Final = 0.5
+TOGETHER: Final = "tests/explorer/"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -62,6 +64,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
     items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+
+class WholeFolders(LoadFileScheduling):  # type: ignore[misc] # pytest-xdist has no types
+    """Gives each file to one process of pytest-xdist, and all files of ``TOGETHER`` to the same one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return TOGETHER if nodeid.startswith(TOGETHER) else str(super()._split_scope(nodeid))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> WholeFolders | None:
+    """Schedule by file, as ``make test`` does, so that one process starts the stack of the explorer, not every one."""
+    return WholeFolders(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")
