@@ -124,7 +124,7 @@ async def test_queued_positions_are_published() -> None:
     broker = MemoryBroker(partitions=1)
     async with open_announcer(broker.publisher(), topic=TOPIC) as announcer:
         announcer.announce([position(1), position(2, project=2)])
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not announced(broker):  # noqa: ASYNC110 - of another loop
                 await asyncio.sleep(0.001)
 

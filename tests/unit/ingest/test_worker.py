@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -89,12 +91,12 @@ class Bench:
             yield
         finally:
             self.worker.stop()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await running
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - what is waited for is the effect of a loop that tells nobody
             await asyncio.sleep(0.001)
 
@@ -210,7 +212,7 @@ async def test_defect_ends_the_worker_and_commits_nothing() -> None:
     await bench.broker.append(TOPIC, request(["a"]))
 
     with pytest.raises(ExceptionGroup) as ended:
-        await asyncio.wait_for(bench.worker.run(), 5)
+        await asyncio.wait_for(bench.worker.run(), 60)
 
     assert ended.group_contains(InvalidStatement)
     assert bench.broker.committed() == {}
@@ -387,9 +389,9 @@ async def test_due_batch_waits_for_the_one_in_flight_without_spinning() -> None:
         await until(lambda: bench.worker._flush_task is not None)
         await bench.broker.append(TOPIC, request(["b"]), partition=0)
         await until(lambda: bench.worker._batch.rows_count == 1)
-        polls_before = bench.source.polls_count
+        polls_before, began_s = bench.source.polls_count, time.monotonic()
         await asyncio.sleep(0.2)
-        assert bench.source.polls_count - polls_before <= 0.2 / FLUSHING_POLL_S + 1
+        assert bench.source.polls_count - polls_before <= (time.monotonic() - began_s) / FLUSHING_POLL_S + 1
         bench.sink.gate.set()
         await until(lambda: bench.committed_count == 2)
 
@@ -502,7 +504,7 @@ async def test_late_flush_is_reported_with_its_stage_until_done() -> None:
         bench.sink.gate.set()
         await until(lambda: bench.dependencies.readiness.reasons == {})
 
-    assert reason.startswith("A batch of 1 records with 1 spans has been flushed for 0 s, stage insert;")
+    assert re.match(r"A batch of 1 records with 1 spans has been flushed for \d+ s, stage insert;", reason)
     assert "CLEARSPAN_INGEST__FLUSH_LATE_S is 0.05" in reason
 
 
@@ -528,7 +530,7 @@ async def test_worker_is_idle_while_nothing_makes_progress() -> None:
         assert bench.worker.idle_s >= 0.1
         bench.sink.gate.set()
         await until(lambda: bench.committed_count == 1)
-        assert bench.worker.idle_s < 0.1
+        await until(lambda: bench.worker.idle_s < 0.1)
 
 
 async def test_records_of_a_project_never_hold_a_partition() -> None:

@@ -47,8 +47,8 @@ async def test_handle_is_opened_once_when_first_used():
     pool = HandlePool(opening, count=2, name="test")
     assert opening.clients == []
 
-    first = await pool.run(lambda client: client, deadline_s=1)
-    second = await pool.run(lambda client: client, deadline_s=1)
+    first = await pool.run(lambda client: client, deadline_s=60)
+    second = await pool.run(lambda client: client, deadline_s=60)
 
     assert first is second
     await pool.close()
@@ -60,8 +60,8 @@ async def test_failed_handle_is_closed_and_opened_again():
     pool = HandlePool(opening, count=1, name="test")
 
     with pytest.raises(ValueError, match="no"):
-        await pool.run(fail, deadline_s=1)
-    await pool.run(lambda client: None, deadline_s=1)
+        await pool.run(fail, deadline_s=60)
+    await pool.run(lambda client: None, deadline_s=60)
 
     assert [client.is_closed for client in opening.clients] == [True, False]
     await pool.close()
@@ -70,7 +70,7 @@ async def test_failed_handle_is_closed_and_opened_again():
 async def test_handle_stays_busy_while_an_abandoned_call_runs():
     pool = HandlePool(Opening(), count=1, name="test")
     go_on = threading.Event()
-    abandoned = asyncio.create_task(pool.run(lambda client: go_on.wait(5), deadline_s=5))
+    abandoned = asyncio.create_task(pool.run(lambda client: go_on.wait(60), deadline_s=60))
     await asyncio.sleep(0)
     abandoned.cancel()
 
@@ -78,7 +78,7 @@ async def test_handle_stays_busy_while_an_abandoned_call_runs():
         await pool.run(lambda client: None, deadline_s=0.05)
     go_on.set()
 
-    assert await pool.run(lambda client: "served", deadline_s=1) == "served"
+    assert await pool.run(lambda client: "served", deadline_s=60) == "served"
     await pool.close()
 
 
@@ -89,16 +89,16 @@ async def test_failure_of_an_abandoned_call_is_not_logged():
     may_fail = threading.Event()
 
     def fail_late(_client):
-        may_fail.wait(5)
+        may_fail.wait(60)
         raise ValueError("no")
 
-    running = asyncio.create_task(pool.run(fail_late, deadline_s=5))
+    running = asyncio.create_task(pool.run(fail_late, deadline_s=60))
     await asyncio.sleep(0.01)
     running.cancel()
     await asyncio.wait({running})
     del running  # its frames keep the failure alive
     may_fail.set()
-    await pool.run(lambda client: None, deadline_s=5)
+    await pool.run(lambda client: None, deadline_s=60)
     gc.collect()
 
     assert complaints == []
@@ -108,8 +108,8 @@ async def test_failure_of_an_abandoned_call_is_not_logged():
 async def test_waiting_for_a_handle_does_not_shorten_the_deadline(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(embedded, "GRACE_S", 0)
     pool = HandlePool(Opening(), count=1, name="test")
-    first = asyncio.create_task(pool.run(lambda client: time.sleep(0.3), deadline_s=5))
-    second = asyncio.create_task(pool.run(lambda client: time.sleep(0.3), deadline_s=0.5))
+    first = asyncio.create_task(pool.run(lambda client: time.sleep(0.8), deadline_s=60))
+    second = asyncio.create_task(pool.run(lambda client: time.sleep(0.8), deadline_s=1.4))
 
     await first
     await second
@@ -121,13 +121,13 @@ async def test_project_at_its_share_waits_while_others_do_not():
     pool = HandlePool(Opening(), count=2, name="test")
     go_on = threading.Event()
     with working_for(greedy):
-        first = asyncio.create_task(pool.run(lambda client: go_on.wait(5), deadline_s=5))
+        first = asyncio.create_task(pool.run(lambda client: go_on.wait(60), deadline_s=60))
         await asyncio.sleep(0)
         with pytest.raises(Overloaded):
-            await pool.run(lambda client: None, deadline_s=5)
+            await pool.run(lambda client: None, deadline_s=60)
 
     with working_for(neighbor):
-        assert await pool.run(lambda client: "served", deadline_s=5) == "served"
+        assert await pool.run(lambda client: "served", deadline_s=60) == "served"
     go_on.set()
     await first
     await pool.close()
@@ -138,11 +138,11 @@ async def test_abandoned_call_counts_to_the_share_of_its_project():
     pool = HandlePool(Opening(), count=2, name="test")
     go_on = threading.Event()
     with working_for(greedy):
-        abandoned = asyncio.create_task(pool.run(lambda client: go_on.wait(5), deadline_s=5))
+        abandoned = asyncio.create_task(pool.run(lambda client: go_on.wait(60), deadline_s=60))
         await asyncio.sleep(0)
         abandoned.cancel()
         with pytest.raises(Overloaded):
-            await pool.run(lambda client: None, deadline_s=5)
+            await pool.run(lambda client: None, deadline_s=60)
     go_on.set()
     await pool.close()
 
@@ -153,7 +153,7 @@ async def test_caller_stops_waiting_for_an_engine_that_overruns(monkeypatch: pyt
     go_on = threading.Event()
 
     with pytest.raises(DeadlineExceeded):
-        await pool.run(lambda client: go_on.wait(5), deadline_s=0.01)
+        await pool.run(lambda client: go_on.wait(60), deadline_s=0.01)
 
     go_on.set()
     await pool.close()
@@ -162,8 +162,8 @@ async def test_caller_stops_waiting_for_an_engine_that_overruns(monkeypatch: pyt
 async def test_waiting_caller_gets_an_error_when_the_pool_closes():
     pool = HandlePool(Opening(), count=1, name="test")
     go_on = threading.Event()
-    running = asyncio.create_task(pool.run(lambda client: go_on.wait(5), deadline_s=5))
-    waiting = asyncio.create_task(pool.run(lambda client: None, deadline_s=5))
+    running = asyncio.create_task(pool.run(lambda client: go_on.wait(60), deadline_s=60))
+    waiting = asyncio.create_task(pool.run(lambda client: None, deadline_s=60))
     await asyncio.sleep(0)
     closing = asyncio.create_task(pool.close())
     await asyncio.sleep(0)

@@ -93,7 +93,7 @@ async def test_unfinished_read_lists_what_is_open_for_certain(
     assert places[0].partition != places[9].partition
     broker.reads_left = 1
 
-    first = await known(index, timeout_s=0.5)
+    first = await known(index, timeout_s=1.5)
     found = [index.find(ids[number]) is not None for number in (0, 6, 9)]
     may_be_older = [index.may_be_older(place) for place in (places[0], places[6], places[9]._replace(offset=99))]
     broker.go_on.set()
@@ -175,7 +175,7 @@ async def test_dead_letters_that_were_carried_over_are_listed(
     for number in range(9):
         await add_dead_letter(broker, number, at_s=number / 100, published_s=1_000 + number)
 
-    found = await known(index, timeout_s=0.5)
+    found = await known(index, timeout_s=1.5)
 
     assert (offsets(found), found.since) == ([8, 7], time_key(created_at(1_006.001)))
     broker.go_on.set()

@@ -170,12 +170,12 @@ def test_total_size_of_patterns_at_the_limit_and_one_past() -> None:
     ],
 )
 def test_costly_pattern_is_refused_before_it_is_compiled(pattern: str, reason: str) -> None:
-    started_s = time.perf_counter()
+    started_s = time.process_time()
     with pytest.raises(InvalidFilter) as caught:
         holds("matches", pattern, "")
 
     assert reason in caught.value.detail
-    assert time.perf_counter() - started_s < 0.1  # the first takes a second to compile
+    assert time.process_time() - started_s < 0.5  # the first takes a second to compile
 
 
 def test_total_length_of_patterns_is_limited() -> None:

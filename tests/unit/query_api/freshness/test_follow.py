@@ -63,7 +63,7 @@ async def followed(
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - what is waited for is the effect of a loop that tells nobody
             await asyncio.sleep(0.001)
 
@@ -100,7 +100,7 @@ async def test_table_is_read_while_calls_wait_without_announcements() -> None:
     table = TableOfSettled()
     async with followed(MemoryBroker(partitions=1), table, reread_s=0.02) as stored:
         await until(lambda: offset_of(stored) == 0)
-        waiting = asyncio.create_task(stored.wait_for_news(A, since=stored.news_count(A), timeout_s=5))
+        waiting = asyncio.create_task(stored.wait_for_news(A, since=stored.news_count(A), timeout_s=60))
         await asyncio.sleep(0)
         table.offset = 9
 
@@ -117,7 +117,7 @@ async def test_table_is_not_read_while_announcements_arrive() -> None:
         clock.advance(1.0)
         await announce(broker, 7)
         await until(lambda: offset_of(stored) == 7)
-        waiting = asyncio.create_task(stored.wait_for_news(A, since=stored.news_count(A), timeout_s=5))
+        waiting = asyncio.create_task(stored.wait_for_news(A, since=stored.news_count(A), timeout_s=60))
         table.is_open.set()
         await asyncio.sleep(0.05)
         assert table.selects_count == 1

@@ -126,7 +126,7 @@ class TestWaiting:
 
         _learn(context, 7)
 
-        await asyncio.wait_for(waiting, 1.0)
+        await asyncio.wait_for(waiting, 30.0)
 
     async def test_timeout_names_what_is_missing(self) -> None:
         context = _context(wait_for_max_s=0.05)
@@ -154,25 +154,25 @@ class TestWaiting:
     async def test_first_wait_waits_for_end_offsets_not_for_news(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A process that has just started knows no logs, and all may be stored already."""
         monkeypatch.setattr(headers, "WAIT_END_OFFSETS_S", 0.01)
-        context = _context(ends=_LateEnds(), wait_for_max_s=5.0)
+        context = _context(ends=_LateEnds(), wait_for_max_s=60.0)
         _learn(context, 7)
 
-        async with asyncio.timeout(1.0):
+        async with asyncio.timeout(30.0):
             await _wait(context, (0, 7))
 
     async def test_unresponsive_kafka_does_not_delay_stored_records(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(headers, "WAIT_END_OFFSETS_S", 0.01)
         clock = ManualClock()
-        context = _context(ends=_OnceAnswering(), clock=clock, wait_for_max_s=5.0)
+        context = _context(ends=_OnceAnswering(), clock=clock, wait_for_max_s=60.0)
         _learn(context, 7)
         await _wait(context, (0, 7))
         clock.advance(REFRESH_INTERVAL_S)
 
-        async with asyncio.timeout(1.0):
+        async with asyncio.timeout(30.0):
             await _wait(context, (0, 7))
 
     async def test_wait_beyond_the_limit_is_429(self) -> None:
-        context = _context(waiting_max=1, wait_for_max_s=1.0, queue_s=0.05)
+        context = _context(waiting_max=1, wait_for_max_s=60.0, queue_s=0.05)
         first = asyncio.create_task(_wait(context, (0, 7)))
         await _until_waiting(context)
 
@@ -211,7 +211,7 @@ class _OnceAnswering:
 
 
 async def _until_waiting(context: ApiContext) -> None:
-    async with asyncio.timeout(1.0):
+    async with asyncio.timeout(30.0):
         await asyncio.sleep(0)
         while not context.stored.waiting_count:  # noqa: ASYNC110 - nobody announces that a call waits
             await asyncio.sleep(0.001)

