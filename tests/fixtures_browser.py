@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, async_playwright, expect
 
-from tests.support.explorer import Explorer, open_page, send_samples
+from tests.support.explorer import PATIENCE_MS, Explorer, open_page, send_samples
 from tests.support.missing import missing
 from tests.support.stack import RunningStack, running_stack
 
@@ -33,6 +33,7 @@ async def browser() -> AsyncIterator[Browser]:
     executable = shutil.which("chromium") or shutil.which("chromium-browser")
     if executable is None:
         missing("Chromium (Debian's package `chromium`)")
+    expect.set_options(timeout=PATIENCE_MS)
     async with async_playwright() as playwright:
         launched = await playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
         yield launched

@@ -13,7 +13,7 @@ from playwright.async_api import Browser, Page, expect
 from tests.support.explorer import Explorer, open_page
 from tests.support.stack import RunningStack
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.fixture(scope="module")

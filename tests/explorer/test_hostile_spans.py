@@ -7,7 +7,7 @@ from playwright.async_api import expect
 
 from tests.support.explorer import Explorer
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 TRACE_ID, SPAN_ID = "e1" * 16, "e2" * 8
 HOSTILE = {
     "script": "<script>document.title = 'owned'</script>",

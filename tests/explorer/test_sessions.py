@@ -10,7 +10,7 @@ from playwright.async_api import expect
 
 from tests.support.explorer import Explorer
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 def _traces_of(explorer: Explorer, session_id: str) -> list[dict[str, Any]]:

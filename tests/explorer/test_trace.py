@@ -7,7 +7,7 @@ from playwright.async_api import expect
 
 from tests.support.explorer import Explorer
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 AGENT_CALL = {"conditions": [
     {"field": "service", "value": "library-desk"}, {"field": "span_type", "value": "chat"},
     {"field": "attributes", "key": "ag.data.outputs.messages", "operator": "exists"},

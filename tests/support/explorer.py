@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -17,6 +18,9 @@ from tests.support.stack import RunningStack
 
 SPANS_COUNT = 848
 """Of all samples."""
+
+PATIENCE_MS = 60_000
+"""How long a page may take to show something: a limit for defects, not a measurement."""
 
 _EXPECTED = "Failed to load resource"
 """What Chromium logs for a response such as 400, which a view shows in words."""
@@ -57,18 +61,25 @@ class Explorer:
         """The view shows the same after a reload, and after leaving it and going back."""
         before = await shown()
         await self.page.reload()
-        assert await shown() == before
+        await self._until(shown, before)
         await self.page.goto(f"{self.stack.api}/ui/{other}")
         await self.page.go_back()
-        assert await shown() == before
+        await self._until(shown, before)
         await self.page.go_forward()
         await self.page.wait_for_url(f"**/ui/{other}")
+
+    async def _until(self, shown: Callable[[], Awaitable[Any]], expected: Any) -> None:
+        """Wait until the view shows what is expected: it may show a part first."""
+        deadline_s = time.monotonic() + PATIENCE_MS / 1_000
+        while (found := await shown()) != expected:
+            assert time.monotonic() < deadline_s, f"{found} instead of {expected}"
 
 
 @asynccontextmanager
 async def open_page(browser: Browser, address: str, **options: Any) -> AsyncIterator[OpenedPage]:
     """A page in a browser session of its own."""
     context = await browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+    context.set_default_timeout(PATIENCE_MS)
     opened = OpenedPage(await context.new_page())
 
     def on_console(message: ConsoleMessage) -> None:
@@ -82,8 +93,10 @@ async def open_page(browser: Browser, address: str, **options: Any) -> AsyncIter
     opened.page.on("console", on_console)
     opened.page.on("pageerror", lambda error: opened.problems.append(f"error: {error}"))
     opened.page.on("request", on_request)
-    yield opened
-    await context.close()
+    try:
+        yield opened
+    finally:
+        await context.close()
 
 
 def send_samples(stack: RunningStack) -> None:
@@ -91,7 +104,7 @@ def send_samples(stack: RunningStack) -> None:
     for name in NAMES:
         body = (SAMPLES / f"{name}.otlp_proto.bin").read_bytes()
         headers = {"content-type": "application/x-protobuf"}
-        urllib.request.urlopen(urllib.request.Request(f"{stack.api}/v1/traces", body, headers), timeout=20).close()
+        urllib.request.urlopen(urllib.request.Request(f"{stack.api}/v1/traces", body, headers), timeout=120).close()
     stack.ask_until(
         "/spans/query", {"windowing": {"limit": SPANS_COUNT}}, lambda answer: answer["count"] >= SPANS_COUNT
     )
