@@ -30,11 +30,11 @@ from tests.support.span_corpus import store_record
 
 ROOT: Final = Path(__file__).parents[2]
 ROUNDS: Final = scaled(1, 10)
-DIES_S: Final = 30.0
+DIES_S: Final = 120.0
 ALERTS_OF_A_ROUND: Final = 2
 
 
-async def until(condition: Callable[[], bool], *, within_s: float = 45.0) -> None:
+async def until(condition: Callable[[], bool], *, within_s: float = 120.0) -> None:
     async with asyncio.timeout(within_s):
         while not condition():  # noqa: ASYNC110 - of another process
             await asyncio.sleep(0.02)
@@ -95,7 +95,7 @@ def run_until_it_dies(command: Sequence[str], log: Path) -> int | None:
 
 
 @pytest.mark.scaled
-@pytest.mark.timeout(scaled(150, 1_200))
+@pytest.mark.timeout(scaled(600, 3_600))
 async def test_killed_deliverer_misses_no_span_and_no_message(
     http_settings: Callable[[], ClickHouseSettings],
     shared_postgres: PostgresSettings,
@@ -132,7 +132,7 @@ async def test_killed_deliverer_misses_no_span_and_no_message(
         alerts = ROUNDS * ALERTS_OF_A_ROUND
         try:
             await until(lambda: len(set(by_otlp)) == stored and len({each.id for each in receiver.messages}) == alerts)
-            await api.until(lambda found: found["delivered"]["spans"] >= stored, slug="files", within_s=45)
+            await api.until(lambda found: found["delivered"]["spans"] >= stored, slug="files")
             waiting = [each["messages"]["waiting"] for each in (await api.call("POST", "/alerts/query"))["alerts"]]
         finally:
             last.kill()

@@ -19,6 +19,7 @@ from common.errors import DeadlineExceeded
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
 from common.span import Span
+from common.times import SystemClock
 from query_api.delivery.alerts import alerting
 from query_api.delivery.alerts.store import AlertLeases
 from tests.support.delivery import SECRET, Deliveries, Receiver, deliveries, delivery_settings, receiving
@@ -26,6 +27,7 @@ from tests.support.span_corpus import OTHER_PROJECT_ID, store_record
 
 TICK_S = 0.05
 COUNT = {"measure": {"of": "count"}, "above": 2, "window": "10m"}
+WINDOW_S = 600
 
 
 @pytest.fixture
@@ -35,14 +37,30 @@ async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings])
     await opened.close()
 
 
+class ShiftedClock(SystemClock):
+    """The clock of this machine, some seconds ahead."""
+
+    ahead_s = 0
+
+    def now_ns(self) -> int:
+        return time.time_ns() + self.ahead_s * 1_000_000_000
+
+
+@pytest.fixture
+def clock() -> ShiftedClock:
+    return ShiftedClock()
+
+
 @pytest.fixture
 async def api(
-    store: ColumnStore, shared_database: Database, monkeypatch: pytest.MonkeyPatch
+    store: ColumnStore, shared_database: Database, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Deliveries]:
     monkeypatch.setattr(alerting, "TICK_S", TICK_S)
     settings = delivery_settings(alert_every_min_s=1, alerts_max=3)
-    async with deliveries(store, shared_database, settings) as opened:
-        yield opened
+    try:
+        async with deliveries(store, shared_database, settings, clock=clock) as opened:
+            yield opened
+    finally:
         await shared_database.fetch_all("DELETE FROM alerts WHERE true")
 
 
@@ -51,7 +69,7 @@ class AlertReceiver(Receiver):
 
     async def until_messages(self, count: int) -> list[dict[str, Any]]:
         """Return what arrived as soon as it is that many messages."""
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             while len(self.messages) < count:  # noqa: ASYNC110 - what is waited for is the effect of a request
                 await asyncio.sleep(0.01)
         return [message.body for message in self.messages]
@@ -95,7 +113,7 @@ async def state(api: Deliveries, slug: str = "alarm") -> Any:
 async def until(api: Deliveries, is_so: Callable[[Any], bool], slug: str = "alarm") -> Any:
     found: Any = None
     try:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             while not is_so(found := await state(api, slug)):  # noqa: ASYNC110 - of another process
                 await asyncio.sleep(0.02)
     except TimeoutError:
@@ -152,14 +170,16 @@ async def test_each_group_begins_and_ends_once(api: Deliveries, receiver: AlertR
     assert (after["breaches"], after["breaches_count"], after["messages"]["waiting"]) == ([], 0, 0)
 
 
-async def test_no_data_is_no_breach_and_ends_one(api: Deliveries, receiver: AlertReceiver) -> None:
-    await create(api, receiver, measure={"of": "count"}, above=None, below=5, window="3s")
+async def test_no_data_is_no_breach_and_ends_one(api: Deliveries, receiver: AlertReceiver, clock: ShiftedClock) -> None:
+    await create(api, receiver, measure={"of": "count"}, above=None, below=5)
 
     async with api.delivering():
         async with evaluated_again(api):
             pass
         assert receiver.messages == []
-        await store_spans(api, 2, age_s=0)
+        await store_spans(api, 2)
+        await receiver.until_messages(1)
+        clock.ahead_s += WINDOW_S
         begins, ends = await receiver.until_messages(2)
 
     assert (begins["type"], begins["data"]["value"], begins["data"]["below"]) == ("alert.begins", 2, 5)
@@ -178,15 +198,19 @@ async def test_bound_itself_is_no_breach(api: Deliveries, receiver: AlertReceive
         await receiver.until_messages(1)
 
 
-async def test_retry_has_the_same_id_and_later_messages_wait(api: Deliveries, receiver: AlertReceiver) -> None:
+async def test_retry_has_the_same_id_and_later_messages_wait(
+    api: Deliveries, receiver: AlertReceiver, clock: ShiftedClock
+) -> None:
     receiver.keeps_refused = True
     receiver.respond = lambda number: web.Response(status=500 if number < 3 else 204)
     await store_spans(api, 3)
-    await create(api, receiver, window="3s")
+    await create(api, receiver)
 
     async with api.delivering():
         await receiver.until_messages(1)
         retrying = await until(api, lambda found: found["status"] == "retrying")
+        await receiver.until_messages(4)
+        clock.ahead_s += WINDOW_S
         await receiver.until_messages(5)
         after = await until(api, lambda found: found["messages"]["waiting"] == 0)
 
@@ -231,9 +255,10 @@ async def test_process_that_ends_is_taken_over(api: Deliveries, receiver: AlertR
     """One that claimed an evaluation, and one that sent a message and did not delete it."""
     await store_spans(api, 3)
     await create(api, receiver)
-    killed = AlertLeases(api.database, uuid4(), lease_s=0.2)
+    killed = AlertLeases(api.database, uuid4(), lease_s=300)
     [due] = await killed.claim_due(max_count=5, without=[])
     assert await AlertLeases(api.database, uuid4(), lease_s=9).claim_due(max_count=5, without=[]) == []
+    await api.database.fetch_all("UPDATE alerts SET lease_until = now()")
 
     async with api.delivering():
         await receiver.until_messages(1)
@@ -245,6 +270,7 @@ async def test_process_that_ends_is_taken_over(api: Deliveries, receiver: AlertR
     )
     await api.database.fetch_all("UPDATE alerts SET waiting_count = 1")
     [sending] = await killed.claim_to_send(max_count=5, without=[])
+    await api.database.fetch_all("UPDATE alerts SET send_until = now()")
     async with api.delivering():
         await receiver.until_messages(2)
 
@@ -289,7 +315,7 @@ async def test_breach_that_an_edit_leaves_out_ends(api: Deliveries, receiver: Al
     async with api.delivering():
         await receiver.until_messages(1)
         await api.call("PUT", "/alerts/alarm", {"alert": {"group_by": ["status_code"]}})
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             while len({message.id for message in receiver.messages}) < 3:  # noqa: ASYNC110 - of another process
                 await asyncio.sleep(0.01)
 

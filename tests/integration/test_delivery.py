@@ -213,7 +213,7 @@ async def test_slow_receiver_does_not_delay_another_one(store: ColumnStore, shar
         await api.webhook(slow, slug="slow")
         await api.webhook(quick, slug="quick")
         await api.store([1])
-        await quick.until(1, within_s=5)
+        await quick.until(1)
         state = await api.until(lambda state: state["status"] == "retrying", slug="slow")
 
     assert "did not answer within 0.5 s" in state["last_error"]["reason"]
@@ -308,7 +308,7 @@ async def test_lease_of_a_process_that_ended_is_taken_over(api: Deliveries):
             await receiver.until(1)
         async with api.delivering():
             await api.store([2])
-            await receiver.until(2, within_s=5)
+            await receiver.until(2)
 
     assert receiver.span_ids == [1, 2]
 

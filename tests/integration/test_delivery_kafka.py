@@ -34,7 +34,7 @@ async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings])
 
 @pytest.fixture
 async def api(store: ColumnStore, shared_database: Database, kafka: Broker) -> AsyncIterator[Deliveries]:
-    settings = delivery_settings(batch_spans_max=3, timeout_s=10)
+    settings = delivery_settings(batch_spans_max=3)
     own = settings.kafka.model_copy(update={"bootstrap": kafka.bootstrap})
     async with deliveries(store, shared_database, settings.model_copy(update={"kafka": own})) as api:
         yield api
@@ -50,7 +50,7 @@ async def make_topic(kafka: Broker, name: str) -> None:
 async def records_of(kafka: Broker, topic: str, *, count: int) -> list[Record]:
     """Return all records of a topic as soon as there are ``count``."""
     log = KafkaLog(KafkaSettings(bootstrap=kafka.bootstrap))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while True:
             records = [record async for chunk in log.read(topic) for record in chunk]
             if len(records) >= count:

@@ -22,19 +22,20 @@ COMMAND_LINE = f'clearspan() {{ "{sys.executable}" -m clearspan "$@"; }}\n'
 
 
 @asynccontextmanager
-async def running_soon(retention: Retention) -> AsyncIterator[None]:
-    """Begin to run half a second after the rules are set, when the page has shown what goes."""
+async def running_after(file: Path, retention: Retention) -> AsyncIterator[None]:
+    """Begin to run when the page has shown what goes: its shell then creates the file."""
 
     async def run() -> None:
-        while not await retention.records.projects_with_rules():  # noqa: ASYNC110 - the page sets them by HTTP
+        while not await asyncio.to_thread(file.exists):  # noqa: ASYNC110 - of another process
             await asyncio.sleep(0.05)
-        await asyncio.sleep(0.5)
         await retention.work()
 
     running = asyncio.create_task(run())
-    yield
-    running.cancel()
-    await asyncio.wait({running})
+    try:
+        yield
+    finally:
+        running.cancel()
+        await asyncio.wait({running})
 
 
 async def test_commands_print_what_the_page_shows(
@@ -42,12 +43,15 @@ async def test_commands_print_what_the_page_shows(
 ) -> None:
     page = commands("retention.md")
     assert len([shown for _, shown in page if shown is not None]) >= 3
+    begins = tmp_path / "begins"
+    [seeing] = [place for place, (command, _) in enumerate(page) if '"deleted":{"traces":1' in command]
+    page.insert(seeing, (f"touch {begins}", None))
     settings = chdb_settings()
     await migrate(settings, data_dir=chdb_dir)
     store = open_store(settings, data_dir=chdb_dir)
     retention = Retention(store, RetentionRecords(database), SystemClock(), interval_s=1.0, rest=0.0)
 
-    async with api_of_a_page(database, settings, data_dir=chdb_dir) as address, running_soon(retention):
+    async with api_of_a_page(database, settings, data_dir=chdb_dir) as address, running_after(begins, retention):
         environment = {"API": address, "PYTHONPATH": str(ROOT), "CLEARSPAN_DATA_DIR": str(tmp_path)}
         await check_commands(page, environment=environment, prelude=COMMAND_LINE)
     await store.close()

@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+from unittest.mock import patch
 from uuid import UUID
 
 import aiohttp
@@ -21,8 +22,8 @@ from common.postgres.pool import Database
 from common.postgres.projects import Projects
 from common.settings import Settings
 from common.span import Span
-from common.times import SystemClock
-from query_api.delivery.deliverer import open_deliverer
+from common.times import Clock, SystemClock
+from query_api.delivery import deliverer
 from query_api.request.context import ApiContext
 from tests.support.api import context_of, serving
 from tests.support.feed import settle
@@ -30,6 +31,8 @@ from tests.support.span_corpus import START_NS, store_record
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 PARTITION = "cluster/spans/0"
+TICK_S: Final = 0.1
+"""How often a deliverer looks for subscriptions; the product waits longer."""
 
 Respond = Callable[[int], web.Response | Awaitable[web.Response]]
 
@@ -87,13 +90,13 @@ class Receiver:
             self.messages.append(Message(headers["webhook-id"], orjson.loads(body), headers))
         return response
 
-    async def until(self, count: int, *, within_s: float = 15.0) -> None:
+    async def until(self, count: int, *, within_s: float = 60.0) -> None:
         """Wait until that many different spans have arrived."""
         async with asyncio.timeout(within_s):
             while len(set(self.span_ids)) < count:  # noqa: ASYNC110 - what is waited for is the effect of a request
                 await asyncio.sleep(0.01)
 
-    async def until_count(self, count: int, *, within_s: float = 15.0) -> None:
+    async def until_count(self, count: int, *, within_s: float = 60.0) -> None:
         """Wait until that many spans have arrived, repetitions included."""
         async with asyncio.timeout(within_s):
             while len(self.span_ids) < count:  # noqa: ASYNC110 - what is waited for is the effect of a request
@@ -123,7 +126,7 @@ def span_of(number: int, **members: Any) -> Span:
 
 def delivery_settings(**members: Any) -> Settings:
     """Settings that allow a receiver on loopback and retry soon."""
-    usual = {"private_addresses": "on", "retry_delay_max_s": 0.2, "timeout_s": 5.0, "lease_s": 2.0}
+    usual = {"private_addresses": "on", "retry_delay_max_s": 0.2, "timeout_s": 30.0, "lease_s": 30.0}
     return Settings(auth="off", delivery=DeliverySettings.model_validate({**usual, **members}))
 
 
@@ -175,7 +178,7 @@ class Deliveries:
     async def state(self, slug: str = "hook") -> Any:
         return (await self.call("GET", f"/subscriptions/{slug}"))["subscription"]
 
-    async def until(self, is_so: Callable[[Any], bool], *, slug: str = "hook", within_s: float = 15.0) -> Any:
+    async def until(self, is_so: Callable[[Any], bool], *, slug: str = "hook", within_s: float = 60.0) -> Any:
         """Return the state as soon as it is as wanted."""
         state: Any = None
         try:
@@ -190,16 +193,27 @@ class Deliveries:
     async def delivering(self) -> AsyncIterator[None]:
         """Deliver while inside."""
         context = self.context
-        async with open_deliverer(context.settings, store=context.store, database=self.database, stored=context.stored):
-            yield
+        with patch.object(deliverer, "TICK_S_MAX", TICK_S):
+            async with deliverer.open_deliverer(
+                context.settings,
+                store=context.store,
+                database=self.database,
+                stored=context.stored,
+                clock=context.clock,
+            ):
+                yield
 
 
 @asynccontextmanager
-async def deliveries(store: ColumnStore, database: Database, settings: Settings) -> AsyncIterator[Deliveries]:
+async def deliveries(
+    store: ColumnStore, database: Database, settings: Settings, *, clock: Clock | None = None
+) -> AsyncIterator[Deliveries]:
     """Routes over a real engine and a real Postgres, with a new project; its subscriptions are deleted at the end."""
     project = await Projects(database, SystemClock()).create("deliveries")
     settings = settings.model_copy(update={"default_project_id": project.id})
-    context = context_of(store=store, database=database, clock=SystemClock(), settings=settings)
-    async with serving(context) as client:
-        yield Deliveries(client, context, database)
-    await database.fetch_all("DELETE FROM subscriptions WHERE project_id = $1", project.id)
+    context = context_of(store=store, database=database, clock=clock or SystemClock(), settings=settings)
+    try:
+        async with serving(context) as client:
+            yield Deliveries(client, context, database)
+    finally:
+        await database.fetch_all("DELETE FROM subscriptions WHERE project_id = $1", project.id)
