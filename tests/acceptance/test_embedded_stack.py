@@ -26,7 +26,6 @@ from tests.support.missing import missing
 from tests.support.otlp_grpc import TRACES
 from tests.support.stack import ask, clearspan, stack_environment
 
-pytestmark = pytest.mark.timeout(180)
 README = Path(__file__).parents[2] / "README.md"
 
 
@@ -39,13 +38,13 @@ def _otlp_traces(address: str) -> int:
     request = urllib.request.Request(
         f"{address}/v1/traces", data=b"", headers={"content-type": "application/x-protobuf"}
     )
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=120) as answer:
         return int(answer.status)
 
 
 def _grpc_traces(address: str) -> bytes:
     with grpc.insecure_channel(address) as channel:
-        response: bytes = channel.unary_unary(TRACES)(b"", timeout=20)
+        response: bytes = channel.unary_unary(TRACES)(b"", timeout=120)
     return response
 
 
@@ -229,7 +228,7 @@ def test_stack_whose_postgres_ends_before_migrations_can_be_stopped(environment:
 
         stack.terminate()
 
-        assert stack.wait(30.0) == 0
+        assert stack.wait(120.0) == 0
     finally:
         stack.kill()
 

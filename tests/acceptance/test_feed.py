@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.stack import RunningStack
 
-pytestmark = pytest.mark.timeout(120)
+TRIES: int = 5
 NEWS_S_MAX: int = 8
 """Less than the interval at which the table is read without an announcement."""
 
@@ -28,6 +28,14 @@ def send(stack: RunningStack, name: str) -> None:
 
 
 def test_waiting_request_returns_as_soon_as_a_span_is_stored(stack: RunningStack):
+    for _ in range(TRIES):  # a busy machine may take longer once; without announcements it always does
+        if _seconds_until_news(stack) < NEWS_S_MAX:
+            return
+    pytest.fail(f"the waiting request got no news within {NEWS_S_MAX} s, {TRIES} times")
+
+
+def _seconds_until_news(stack: RunningStack) -> float:
+    """Send a span while a request waits for it; return how long the request waited."""
     name = f"news {uuid.uuid4()}"
     question: dict[str, Any] = {"filtering": {"conditions": [{"field": "span_name", "value": name}]}}
     at_the_end = stack.ask("/spans/query", {**question, "windowing": {"by": "created_at"}})
@@ -36,14 +44,12 @@ def test_waiting_request_returns_as_soon_as_a_span_is_stored(stack: RunningStack
     sending.start()
 
     began_s = time.monotonic()
-    windowing = {"by": "created_at", "wait_s": 15, **at_the_end["windowing"]}
+    windowing = {"by": "created_at", "wait_s": 30, **at_the_end["windowing"]}
     page = stack.ask("/spans/query", {**question, "windowing": windowing})
     took_s = time.monotonic() - began_s
     sending.join()
 
     assert [span["span_name"] for span in page["spans"]] == [name]
-    assert took_s < NEWS_S_MAX
-    assert (
-        stack.ask("/spans/query", {**question, "windowing": {**windowing, "wait_s": 0, **page["windowing"]}})["count"]
-        == 0
-    )
+    after = stack.ask("/spans/query", {**question, "windowing": {**windowing, "wait_s": 0, **page["windowing"]}})
+    assert after["count"] == 0
+    return took_s

@@ -80,7 +80,7 @@ async def branch(lineage: Lineage) -> Variant:
 
 async def counts(database: Database) -> list[int]:
     """Return the rows of each layer, after Postgres has rolled back every killed transaction."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         while await database.fetch_one(OTHERS_AT_WORK) is not None:  # noqa: ASYNC110 - the server sends no event
             await asyncio.sleep(0.01)
     row = await database.fetch_one(COUNTS)

@@ -103,7 +103,7 @@ class Writer:
 
 
 @pytest.mark.scaled
-@pytest.mark.timeout(scaled(60, 600))
+@pytest.mark.timeout(scaled(300, 600))
 async def test_versions_heads_and_logs_agree_after_concurrent_writes(clients: list[HistoryClient]):
     statuses: Counter[tuple[str, int]] = Counter()
     for _ in range(ROUNDS):

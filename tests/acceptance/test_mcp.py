@@ -139,7 +139,7 @@ def test_program_of_the_docs_runs(shop: RunningStack) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     ended = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, env={**shop.environment, "PATH": path},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout)["spans"][0]["cost"] >= 0.25

@@ -9,12 +9,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
 from tests.support.produce import produce
-from tests.support.stack import RunningStack
+from tests.support.stack import FOUND_S, RunningStack
 
-pytestmark = pytest.mark.timeout(120)
 ROUNDS = 3
 
 
@@ -23,7 +20,7 @@ def _post(
 ) -> tuple[dict[str, Any], Mapping[str, str]]:
     sent = {"content-type": "application/json", **(headers or {})}
     request = urllib.request.Request(stack.api + path, data=json.dumps(body).encode(), headers=sent)
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=120) as answer:
         return json.load(answer), answer.headers
 
 
@@ -36,9 +33,13 @@ def test_sent_span_is_found_by_the_next_query(stack: RunningStack) -> None:
         wait = {"X-Clearspan-Wait-For": sent["X-Clearspan-Coordinates"]}
 
         found, headers = _post(stack, "/spans/query", {"filtering": filtering}, wait)
-
         assert found["count"] == 1
-        assert datetime.now(UTC) - datetime.fromisoformat(headers["X-Data-Through"]) < timedelta(seconds=30)
+        deadline_s = time.monotonic() + FOUND_S
+        while "X-Data-Through" not in headers:  # a busy machine reads the end offsets too late for a response
+            assert time.monotonic() < deadline_s
+            _, headers = _post(stack, "/spans/query", {"filtering": filtering}, wait)
+
+        assert datetime.now(UTC) - datetime.fromisoformat(headers["X-Data-Through"]) < timedelta(seconds=FOUND_S)
 
 
 def test_status_reports_a_stored_record_as_stored(stack: RunningStack) -> None:
@@ -49,11 +50,16 @@ def test_status_reports_a_stored_record_as_stored(stack: RunningStack) -> None:
 
     def of_its_partition(status: dict[str, Any]) -> dict[str, Any]:
         partition = {"topic": where.topic, "partition": where.partition}
-        return next(each for each in status["partitions"] if partition.items() <= each.items())
+        return next((each for each in status["partitions"] if partition.items() <= each.items()), {})
 
-    # End offsets may be a second old.
+    # End offsets may be a second old, and on a busy machine they may be missing.
     status = stack.ask_until(
-        "/status/freshness", None, lambda status: of_its_partition(status)["produced_offset"] == where.offset
+        "/status/freshness",
+        None,
+        lambda status: (
+            of_its_partition(status).get("produced_offset") == where.offset
+            and status["data_through"] == status["asked_at"]
+        ),
     )
 
     of_partition = of_its_partition(status)

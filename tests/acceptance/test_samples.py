@@ -38,7 +38,6 @@ def test_samples_exist():
     assert len(NAMES) == 26
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", NAMES)
 def test_sample_is_returned_completely_from_both_encodings(returned: Mapping[str, tuple[Spans, Spans]], name: str):
     from_protobuf, from_json = returned[name]

@@ -19,7 +19,6 @@ from tests.support.left_over import is_free, processes_below
 from tests.support.produce import produce
 from tests.support.stack import RunningStack, ask, clearspan, running_stack, stack_environment
 
-pytestmark = pytest.mark.timeout(180)
 SAMPLE = Path(__file__).parents[1] / "data/samples/traceloop-sdk-01.otlp_proto.bin"
 ROOT_OF_SAMPLE = {"filtering": {"conditions": [{"field": "span_name", "value": "joke_workflow.workflow"}]}}
 
@@ -46,12 +45,12 @@ def test_killed_stack_leaves_no_process_and_keeps_its_dead_letters(environment: 
 
     os.kill(running.pid, signal.SIGKILL)
 
-    deadline_s = time.monotonic() + 15
+    deadline_s = time.monotonic() + 120
     while processes_below(str(layout.root)) or not is_free(environment["CLEARSPAN_KAFKA_PORT"]):
         assert time.monotonic() < deadline_s, processes_below(str(layout.root))
         time.sleep(0.1)
     assert computing
-    assert psutil.wait_procs(computing, timeout=20)[1] == []
+    assert psutil.wait_procs(computing, timeout=120)[1] == []
     again = clearspan(environment, "up", "--detach")
     assert again.returncode == 0, again.stdout + again.stderr
     after = _dead_letters(environment, count=2)  # the drop was only in memory
@@ -71,7 +70,7 @@ def _send_large_attribute(address: str) -> None:
 
 
 def _dead_letters(environment: Mapping[str, str], *, count: int) -> list[dict[str, str]]:
-    deadline_s = time.monotonic() + 20
+    deadline_s = time.monotonic() + 120
     while True:
         listed = clearspan(environment, "dead-letters", "list", "--json").stdout.splitlines()
         if len(listed) == count:
@@ -110,7 +109,7 @@ def restarted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restarted]:
         assert stack.command("dead-letters", "drop", first["id"], "--yes").returncode == 0
         produce(stack.kafka, "spans", [_span_json(number, b'"x"') for number in range(10_000)])
         stack.process.send_signal(signal.SIGTERM)
-        stack.process.wait(60)
+        stack.process.wait(180)
     with running_stack(root) as stack:
         after = stack.ask("/spans/query", ROOT_OF_SAMPLE)
         yield Restarted(stack, before, after, second, modes)
@@ -174,7 +173,7 @@ def test_broker_that_is_too_large_is_replaced_without_loss(tmp_path: Path):
 
 def _count_all(stack: RunningStack) -> int:
     """Distinct spans over all pages; a page also ends at 16 MiB."""
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + 120
     while True:
         seen: set[str] = set()
         windowing: dict[str, object] = {"limit": 100}
@@ -201,7 +200,7 @@ def _span_json(number: int, padding: bytes) -> bytes:
 
 
 def _wait_for_log(log: Path, words: str) -> None:
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + 120
     while words not in log.read_text():
         assert time.monotonic() < deadline_s, log.read_text()[-3000:]
         time.sleep(0.1)

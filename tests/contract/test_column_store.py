@@ -37,7 +37,12 @@ from tests.support.clickhouse import ClickHouseServer, clickhouse_server
 from tests.support.span_rows import HOSTILE, NOT_UTF8, span_row, span_table
 
 DEADLINE_S = 30.0  # the slowest takes 3 s of a processor, and other tests run at the same time
-SLOW = "SELECT 'LEFT OVER', sleepEachRow(0.05) FROM numbers(200)"
+SLOW = "SELECT 'LEFT OVER', sleepEachRow(0.05) FROM numbers(600)"
+"""Takes half a minute."""
+
+AT_ONCE_S = 10.0
+"""On any machine much less than what is not waited for."""
+
 ONE_ROW_BLOCKS = {"max_block_size": 1}
 
 
@@ -249,9 +254,9 @@ class TestDeadlines:
             await store.select(Statement(SLOW, settings=ONE_ROW_BLOCKS), deadline_s=0.3)
         ended_s = time.monotonic()
 
-        assert ended_s - started_s < 1.3
+        assert ended_s - started_s < AT_ONCE_S
         assert await select(store, "SELECT 1 AS one") == [{"one": 1}]
-        assert time.monotonic() - ended_s < 0.5
+        assert time.monotonic() - ended_s < AT_ONCE_S
 
     async def test_statement_without_pauses_ends_at_its_deadline(self, store: ColumnStore):
         heavy = Statement("SELECT count() FROM numbers(1000000000000) WHERE sipHash64(number) = 1")
@@ -260,11 +265,11 @@ class TestDeadlines:
         with pytest.raises(DeadlineExceeded):
             await store.select(heavy, deadline_s=0.3)
 
-        assert time.monotonic() - started_s < 1.3
+        assert time.monotonic() - started_s < AT_ONCE_S
 
     async def test_insert_select_has_a_deadline(self, store: ColumnStore):
         copy = Statement(
-            "INSERT INTO migrations (number) SELECT number + sleepEachRow(0.05) FROM numbers(200)",
+            "INSERT INTO migrations (number) SELECT number + sleepEachRow(0.05) FROM numbers(600)",
             settings=ONE_ROW_BLOCKS,
         )
         started_s = time.monotonic()
@@ -272,7 +277,7 @@ class TestDeadlines:
         with pytest.raises(DeadlineExceeded):
             await store.execute(copy, deadline_s=0.3)
 
-        assert time.monotonic() - started_s < 1.3
+        assert time.monotonic() - started_s < AT_ONCE_S
 
     async def test_failed_statement_leaves_nothing_in_the_next_result(self, settings, chdb_dir: Path):
         """chDB would return what it had written before the failure together with the next result of the same handle."""
@@ -315,7 +320,7 @@ class TestDeadlines:
         with working_for(Tenant(UUID(int=1), has_neighbors=True, queue_s=0.1)):
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.05):
-                    await store.select(Statement("SELECT sleep(0.6)"), deadline_s=DEADLINE_S)
+                    await store.select(Statement("SELECT sleep(1.5)"), deadline_s=DEADLINE_S)
 
             with pytest.raises(Overloaded):
                 await select(store, "SELECT 1")
@@ -336,9 +341,9 @@ class TestDeadlines:
         await select(store, "SELECT 1")
         started_s = time.monotonic()
 
-        await asyncio.gather(*(select(store, "SELECT sleep(0.5)") for _ in range(4)))
+        await asyncio.gather(*(select(store, "SELECT sleep(1)") for _ in range(4)))
 
-        assert time.monotonic() - started_s < 1.5
+        assert time.monotonic() - started_s < 3.5
 
     async def test_eight_concurrent_selects_get_their_own_results(self, store: ColumnStore):
         results = await asyncio.gather(
@@ -443,7 +448,7 @@ class TestServerAway:
             with pytest.raises(Unavailable):
                 await select(store, "SELECT 1")
 
-        assert time.monotonic() - started_s < 2
+        assert time.monotonic() - started_s < AT_ONCE_S
         await store.close()
 
     async def test_hanging_server_is_unavailable_after_the_deadline(
@@ -456,7 +461,7 @@ class TestServerAway:
         with pytest.raises(Unavailable):
             await server_store.select(Statement("SELECT 1"), deadline_s=0.2)
 
-        assert time.monotonic() - started_s < 2
+        assert time.monotonic() - started_s < AT_ONCE_S
         await select(server_store, "SELECT 1")
 
     async def test_foreign_response_is_unavailable(self, server_store: ColumnStore, clickhouse_http: ClickHouseServer):

@@ -19,7 +19,6 @@ from tests.fakes.kafka import MemoryBroker
 from tests.support.kafka import Broker
 
 PARTITIONS = 2
-pytestmark = pytest.mark.timeout(120)
 
 
 @dataclass

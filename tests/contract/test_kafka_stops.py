@@ -17,8 +17,6 @@ from common.kafka.producer import KafkaPublisher
 from common.settings import KafkaSettings
 from tests.support.kafka import Broker
 
-pytestmark = pytest.mark.timeout(60)
-
 
 async def end_an_admin(settings: KafkaSettings) -> None:
     async with open_admin(settings):
@@ -68,7 +66,7 @@ async def test_cancellation_during_the_stop_is_not_lost(
     await is_ending.wait()
 
     task.cancel()
-    await asyncio.wait({task}, timeout=5.0)
+    await asyncio.wait({task}, timeout=60.0)
     is_heard = task.cancelled()
     task.cancel()
     with suppress(asyncio.CancelledError):

@@ -17,8 +17,6 @@ from common.settings import KafkaSettings
 from tests.fakes.kafka import MemoryBroker
 from tests.support.kafka import Broker
 
-pytestmark = pytest.mark.timeout(120)
-
 
 @dataclass
 class Cluster:
@@ -57,7 +55,7 @@ async def test_tail_yields_only_later_records_in_order(cluster: Cluster) -> None
             if len(given) == 3:
                 return
 
-    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(120), asyncio.TaskGroup() as tasks:
         tasks.create_task(follow())
         await begun.wait()
         for value in (b"a", b"b", b"c"):

@@ -103,7 +103,7 @@ def reports_of(of_traces: Sequence[Rows]) -> str:
 
 
 async def selected(store: ColumnStore, sql: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = (await store.select(Statement(sql, settings=LONG), deadline_s=20.0)).to_pylist()
+    rows: list[dict[str, Any]] = (await store.select(Statement(sql, settings=LONG), deadline_s=60.0)).to_pylist()
     return rows
 
 

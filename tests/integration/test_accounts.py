@@ -280,7 +280,7 @@ class Command:
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "clearspan", *arguments],
-            env=self.environment, capture_output=True, text=True, check=False, timeout=30,
+            env=self.environment, capture_output=True, text=True, check=False, timeout=120,
         )  # fmt: skip
 
     def json(self, *arguments: str) -> list[dict[str, Any]]:

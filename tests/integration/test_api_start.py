@@ -48,7 +48,7 @@ async def test_api_becomes_ready_after_migrate(postgres_settings: PostgresSettin
 
         await migrate(postgres_settings, default_project_id=DEFAULT_PROJECT_ID)
         key = await Keys(database, SystemClock()).create(DEFAULT_PROJECT_ID, name="test")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while "postgres" in await _missing(client):  # noqa: ASYNC110 - a client has no other way to know
                 await asyncio.sleep(0.05)
         without_key = await client.get("/otlp/v1/traces")
@@ -78,11 +78,11 @@ async def test_default_project_is_missing_until_migrate_creates_it(
         open_api(settings, store=ReadyStore(), publisher=MemoryBroker().publisher()) as port,
         aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client,
     ):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while "Starting" in (message := (await _missing(client))["postgres"]):  # noqa: ASYNC110 - the same
                 await asyncio.sleep(0.05)
         await migrate(postgres_settings, default_project_id=another)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while "postgres" in await _missing(client):  # noqa: ASYNC110 - a client has no other way to know
                 await asyncio.sleep(0.05)
 

@@ -133,7 +133,7 @@ async def test_hold_waits_for_requests_under_way(proxy: BrokerProxy, broker: _Br
     assert not holding.done()
     broker.may_answer.set()
 
-    await asyncio.wait_for(holding, 5)
+    await asyncio.wait_for(holding, 60)
     assert await client.response() == 1
 
 

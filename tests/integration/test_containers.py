@@ -79,7 +79,7 @@ async def test_tables_and_repeated_insert_on_a_real_server(clickhouse: ClickHous
     store = open_store(clickhouse, data_dir=tmp_path)
     rows = span_table([span_row(number) for number in range(100)])
     for _ in range(2):
-        await store.insert("spans", rows, dedup_token="one", deadline_s=30)
+        await store.insert("spans", rows, dedup_token="one", deadline_s=60.0)
 
     counts = await store.select(
         Statement("SELECT (SELECT count() FROM spans) AS spans, (SELECT count() FROM span_versions) AS versions"),

@@ -34,7 +34,7 @@ async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings])
 
 
 async def select(store: ColumnStore, sql: str, parameters: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    rows = await store.select(Statement(sql, parameters or {}), deadline_s=30)
+    rows = await store.select(Statement(sql, parameters or {}), deadline_s=60.0)
     return list(rows.to_pylist())
 
 

@@ -58,7 +58,7 @@ def filled(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> C
         async with _opened(configured, chdb_dir) as store:
             for project_id in (DEFAULT_PROJECT_ID, OTHER_PROJECT_ID):
                 await store_record(store, [_span(0)], project_id=project_id)
-            await store.execute(Statement(COPIES), deadline_s=30.0)
+            await store.execute(Statement(COPIES), deadline_s=60.0)
             await _merge(store)
 
     asyncio.run(fill())
@@ -82,7 +82,7 @@ async def _opened(configured: ClickHouseSettings, chdb_dir: Path) -> AsyncIterat
 
 async def _merge(store: ColumnStore) -> None:
     for table in ("spans", "span_versions"):
-        await store.execute(Statement(f"OPTIMIZE TABLE {table} FINAL"), deadline_s=30.0)
+        await store.execute(Statement(f"OPTIMIZE TABLE {table} FINAL"), deadline_s=60.0)
 
 
 def _span(number: int) -> Span:
@@ -147,7 +147,7 @@ async def test_explain_returns_each_statement_as_it_ran(store: ColumnStore) -> N
         assert statement["elapsed_ms"] > 0
         assert statement["sql"].count("project_id = {project_id:UUID}") == statement["sql"].count("FROM span")
         assert statement["parameters"]["project_id"] == str(DEFAULT_PROJECT_ID)
-        await store.select(Statement(statement["sql"], statement["parameters"]), deadline_s=10.0)
+        await store.select(Statement(statement["sql"], statement["parameters"]), deadline_s=60.0)
 
 
 async def test_hint_names_an_index_that_excluded_granules(store: ColumnStore) -> None:

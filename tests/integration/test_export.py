@@ -23,12 +23,13 @@ from common.clickhouse.migrate import migrate
 from common.errors import Unavailable
 from common.fair_share import Tenant
 from common.ids import DEFAULT_PROJECT_ID
-from common.settings import ClickHouseSettings, HttpSettings, QuerySettings, Settings
+from common.settings import ClickHouseSettings, HttpSettings, Settings
 from common.span import Span
 from common.times import SystemClock, format_us
 from query_api.export.columns import COLUMNS, columns_of, table_of_objects
 from query_api.pages import walk
 from query_api.request.context import ApiContext, export_places
+from query_api.request.progress import StoredThrough
 from tests.fakes.intervening_store import InterveningStore
 from tests.support.api import context_of, serving
 from tests.support.span_corpus import START_NS, random_span, store_record
@@ -93,7 +94,7 @@ async def exports(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings
     configured = chdb_settings()
     await migrate(configured, data_dir=chdb_dir)
     store = InterveningStore(open_store(configured, data_dir=chdb_dir))
-    settings = Settings(auth="off", http=HttpSettings(stall_timeout_s=STALL_S), query=QuerySettings(queue_s=2))
+    settings = Settings(auth="off")
     context = context_of(store=store, clock=SystemClock(), settings=settings)
     context = replace(context, exports=export_places(2))
     async with serving(context) as client:
@@ -298,19 +299,21 @@ async def test_client_that_does_not_read_stops_the_walk_and_loses_its_place(expo
         statements += 1
 
     exports.store.begin(count)
-    address = exports.client._base_url
-    assert address is not None
-    reader, writer = await asyncio.open_connection(address.host, address.port, limit=1_000)
-    only_large = urlencode({"filter": '{"conditions": [{"field": "span_name", "value": "large"}]}'})
-    writer.write(f"GET /spans/export?{only_large} HTTP/1.1\r\nHost: test\r\n\r\n".encode())
-    assert b"200 OK" in await reader.readline()
-    stopped_at = -1
-    while stopped_at != statements:
-        stopped_at = statements
-        await asyncio.sleep(STALL_S / 2)
+    settings = Settings(auth="off", http=HttpSettings(stall_timeout_s=STALL_S))
+    async with serving(replace(exports.context, settings=settings, stored=StoredThrough())) as impatient:
+        address = impatient._base_url
+        assert address is not None
+        reader, writer = await asyncio.open_connection(address.host, address.port, limit=1_000)
+        writer.write(_request_of_large_spans())
+        assert b"200 OK" in await reader.readline()
+        await _all_places_are_free(exports)
+        writer.transport.abort()
     assert 3 < statements < 40
-    await _all_places_are_free(exports, within_s=5 * STALL_S)
-    writer.transport.abort()
+
+
+def _request_of_large_spans() -> bytes:
+    only_large = urlencode({"filter": '{"conditions": [{"field": "span_name", "value": "large"}]}'})
+    return f"GET /spans/export?{only_large} HTTP/1.1\r\nHost: test\r\n\r\n".encode()
 
 
 async def test_client_that_leaves_stops_the_walk(exports: Exports) -> None:
@@ -318,11 +321,12 @@ async def test_client_that_leaves_stops_the_walk(exports: Exports) -> None:
     async with exports.client.get("/spans/export") as response:
         assert await response.content.readany()
         response.close()
-    await _all_places_are_free(exports, within_s=STALL_S / 2)
+    await _all_places_are_free(exports)
 
 
-async def _all_places_are_free(exports: Exports, *, within_s: float) -> None:
-    tenant = Tenant(DEFAULT_PROJECT_ID, queue_s=within_s)
+async def _all_places_are_free(exports: Exports) -> None:
+    """Wait until they are, for less than a client may stall."""
+    tenant = Tenant(DEFAULT_PROJECT_ID, queue_s=HttpSettings().stall_timeout_s / 2)
     for _ in range(2):
         await exports.context.exports.acquire(tenant, timeout_s=1)
     for _ in range(2):
@@ -333,7 +337,7 @@ async def test_head_has_the_headers_alone(exports: Exports) -> None:
     async with exports.client.head("/spans/export", params={"format": "csv"}) as response:
         assert response.headers["Content-Type"].startswith("text/csv")
         assert await response.read() == b""
-    await _all_places_are_free(exports, within_s=STALL_S / 2)
+    await _all_places_are_free(exports)
 
 
 async def test_process_that_ends_breaks_the_stream_off(exports: Exports) -> None:

@@ -64,7 +64,7 @@ async def stored(api: ApiContext, *numbers: int, offset: int, partition_id: str 
 
 
 async def somebody_waits(api: ApiContext) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not api.stored.waiting_count:  # noqa: ASYNC110 - what is waited for is the effect of another call
             await asyncio.sleep(0.001)
 
@@ -74,10 +74,10 @@ async def test_feed_from_now_begins_with_an_empty_page_at_once(api: ApiContext) 
     reader = Reader(api)
     began_s = time.monotonic()
 
-    page = await reader.page(**{"from": "now"}, wait_s=5)
+    page = await reader.page(**{"from": "now"}, wait_s=30)
 
     assert (page["spans"], "complete" in page) == ([], False)
-    assert time.monotonic() - began_s < 4
+    assert time.monotonic() - began_s < 25
     assert await reader.ids() == []
 
 
@@ -273,7 +273,7 @@ async def test_deletion_is_silent(api: ApiContext) -> None:
         " WHERE span_id = unhex({span:String}) AND project_id = {project:UUID}"
     )
     values = {"span": (1).to_bytes(8, "big").hex() * 2, "project": str(DEFAULT_PROJECT_ID)}
-    await api.store.execute(Statement(delete, values), deadline_s=5.0)
+    await api.store.execute(Statement(delete, values), deadline_s=60.0)
 
     assert await reader.ids() == [2]
 
@@ -457,7 +457,7 @@ async def test_waiting_request_wakes_at_once_and_runs_no_statements(api: ApiCont
     waiting_api = replace(api, store=proxy)
     reader = Reader(waiting_api)
     await reader.page()
-    waiting = asyncio.create_task(reader.page(wait_s=10))
+    waiting = asyncio.create_task(reader.page(wait_s=30))
     await somebody_waits(api)
     before = proxy.selects_count
     await asyncio.sleep(0.3)
@@ -470,12 +470,12 @@ async def test_waiting_request_wakes_at_once_and_runs_no_statements(api: ApiCont
     page = await waiting
 
     assert page["count"] == 1
-    assert time.monotonic() - began_s < 1.0  # about 10 ms on an idle machine
+    assert time.monotonic() - began_s < 8  # about 10 ms on an idle machine; without news ten seconds
 
 
 async def test_request_keeps_waiting_if_new_spans_do_not_match(api: ApiContext) -> None:
     reader = Reader(api, filtering={"conditions": [{"field": "span_name", "value": "s2"}]})
-    waiting = asyncio.create_task(reader.page(wait_s=10))
+    waiting = asyncio.create_task(reader.page(wait_s=30))
     for number in (1, 2):
         await somebody_waits(api)
         assert not waiting.done()

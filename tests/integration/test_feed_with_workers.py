@@ -38,7 +38,6 @@ from tests.support.api import context_of
 from tests.support.feed import PartByPartStore, Reader, versions
 from tests.support.otlp import START_NS
 
-pytestmark = pytest.mark.timeout(180)
 TOPICS: Final = ("otlp_a", "otlp_b")
 RULES: Final = Rules(
     {topic: TopicSettings(encoding=Encoding.OTLP_PROTO) for topic in TOPICS}, SpanLimits(), DEFAULT_PROJECT_ID
@@ -128,7 +127,7 @@ async def worker_running(
         yield member
     finally:
         worker.stop()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             await running
 
 
@@ -157,7 +156,7 @@ async def settled(broker: MemoryBroker) -> None:
     """Return when everything that was produced is committed."""
     produced = {partition: len(broker.log(partition)) for topic in TOPICS for partition in broker.partitions_of(topic)}
     wanted = {partition: count for partition, count in produced.items() if count}
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while {partition: broker.committed().get(partition) for partition in wanted} != wanted:  # noqa: ASYNC110 - of another loop
             await asyncio.sleep(0.01)
 

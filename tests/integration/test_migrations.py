@@ -58,9 +58,9 @@ async def test_next_migration_applies_to_a_database_with_spans(
     await migrate(settings, data_dir=chdb_dir)
     store = open_store(settings, data_dir=chdb_dir)
     try:
-        await store.execute(Statement("INSERT INTO spans (name) VALUES ('before')"), deadline_s=10)
+        await store.execute(Statement("INSERT INTO spans (name) VALUES ('before')"), deadline_s=60.0)
         applied = await migrate(settings, data_dir=chdb_dir, folder=with_next_migration(tmp_path))
-        rows = await store.select(Statement("SELECT name, next FROM spans"), deadline_s=10)
+        rows = await store.select(Statement("SELECT name, next FROM spans"), deadline_s=60.0)
     finally:
         await store.close()
 
@@ -84,10 +84,10 @@ async def test_spans_stored_before_have_the_leaves_of_shorthands(
     await migrate(settings, data_dir=chdb_dir, folder=tmp_path)
     store = open_store(settings, data_dir=chdb_dir)
     try:
-        await store.execute(Statement(f"INSERT INTO spans (start_us, leaves) VALUES {before}"), deadline_s=10)
+        await store.execute(Statement(f"INSERT INTO spans (start_us, leaves) VALUES {before}"), deadline_s=60.0)
         await migrate(settings, data_dir=chdb_dir)
-        await store.execute(Statement(f"INSERT INTO spans (start_us, leaves) VALUES {after}"), deadline_s=10)
-        found = await store.select(Statement(sql), deadline_s=10)
+        await store.execute(Statement(f"INSERT INTO spans (start_us, leaves) VALUES {after}"), deadline_s=60.0)
+        found = await store.select(Statement(sql), deadline_s=60.0)
     finally:
         await store.close()
 

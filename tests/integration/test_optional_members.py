@@ -71,7 +71,7 @@ def spans_of(traces: Iterable[Trace]) -> dict[str, Any]:
 
 
 async def members_of(store: ColumnStore, table: str) -> dict[int, int]:
-    rows = await store.select(Statement(f"SELECT trace_id, members FROM {table}"), deadline_s=10.0)
+    rows = await store.select(Statement(f"SELECT trace_id, members FROM {table}"), deadline_s=60.0)
     return {int.from_bytes(row["trace_id"], "big"): row["members"] for row in rows.to_pylist()}
 
 
@@ -126,7 +126,7 @@ async def test_versions_hold_the_same_members_as_rows(store: ColumnStore) -> Non
 
 async def test_bits_of_members_follow_optional_members(store: ColumnStore) -> None:
     has = ", ".join(f"ifNull(toString({name}), '') NOT IN ('', '0')" for name in OPTIONAL_MEMBERS)
-    rows = await store.select(Statement(f"SELECT members, [{has}] AS has FROM spans"), deadline_s=10.0)
+    rows = await store.select(Statement(f"SELECT members, [{has}] AS has FROM spans"), deadline_s=60.0)
 
     assert rows.num_rows == 2 * (len(OPTIONAL_MEMBERS) + 2)
     for row in rows.to_pylist():

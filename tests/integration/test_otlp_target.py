@@ -200,7 +200,7 @@ async def _store_all(broker: MemoryBroker, store: Any) -> None:
     topics = {"otlp_spans": TopicSettings(encoding=Encoding.OTLP_PROTO, project_id=DEFAULT_PROJECT_ID)}
     rules = Rules(topics, SpanLimits(), DEFAULT_PROJECT_ID)
     decoded = decode_chunk(Chunk(records, partition_ids, SystemClock().now_ns()), rules)
-    await store.insert(SPANS_TABLE, stamped(decoded.rows, stored_us=5), dedup_token="again", deadline_s=30.0)
+    await store.insert(SPANS_TABLE, stamped(decoded.rows, stored_us=5), dedup_token="again", deadline_s=60.0)
 
 
 async def _spans(client: aiohttp.ClientSession) -> list[dict[str, Any]]:

@@ -206,7 +206,7 @@ async def test_replaced_span_is_shown_as_it_is_now(store: ColumnStore) -> None:
         async def replace_it(number: int) -> None:
             if number == 1:
                 await api.ingest(span(1, name="after"))
-                await store.execute(Statement("OPTIMIZE TABLE spans FINAL"), deadline_s=30)
+                await store.execute(Statement("OPTIMIZE TABLE spans FINAL"), deadline_s=60.0)
 
         intervening.begin(replace_it)
         outline = await outline_at(api, 1)

@@ -49,9 +49,9 @@ def filled(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> C
         await migrate(configured, data_dir=chdb_dir)
         store = open_store(configured, data_dir=chdb_dir)
         await store_record(store, [_span()], project_id=DEFAULT_PROJECT_ID)
-        await store.execute(Statement(COPIES), deadline_s=30.0)
+        await store.execute(Statement(COPIES), deadline_s=60.0)
         for table in ("spans", "span_versions"):
-            await store.execute(Statement(f"OPTIMIZE TABLE {table} FINAL"), deadline_s=30.0)
+            await store.execute(Statement(f"OPTIMIZE TABLE {table} FINAL"), deadline_s=60.0)
         await store.close()
 
     asyncio.run(fill())

@@ -54,7 +54,7 @@ async def found(store: ColumnStore, operator: str, value: Sequence[dict[str, Any
     """Return the ids of the matching spans, in order."""
     condition, values = compiled(operator, value, **options)
     sql = f"SELECT DISTINCT hex(substring(span_id, 1, 8)) AS id FROM spans WHERE {condition} ORDER BY id"
-    rows = await store.select(Statement(sql, values), deadline_s=30)
+    rows = await store.select(Statement(sql, values), deadline_s=60.0)
     return [int(row["id"], 16) for row in rows.to_pylist()]
 
 
@@ -93,7 +93,7 @@ async def test_granules_without_the_texts_are_not_read(store: ColumnStore):
     condition, values = compiled("in", [{"slug": "app-1", "attributes.key": "application"}])
 
     sql = f"EXPLAIN indexes = 1 SELECT span_id FROM spans WHERE {condition}"
-    plan = (await store.select(Statement(sql, values), deadline_s=30)).to_pylist()
+    plan = (await store.select(Statement(sql, values), deadline_s=60.0)).to_pylist()
 
     text = "\n".join(row["explain"].decode() for row in plan)
     index = text[text.index("Name: references_index") :]
@@ -118,7 +118,7 @@ async def test_rows_from_before_the_migration_are_found(
     await store_references(store, old, new, offset=2)
     queries = ([{"slug": "old"}], [{"slug": "old"}, {"slug": "none"}])
     before = [await found(store, operator, query) for query in queries for operator in ("in", "not_in")]
-    await store.execute(Statement("OPTIMIZE TABLE spans FINAL"), deadline_s=30)
+    await store.execute(Statement("OPTIMIZE TABLE spans FINAL"), deadline_s=60.0)
     merged = [await found(store, operator, query) for query in queries for operator in ("in", "not_in")]
     await store.close()
 
@@ -130,7 +130,7 @@ async def test_result_is_the_same_without_the_index(store: ColumnStore):
     condition, values = compiled("in", [{"slug": "a-1"}])
 
     sql = f"SELECT countIf({condition}) AS n FROM spans WHERE start_us > 0"
-    rows = await store.select(Statement(sql, values), deadline_s=30)
+    rows = await store.select(Statement(sql, values), deadline_s=60.0)
 
     assert rows.to_pylist() == [{"n": 1}]
 

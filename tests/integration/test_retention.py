@@ -71,7 +71,7 @@ async def do_something(world: RetentionWorld, source: random.Random) -> None:
         await world.store_record(source.choice(world.sent))
     elif action == "delete":
         trace = source.randrange(1, 13)
-        spans = ProjectSpans(world.store, world.project_id, clock=world.clock, budget_s=10.0)
+        spans = ProjectSpans(world.store, world.project_id, clock=world.clock, budget_s=60.0)
         await delete_trace(spans, trace.to_bytes(16, "big"))
         world.model.delete({trace})
     else:
@@ -172,9 +172,9 @@ async def test_span_that_is_not_surely_visible_is_not_deleted(world: RetentionWo
 async def test_row_whose_version_is_not_visible_yet_is_not_freed(world: RetentionWorld) -> None:
     """An insert becomes visible in one table after the other."""
     await world.send([SentSpan(1, 1, NOW_US - 9 * DAY_US)])
-    await world.store.execute(Statement("DETACH TABLE span_versions_of_spans"), deadline_s=10.0)
+    await world.store.execute(Statement("DETACH TABLE span_versions_of_spans"), deadline_s=60.0)
     await world.send([SentSpan(2, 2, NOW_US - 9 * DAY_US)], is_settled=False)
-    await world.store.execute(Statement("ATTACH TABLE span_versions_of_spans"), deadline_s=10.0)
+    await world.store.execute(Statement("ATTACH TABLE span_versions_of_spans"), deadline_s=60.0)
 
     with freeing_at_once():
         await world.run(KeepRules(max_age_days=3.0))

@@ -141,7 +141,7 @@ async def delete(store: ColumnStore, deleted: Span, *, partition_id: str, offset
         "partition_id": partition_id,
         "version": offset * 2,
     }
-    await store.execute(Statement(sql, {**values, "project": str(DEFAULT_PROJECT_ID)}), deadline_s=10.0)
+    await store.execute(Statement(sql, {**values, "project": str(DEFAULT_PROJECT_ID)}), deadline_s=60.0)
 
 
 async def test_project_without_spans_has_an_empty_page(api: Api) -> None:
@@ -219,7 +219,7 @@ async def test_deleted_span_is_not_returned_after_a_merge(api: Api) -> None:
     """After the merge only its deletion is left in ``span_versions``."""
     await store_record(api.store, [span(1), span(2)])
     await delete(api.store, span(1), partition_id="cluster/spans/0", offset=0)
-    await api.store.execute(Statement("OPTIMIZE TABLE span_versions FINAL"), deadline_s=10.0)
+    await api.store.execute(Statement("OPTIMIZE TABLE span_versions FINAL"), deadline_s=60.0)
 
     assert await api.ids() == [2]
 
@@ -259,7 +259,6 @@ async def test_text_with_the_same_index_item_is_not_found(api: Api, stored: dict
     assert await api.ids(filtering={"operator": "not", "conditions": [condition]}) == [5, 4, 3, 2]
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("order", ["ascending", "descending"])
 async def test_pages_return_every_span_exactly_once(api: Api, order: str) -> None:
     """550 spans of one instant at page size 7: unmerged duplicates, versions whose start moved, other partitions, deletions."""
@@ -286,7 +285,6 @@ def replace_start(moved: Span, by_us: int) -> Span:
     return moved._replace(start_ns=moved.start_ns + by_us * 1000)
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("limit", [1, 3, 50])
 async def test_pages_of_any_size_agree_while_others_ingest(api: Api, limit: int) -> None:
     source = random.Random(limit)
@@ -452,7 +450,7 @@ async def test_a_span_replaced_while_it_is_read_is_still_found(api: Api, monkeyp
         response = await select(statement, deadline_s=deadline_s)
         monkeypatch.setattr(api.store, "select", select)
         await store_record(api.store, [span(1, name="new")], offset=2)
-        await api.store.execute(Statement("OPTIMIZE TABLE spans FINAL"), deadline_s=10.0)
+        await api.store.execute(Statement("OPTIMIZE TABLE spans FINAL"), deadline_s=60.0)
         return response
 
     monkeypatch.setattr(api.store, "select", select_then_replace)
@@ -565,7 +563,6 @@ async def test_deep_filters_are_rejected_with_a_message(api: Api) -> None:
         await api.query(filtering=deep)
 
 
-@pytest.mark.timeout(120)
 async def test_a_filter_at_its_limits_is_answered(api: Api) -> None:
     await store_record(api.store, [span(1)])
     members = {f"k{number}": ["x" * 100, {"y": number}] for number in range(120)}

@@ -96,12 +96,12 @@ class Stack:
                 await self.execute("ATTACH TABLE span_versions_of_spans")
             else:
                 settled = positions_table([StoredPosition(DEFAULT_PROJECT_ID, partition_id, offset, offset, 0)])
-                await self.store.insert(STORED_THROUGH_TABLE, settled, dedup_token=str(uuid4()), deadline_s=30.0)
+                await self.store.insert(STORED_THROUGH_TABLE, settled, dedup_token=str(uuid4()), deadline_s=60.0)
             if self.merges != "rows stay":
                 await self.execute("OPTIMIZE TABLE spans FINAL")
 
     async def execute(self, sql: str) -> None:
-        await self.store.execute(Statement(sql), deadline_s=30.0)
+        await self.store.execute(Statement(sql), deadline_s=60.0)
 
     async def ask(self, path: str, **body: Any) -> Any:
         async with self.client.post(path, json=body) as response:

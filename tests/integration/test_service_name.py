@@ -63,5 +63,5 @@ def service(operator: str, value: Any) -> dict[str, Any]:
 async def plan_of(store: ColumnStore, condition: dict[str, Any]) -> str:
     compiled = compile_filter(parse(FilteringModel.model_validate({"conditions": [condition]})))
     statement = Statement(f"EXPLAIN indexes = 1 SELECT span_id FROM spans WHERE {compiled.sql}", compiled.parameters)
-    lines = (await store.select(statement, deadline_s=10.0))["explain"].to_pylist()
+    lines = (await store.select(statement, deadline_s=60.0))["explain"].to_pylist()
     return "\n".join(line if isinstance(line, str) else line.decode() for line in lines)

@@ -41,7 +41,7 @@ class Api:
         """Store spans as a record; the position is written only to the table: its announcement is lost."""
         await store_record(self.store, spans, offset=offset)
         settled = positions_table([StoredPosition(DEFAULT_PROJECT_ID, LOG, offset, 1, 0)])
-        await self.store.insert(STORED_THROUGH_TABLE, settled, dedup_token=f"settled {offset}", deadline_s=30.0)
+        await self.store.insert(STORED_THROUGH_TABLE, settled, dedup_token=f"settled {offset}", deadline_s=60.0)
 
     async def post(self, path: str, body: Any = None, *, status: int = 200) -> Any:
         async with self.client.post(path, json=body) as response:
@@ -324,14 +324,14 @@ async def test_page_waits_for_the_end_of_an_insert(api: Api, monkeypatch: pytest
     await api.ingest([*firsts, *seconds], offset=0)
     windowing = {"limit": 1, "order": order}
     page = await api.sessions(windowing=windowing)
-    await api.store.execute(Statement("DROP VIEW span_arrivals_of_spans", {}), deadline_s=30.0)
+    await api.store.execute(Statement("DROP VIEW span_arrivals_of_spans", {}), deadline_s=60.0)
     await store_record(api.store, [firsts[1]], offset=1)
 
     following = asyncio.create_task(api.sessions(windowing={**windowing, "next": page["windowing"]["next"]}))
     done, _ = await asyncio.wait({following}, timeout=0.5)
     arrival = "SELECT project_id, partition_id, record_offset, span_index, start_us, stored_us FROM spans"
     insert = f"INSERT INTO span_arrivals {arrival} WHERE record_offset = 1"
-    await api.store.execute(Statement(insert, {}), deadline_s=30.0)
+    await api.store.execute(Statement(insert, {}), deadline_s=60.0)
 
     assert not done
     assert (await following)["session_ids"] == ["b"]
@@ -340,7 +340,7 @@ async def test_page_waits_for_the_end_of_an_insert(api: Api, monkeypatch: pytest
 async def test_page_does_not_wait_for_ever(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "PAUSES_S", (0.01,) * 3)
     await api.ingest([active(1, "a", start_us=10)], offset=0)
-    await api.store.execute(Statement("DROP VIEW span_arrivals_of_spans", {}), deadline_s=30.0)
+    await api.store.execute(Statement("DROP VIEW span_arrivals_of_spans", {}), deadline_s=60.0)
     await store_record(api.store, [active(2, "b", start_us=5)], offset=1)
 
     assert (await api.sessions())["session_ids"] == ["a", "b"]

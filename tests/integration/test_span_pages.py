@@ -116,7 +116,7 @@ async def add_head(
         "partition_id": partition_id,
     }
     values |= {"version": version, "ms": record_ms, "start": span.start_ns // 1000}  # type: ignore[dict-item]
-    await store.execute(Statement(sql, values), deadline_s=10.0)
+    await store.execute(Statement(sql, values), deadline_s=60.0)
 
 
 def visible(records: Sequence[Record]) -> list[Place]:
@@ -195,7 +195,6 @@ async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings])
     await opened.close()
 
 
-@pytest.mark.timeout(300)
 @settings(max_examples=20)
 @given(data=st.data(), sent=records())
 def test_pages_return_what_was_visible_at_the_first_page(
@@ -265,7 +264,6 @@ def test_pages_by_hand_made_cursors_return_every_span(engine: Engine, data: st.D
     assert engine.runner.run(read_pages()) == expected
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("order", ["ascending", "descending"])
 async def test_spans_of_one_instant_are_returned_once_without_budget(store: ColumnStore, order: str) -> None:
     places = [Place(1 + number // 11, 1 + number % 11, 0) for number in range(100)]
@@ -300,7 +298,6 @@ RARE = {
 }
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("order", ["ascending", "descending"])
 async def test_rare_match_in_a_year_is_found_over_pages(store: ColumnStore, order: str) -> None:
     await store_year(store, 120_000, rare_every=30_000)
@@ -329,7 +326,7 @@ async def test_empty_years_are_not_scanned(store: ColumnStore, monkeypatch: pyte
 
     monkeypatch.setattr(store, "select", select_and_tell)
     position = edge(Position, START_US + 2 * years_us - 1, Order.DESCENDING)
-    spans = ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=10.0)
+    spans = ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=60.0)
 
     page = await find_page(spans, EVERY_ROW, Window(after=position), limit=100, bytes_max=1_000_000)
 
@@ -404,7 +401,7 @@ async def test_deleted_span_stays_deleted_while_its_next_version_is_stored(store
 
 
 async def spans_by_id(store: ColumnStore, place: Place) -> list[Rendered]:
-    spans = ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=10.0)
+    spans = ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=60.0)
     return await spans_of_ids(spans, trace_ids=[place.span.trace_id], span_ids=[place.span.span_id])
 
 
@@ -413,7 +410,7 @@ async def spans_by_id(store: ColumnStore, place: Place) -> list[Rendered]:
 def test_visible_spans_agree_in_sql_and_python(engine: Engine, sent: list[Record]) -> None:
     """Sums over traces count each visible span once: here each has used as many tokens as its number."""
     project_id = uuid4()
-    spans = ProjectSpans(engine.store, project_id, clock=SystemClock(), budget_s=10.0)
+    spans = ProjectSpans(engine.store, project_id, clock=SystemClock(), budget_s=60.0)
 
     async def in_python_and_in_sql() -> tuple[list[Version], TraceSums, pa.Table, pa.Table, pa.Table]:
         for record in sent:

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from common.clickhouse.connect import open_store
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
@@ -31,7 +29,6 @@ PATH="$WORK/bin:$PATH"
 """
 
 
-@pytest.mark.timeout(120)
 async def test_commands_print_what_the_page_shows(
     database: Database, chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], tmp_path: Path
 ):

@@ -173,7 +173,6 @@ async def test_window_of_traces_includes_oldest_and_excludes_newest(api: Traces,
     assert list(whole["spans"]) == ["s2", "s1"]
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("order", ["descending", "ascending"])
 @pytest.mark.parametrize("limit", [1, 4])
 async def test_pages_return_every_trace_once_by_its_latest_match(api: Traces, order: str, limit: int) -> None:
@@ -243,7 +242,6 @@ async def test_trace_with_more_stale_versions_than_a_round_is_returned(api: Trac
     assert await read_pages(api, limit=1, order=order, filtering=named("m")) == expected_order(stored, order)
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("order", ["descending", "ascending"])
 async def test_pages_return_every_trace_once_while_spans_arrive(api: Traces, order: str) -> None:
     """After each page, new spans would move traces from either side of the position to the other."""
@@ -272,7 +270,7 @@ async def test_unannounced_spans_of_the_first_page_are_returned_once(api: Traces
     stored = [span(1, trace=trace, at=trace, name="m") for trace in (1, 2, 3)]
     offset = await api.ingest(*stored, settled=False)
     lost = [StoredPosition(api.projects["one"], LOG, offset, 1, 0)]
-    await api.store.insert(STORED_THROUGH_TABLE, positions_table(lost), dedup_token=str(uuid4()), deadline_s=30.0)
+    await api.store.insert(STORED_THROUGH_TABLE, positions_table(lost), dedup_token=str(uuid4()), deadline_s=60.0)
     numbers = iter(range(100, 110))
 
     async def others_ingest() -> None:
@@ -791,7 +789,6 @@ async def test_slice_with_more_matches_than_a_round_is_scanned_completely(store:
     assert found == expected_order(matching, "descending")
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("order", ["descending", "ascending"])
 async def test_rare_matches_among_many_rows_are_found_over_pages(store: ColumnStore, order: str) -> None:
     async with traces_over(store, budget_rows=100_000) as api:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -27,6 +27,7 @@ from tests.support.storing import StoringByHand
 
 PROJECT_B: Final = UUID("00000000-0000-7000-8000-00000000000b")
 WAIT_S: Final = 0.5
+TRIES: Final = 10
 ADMIN: Final = {"Authorization": "Access admin"}
 KEY_A: Final = {"Authorization": "ApiKey a"}
 KEY_B: Final = {"Authorization": "ApiKey b"}
@@ -169,17 +170,27 @@ async def test_record_of_another_project_counts_as_not_stored(
     await worker.store_all()
 
     places = ("spans/0/0", "spans/0/2", "spans/7/0", "otlp_spans/0/0", "no_topic/0/0")
-    ended = await asyncio.gather(*(wait_for(impatient, KEY_A, place, path=path) for place in places))
+
+    async def all_ended() -> list[Ended]:
+        return await asyncio.gather(*(wait_for(impatient, KEY_A, place, path=path) for place in places))
+
+    ended, tries = await all_ended(), 1
+    # A busy machine delays one response or another, a defect always the same.
+    while tries < TRIES and _spread_s(ended) >= WAIT_S / 2:
+        ended, tries = await all_ended(), tries + 1
 
     assert ended[0]._replace(seconds=0) == before_storing._replace(seconds=0)
     for place, response in zip(places, ended, strict=True):
         assert response.status == 504
         assert response.body == {"detail": f"X-Clearspan-Wait-For: not queryable after {WAIT_S:g} s: {place}."}
         assert {**response.headers, "Content-Length": 0} == {**before_storing.headers, "Content-Length": 0}
+    assert min(request.seconds for request in ended) >= WAIT_S
+    assert _spread_s(ended) < WAIT_S / 2
+
+
+def _spread_s(ended: Sequence[Ended]) -> float:
     seconds = [request.seconds for request in ended]
-    assert (
-        WAIT_S <= min(seconds) <= max(seconds) < min(seconds) + WAIT_S / 2
-    )  # concurrent, so a busy machine slows all of them
+    return max(seconds) - min(seconds)
 
 
 async def test_administrator_may_wait_for_any_offset(impatient: aiohttp.ClientSession, worker: StoringByHand) -> None:

@@ -17,7 +17,7 @@ from common.settings import PostgresSettings
 from tests.support.ports import free_port
 
 ROOT: Final = Path(__file__).parents[2]
-START_S: Final = 30.0
+START_S: Final = 180.0
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def _wait_until_served(address: str, process: subprocess.Popen[bytes], log: Path
     while time.monotonic() < deadline_s:
         assert process.poll() is None, log.read_text()
         try:
-            with urllib.request.urlopen(urllib.request.Request(address, method="POST"), timeout=5):
+            with urllib.request.urlopen(urllib.request.Request(address, method="POST"), timeout=60):
                 return
         except (urllib.error.URLError, ConnectionError):
             time.sleep(0.05)

@@ -29,7 +29,7 @@ class ClickHouseServer:
     def arm(self, kind: str, *, after: bool = False, code: int = 0) -> None:
         """Let the next statement hang or fail; with ``after`` it still takes effect."""
         url = f"http://127.0.0.1:{self.port}/faults?kind={kind}&after={int(after)}&code={code}"
-        with urllib.request.urlopen(urllib.request.Request(url, method="POST"), timeout=5):
+        with urllib.request.urlopen(urllib.request.Request(url, method="POST"), timeout=60):
             pass
 
     def stop(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import aiohttp
 
 from common.clickhouse.connect import open_store
-from common.settings import ClickHouseSettings, Settings
+from common.settings import ClickHouseSettings, QuerySettings, Settings
 from common.times import SystemClock
 from query_api.freshness.headers import COORDINATES_HEADER
 from query_api.request.progress import KnownEndOffsets
@@ -45,7 +45,8 @@ async def api_with_storing(
 ) -> AsyncIterator[aiohttp.ClientSession]:
     """A client of an API over migrated tables; what it publishes is stored ten times a second."""
     store = open_store(clickhouse, data_dir=data_dir)
-    settings, broker, clock = Settings(auth="off"), MemoryBroker(partitions=partitions), SystemClock()
+    settings = Settings(auth="off", query=QuerySettings(wait_for_max_s=60))
+    broker, clock = MemoryBroker(partitions=partitions), SystemClock()
     ends = KnownEndOffsets(broker.ends(*settings.kafka.topics), clock)
     context = context_of(broker=broker, settings=settings, clock=clock, store=store, ends=ends)
     async with stored_soon(context, broker), serving(context) as client:

@@ -26,7 +26,7 @@ from tests.support.ports import free_port
 REPOSITORY = Path(__file__).parents[2]
 POM = Path(__file__).parent / "apache_kafka" / "pom.xml"
 JARS = REPOSITORY / ".cache" / "kafka" / "libs"
-START_S_MAX = 60.0
+START_S_MAX = 180.0
 SESSION_TIMEOUT_S = 2.0
 """Short: the partitions of a killed member wait for it, and the first member of a group of the embedded broker for half."""
 
@@ -103,7 +103,7 @@ def apache_kafka(directory: Path) -> Iterator[Broker]:
         [*java, "kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(properties)],
         check=True,
         capture_output=True,
-        timeout=60,
+        timeout=180,
     )
     yield from _running(Broker("Apache Kafka", port, [*java, "kafka.Kafka", str(properties)], directory / "kafka.log"))
 

@@ -19,7 +19,7 @@ from tests.support.ports import free_port
 from tests.support.stack import RunningStack
 
 ROOT = Path(__file__).parents[2]
-START_TRIES = 200
+START_TRIES = 1_200
 
 
 @asynccontextmanager
@@ -58,7 +58,7 @@ async def over_http(stack: RunningStack, **environment: str) -> AsyncIterator[st
     )  # fmt: skip
     try:
         assert started.stdout is not None
-        line = (await asyncio.wait_for(started.stdout.readline(), 30)).decode()
+        line = (await asyncio.wait_for(started.stdout.readline(), 120)).decode()
         assert str(port) in line
         address = f"http://127.0.0.1:{port}/mcp"
         async with httpx.AsyncClient() as client:
@@ -78,7 +78,7 @@ async def over_http(stack: RunningStack, **environment: str) -> AsyncIterator[st
 async def http_session(address: str, **headers: str) -> AsyncIterator[ClientSession]:
     """Connect over HTTP, with headers."""
     async with (
-        httpx.AsyncClient(headers=headers, timeout=30) as client,
+        httpx.AsyncClient(headers=headers, timeout=120) as client,
         streamable_http_client(address, http_client=client) as (read, write, _),
         ClientSession(read, write) as session,
     ):

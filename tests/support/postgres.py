@@ -41,7 +41,7 @@ class PostgresServer:
             await connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         finally:
             await connection.close()
-        return PostgresSettings.model_validate({"dsn": self._uri.replace("/postgres?", f"/{name}?")})
+        return PostgresSettings.model_validate({"dsn": self._uri.replace("/postgres?", f"/{name}?"), "timeout_s": 60})
 
     async def migrated_database(self) -> PostgresSettings:
         """Settings of a database with all tables and the default project: migrated once, then copied."""

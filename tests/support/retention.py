@@ -168,7 +168,7 @@ class RetentionWorld:
             normalized_spans=normalize(spans),
         )
         rows = stamped(columns.rows(), stored_us=record.record_ms)
-        await self.store.insert(SPANS_TABLE, rows, dedup_token=str(uuid4()), deadline_s=30.0)
+        await self.store.insert(SPANS_TABLE, rows, dedup_token=str(uuid4()), deadline_s=60.0)
         sizes = rows.column("response_bytes").to_pylist()
         sized = tuple(sent._replace(bytes_count=size) for sent, size in zip(record.spans, sizes, strict=True))
         record = record._replace(spans=sized)
@@ -188,7 +188,7 @@ class RetentionWorld:
     async def rows(self, table: str = SPANS_TABLE, condition: str = "1") -> int:
         """How many rows of the project a table has."""
         sql = f"SELECT count() AS rows_count FROM {table} WHERE project_id = {{project:UUID}} AND {condition}"
-        found = await self.store.select(Statement(sql, {"project": str(self.project_id)}), deadline_s=10.0)
+        found = await self.store.select(Statement(sql, {"project": str(self.project_id)}), deadline_s=60.0)
         count: int = found["rows_count"][0].as_py()
         return count
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from common.clickhouse.connect import open_store
 from common.postgres.pool import Database
-from common.settings import ClickHouseSettings
+from common.settings import ClickHouseSettings, QuerySettings, Settings
 from common.times import SystemClock
 from query_api.request.progress import KnownEndOffsets
 from tests.fakes.kafka import MemoryBroker
@@ -63,7 +63,8 @@ async def api_of_a_page(database: Database, settings: ClickHouseSettings, *, dat
     """Yield the address of an API; what it publishes is stored soon after."""
     store, broker, clock = open_store(settings, data_dir=data_dir), MemoryBroker(), SystemClock()
     ends = KnownEndOffsets(broker.ends("spans"), clock)
-    context = context_of(database=database, broker=broker, store=store, clock=clock, ends=ends)
+    patient = Settings(auth="off", query=QuerySettings(wait_for_max_s=60))
+    context = context_of(database=database, broker=broker, store=store, clock=clock, ends=ends, settings=patient)
     async with stored_soon(context, broker), serving(context) as client:
         yield str(client._base_url).rstrip("/")
     await store.close()

@@ -219,7 +219,7 @@ async def store_record(
         normalized_spans=normalize(spans),
     )
     token = f"{partition_id}-{offset}-{record_ms}-{uuid4()}"  # not of ``random``, which hypothesis sets back
-    await store.insert(SPANS_TABLE, stamped(columns.rows(), stored_us=stored_us), dedup_token=token, deadline_s=30.0)
+    await store.insert(SPANS_TABLE, stamped(columns.rows(), stored_us=stored_us), dedup_token=token, deadline_s=60.0)
 
 
 async def store_year(

@@ -78,7 +78,7 @@ async def stored_samples(settings: ClickHouseSettings, data_dir: Path) -> AsyncI
     opened = open_samples()
     assert [account.rejections for account in opened.outcomes if account.rejections] == []
     store = open_store(settings, data_dir=data_dir)
-    await store.insert(SPANS_TABLE, stamped(opened.rows, stored_us=STORED_US), dedup_token="samples", deadline_s=30.0)
+    await store.insert(SPANS_TABLE, stamped(opened.rows, stored_us=STORED_US), dedup_token="samples", deadline_s=60.0)
     context = context_of(store=store, clock=SystemClock(), keys=KnownKeys(PROJECTS))
     async with serving(context) as client:
         yield StoredSamples(client)

@@ -53,7 +53,7 @@ class StoringByHand:
             for each in (project_id, ALL_PROJECTS)
         ]
         table, token = positions_table(settled), f"{partition_id}/{record.offset}"
-        await self._context.store.insert(STORED_THROUGH_TABLE, table, dedup_token=token, deadline_s=30.0)
+        await self._context.store.insert(STORED_THROUGH_TABLE, table, dedup_token=token, deadline_s=60.0)
         self._context.stored.learn(settled)
 
 

@@ -48,7 +48,7 @@ class WorkerProcess:
         if self._process is not None:
             self._process.send_signal(number)
 
-    def end(self, number: signal.Signals, *, within_s: float = 30.0) -> int:
+    def end(self, number: signal.Signals, *, within_s: float = 120.0) -> int:
         """Send the signal, wait, and return the exit code."""
         process, self._process = self._process, None
         if process is None:
@@ -59,7 +59,7 @@ class WorkerProcess:
     def readiness(self) -> dict[str, str]:
         """Return what the worker waits for; empty if it is ready."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2):
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=30):
                 return {}
         except urllib.error.HTTPError as answer:
             waiting: dict[str, str] = json.load(answer)["waiting_for"]
@@ -76,13 +76,13 @@ class WorkerProcess:
     def metric(self, line: str) -> float:
         """Return the sum of the metrics whose line starts with ``line``; 0 without any."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=2) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=30) as answer:
                 lines = answer.read().decode().splitlines()
         except OSError:
             return 0.0
         return sum(float(each.rsplit(" ", 1)[1]) for each in lines if each.startswith(line))
 
-    def wait_until_ready(self, *, within_s: float = 60.0) -> None:
+    def wait_until_ready(self, *, within_s: float = 180.0) -> None:
         deadline = time.monotonic() + within_s
         while waiting := self.readiness():
             if self._process is None or self._process.poll() is not None:
