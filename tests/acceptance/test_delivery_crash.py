@@ -14,13 +14,13 @@ from typing import Final
 import pytest
 from aiohttp import web
 
-from common.clickhouse.connect import open_store
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings, PostgresSettings, QuerySettings, Settings
 from tests.support.delivery import Deliveries, Receiver, deliveries, delivery_settings, receiving
 from tests.support.dying_deliverer import STEPS
 from tests.support.ports import free_port
 from tests.support.scale import scaled
+from tests.support.stores import opened_store
 
 ROOT: Final = Path(__file__).parents[2]
 PARTITIONS: Final = ("cluster/spans/0", "cluster/spans/1")
@@ -82,10 +82,13 @@ async def test_killed_deliverer_misses_nothing_and_repeats_under_the_same_id(
     configured = delivery_settings(batch_spans_max=20, lease_s=1).model_copy(
         update={"clickhouse": http_settings(), "query": QuerySettings(stored_reread_s=0.05)}
     )
-    store = open_store(configured.clickhouse, data_dir=tmp_path)
     kafka = configured.kafka.model_copy(update={"bootstrap": f"127.0.0.1:{free_port()}"})
     log, dsn = tmp_path / "deliverer.log", shared_postgres.dsn.get_secret_value()
-    async with deliveries(store, shared_database, configured) as api, receiving() as receiver:
+    async with (
+        opened_store(configured.clickhouse, data_dir=tmp_path) as store,
+        deliveries(store, shared_database, configured) as api,
+        receiving() as receiver,
+    ):
         receiver.respond = lambda number: web.Response(status=503 if number % 7 == 3 else 204)
         settings = api.context.settings.model_copy(update={"kafka": kafka})
         await api.webhook(receiver)
@@ -107,7 +110,6 @@ async def test_killed_deliverer_misses_nothing_and_repeats_under_the_same_id(
         with deliverer(settings, dsn, log, ""):
             await receiver.until(count, within_s=120)
         state = await api.state()
-    await store.close()
 
     check(receiver, stored)
     assert len(receiver.messages) > len({message.id for message in receiver.messages})

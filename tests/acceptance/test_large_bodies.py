@@ -80,7 +80,7 @@ def _measured(stack: RunningStack, name: str, statuses: set[str]) -> Measured:
 
 
 def _seconds_of_livez(stack: RunningStack) -> float:
-    connection = http.client.HTTPConnection("127.0.0.1", int(stack.environment["CLEARSPAN_API_PORT"]), timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", int(stack.environment["CLEARSPAN_API_PORT"]), timeout=180)
     started_s = time.monotonic()
     connection.request("GET", "/livez")
     assert connection.getresponse().read()

@@ -24,7 +24,7 @@ from tests.support.stack import RunningStack, running_stack
 ADMIN_KEY: Final = "of-the-test"
 ADMIN: Final = f"Access {ADMIN_KEY}"
 WAIT_S: Final = 1.0
-WAIT_S_DEFAULT: Final = 15.0
+WAIT_S_OF_STACKS: Final = 60.0
 QUEUE_S: Final = 1.0
 ATTACKERS_COUNT: Final = 8
 ATTACK_S: Final = 5.0
@@ -122,7 +122,7 @@ def test_project_learns_nothing_about_records_of_another_project(stack_with_keys
         began_s = time.monotonic()
         hidden = _waited(stack, mine.key, place)
 
-        assert WAIT_S <= time.monotonic() - began_s < WAIT_S_DEFAULT
+        assert WAIT_S <= time.monotonic() - began_s < WAIT_S_OF_STACKS
         assert hidden.status == 504
         assert hidden.body == {"detail": f"X-Clearspan-Wait-For: not queryable after {WAIT_S:g} s: {place}."}
     for place in (of_other, of_mine):

@@ -19,7 +19,6 @@ from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from pyarrow import dataset
 
-from common.clickhouse.connect import open_store
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings, PostgresSettings, QuerySettings
 from tests.support.delivery import SECRET, Deliveries, deliveries, delivery_settings, receiving, span_of
@@ -27,6 +26,7 @@ from tests.support.dying_targets import STEPS
 from tests.support.ports import free_port
 from tests.support.scale import scaled
 from tests.support.span_corpus import store_record
+from tests.support.stores import opened_store
 
 ROOT: Final = Path(__file__).parents[2]
 ROUNDS: Final = scaled(1, 10)
@@ -107,10 +107,10 @@ async def test_killed_deliverer_misses_no_span_and_no_message(
     base = delivery_settings(lease_s=1, batch_spans_max=5, parquet_directory=folder, alerts_max=1_000)
     configured = base.model_copy(update={"clickhouse": http_settings(), "query": QuerySettings(stored_reread_s=0.05)})
     kafka = configured.kafka.model_copy(update={"bootstrap": f"127.0.0.1:{free_port()}"})
-    store = open_store(configured.clickhouse, data_dir=tmp_path)
     log, stored, dsn = tmp_path / "deliverer.log", 0, shared_postgres.dsn.get_secret_value()
     by_otlp: list[int] = []
     async with (
+        opened_store(configured.clickhouse, data_dir=tmp_path) as store,
         deliveries(store, shared_database, configured) as api,
         receiving() as receiver,
         otlp_endpoint(by_otlp) as endpoint,
@@ -138,7 +138,6 @@ async def test_killed_deliverer_misses_no_span_and_no_message(
             last.kill()
             await asyncio.to_thread(last.wait)
         await shared_database.fetch_all("DELETE FROM alerts WHERE true")
-    await store.close()
 
     expected = list(range(1, stored + 1))
     assert list(dict.fromkeys(by_otlp)) == expected

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from common.clickhouse.connect import open_store
 from common.delivery_settings import DeliverySettings
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
@@ -14,6 +13,7 @@ from query_api.delivery.alerts.alerting import EVALUATIONS_MAX, SENDERS_MAX, WAI
 from query_api.delivery.alerts.evaluation import GROUPS_MAX
 from tests.support.delivery import SECRET, deliveries, delivery_settings, receiving
 from tests.support.shell_pages import DOCS, check_commands, commands
+from tests.support.stores import opened_store
 
 ROOT = Path(__file__).parents[2]
 COMMAND_LINE = f'clearspan() {{ "{sys.executable}" -m clearspan "$@"; }}\n'
@@ -24,8 +24,11 @@ async def test_commands_print_what_the_page_shows(
 ) -> None:
     page = commands("alerts.md")
     assert len([shown for _, shown in page if shown is not None]) == 1
-    store = open_store(chdb_settings(), data_dir=chdb_dir)
-    async with deliveries(store, shared_database, delivery_settings()) as api, receiving() as receiver:
+    async with (
+        opened_store(chdb_settings(), data_dir=chdb_dir) as store,
+        deliveries(store, shared_database, delivery_settings()) as api,
+        receiving() as receiver,
+    ):
         environment = {
             "PYTHONPATH": str(ROOT),
             "RECEIVER": receiver.url,
@@ -34,7 +37,6 @@ async def test_commands_print_what_the_page_shows(
         }
         await check_commands(page, environment=environment, prelude=COMMAND_LINE)
         left = (await api.call("POST", "/alerts/query"))["count"]
-    await store.close()
 
     assert left == 0
     assert [message.body["type"] for message in receiver.messages] == ["alert.test"]

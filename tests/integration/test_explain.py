@@ -14,7 +14,6 @@ import orjson
 import pytest
 from multidict import CIMultiDict
 
-from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
 from common.errors import DeadlineExceeded, InvalidStatement
@@ -34,6 +33,7 @@ from tests.fakes.faulty_store import Fault, FaultyStore
 from tests.support.api import KnownKeys, context_of
 from tests.support.feed import settle
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record
+from tests.support.stores import opened_store
 
 COPIES_COUNT = 20_000
 COPIES = f"""
@@ -67,17 +67,15 @@ def filled(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> C
 
 @pytest.fixture
 async def store(filled: ClickHouseSettings, chdb_dir: Path) -> AsyncIterator[ColumnStore]:
-    opened = open_store(filled, data_dir=chdb_dir)
-    yield opened
-    await opened.close()
+    async with opened_store(filled, data_dir=chdb_dir) as store:
+        yield store
 
 
 @asynccontextmanager
 async def _opened(configured: ClickHouseSettings, chdb_dir: Path) -> AsyncIterator[ColumnStore]:
     await migrate(configured, data_dir=chdb_dir)
-    store = open_store(configured, data_dir=chdb_dir)
-    yield store
-    await store.close()
+    async with opened_store(configured, data_dir=chdb_dir) as store:
+        yield store
 
 
 async def _merge(store: ColumnStore) -> None:

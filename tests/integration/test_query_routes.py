@@ -13,12 +13,12 @@ from uuid import UUID
 import pytest
 import pytest_asyncio
 
-from common.clickhouse.connect import open_store
 from common.postgres.pool import Database, open_database
 from common.settings import ClickHouseSettings, PostgresSettings
 from query_api.saved.queries import QUERY_ROUTES
 from tests.support.history import HistoryClient, clients_of
 from tests.support.route_table import NO_ID, Row, check, post, untested
+from tests.support.stores import opened_store
 
 FORKS = "/queries/variants/fork"
 COMMITS = "/queries/revisions/commit"
@@ -464,10 +464,11 @@ def engine(chdb_settings: Callable[[], ClickHouseSettings]) -> ClickHouseSetting
 
 @asynccontextmanager
 async def world_over(database: Database, engine: ClickHouseSettings, directory: Path) -> AsyncIterator[World]:
-    store = open_store(engine, data_dir=directory)
-    async with clients_of(database, count=2, store=store) as [mine, stranger]:
+    async with (
+        opened_store(engine, data_dir=directory) as store,
+        clients_of(database, count=2, store=store) as [mine, stranger],
+    ):
         yield await made_in(mine, stranger)
-    await store.close()
 
 
 @pytest.fixture

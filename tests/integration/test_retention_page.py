@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
@@ -16,6 +15,7 @@ from common.times import SystemClock
 from query_api.retention.rules import RetentionRecords
 from query_api.retention.run import Retention
 from tests.support.shell_pages import api_of_a_page, check_commands, commands
+from tests.support.stores import opened_store
 
 ROOT = Path(__file__).parents[2]
 COMMAND_LINE = f'clearspan() {{ "{sys.executable}" -m clearspan "$@"; }}\n'
@@ -48,10 +48,11 @@ async def test_commands_print_what_the_page_shows(
     page.insert(seeing, (f"touch {begins}", None))
     settings = chdb_settings()
     await migrate(settings, data_dir=chdb_dir)
-    store = open_store(settings, data_dir=chdb_dir)
-    retention = Retention(store, RetentionRecords(database), SystemClock(), interval_s=1.0, rest=0.0)
-
-    async with api_of_a_page(database, settings, data_dir=chdb_dir) as address, running_after(begins, retention):
+    async with (
+        opened_store(settings, data_dir=chdb_dir) as store,
+        api_of_a_page(database, settings, data_dir=chdb_dir) as address,
+    ):
+        retention = Retention(store, RetentionRecords(database), SystemClock(), interval_s=1.0, rest=0.0)
         environment = {"API": address, "PYTHONPATH": str(ROOT), "CLEARSPAN_DATA_DIR": str(tmp_path)}
-        await check_commands(page, environment=environment, prelude=COMMAND_LINE)
-    await store.close()
+        async with running_after(begins, retention):
+            await check_commands(page, environment=environment, prelude=COMMAND_LINE)

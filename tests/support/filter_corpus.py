@@ -90,9 +90,11 @@ def filter_corpus(
     with asyncio.Runner() as runner:
         runner.run(migrate(settings, data_dir=data_dir))
         store = open_store(settings, data_dir=data_dir)
-        runner.run(store.execute(Statement("SYSTEM STOP MERGES spans"), deadline_s=60.0))
-        for offset in range(0, spans_count, SPANS_A_PART):
-            runner.run(store_record(store, spans[offset : offset + SPANS_A_PART], offset=offset))
-        runner.run(store_record(store, spans[:50], project_id=OTHER_PROJECT_ID))
-        yield FilterCorpus(runner, store)
-        runner.run(store.close())
+        try:
+            runner.run(store.execute(Statement("SYSTEM STOP MERGES spans"), deadline_s=60.0))
+            for offset in range(0, spans_count, SPANS_A_PART):
+                runner.run(store_record(store, spans[offset : offset + SPANS_A_PART], offset=offset))
+            runner.run(store_record(store, spans[:50], project_id=OTHER_PROJECT_ID))
+            yield FilterCorpus(runner, store)
+        finally:
+            runner.run(store.close())

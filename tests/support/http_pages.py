@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
-from common.clickhouse.connect import open_store
 from common.settings import ClickHouseSettings, QuerySettings, Settings
 from common.times import SystemClock
 from query_api.freshness.headers import COORDINATES_HEADER
 from query_api.request.progress import KnownEndOffsets
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving
+from tests.support.stores import opened_store
 from tests.support.storing import stored_soon
 
 ANYTHING = "…"
@@ -44,14 +44,13 @@ async def api_with_storing(
     clickhouse: ClickHouseSettings, data_dir: Path, *, partitions: int
 ) -> AsyncIterator[aiohttp.ClientSession]:
     """A client of an API over migrated tables; what it publishes is stored ten times a second."""
-    store = open_store(clickhouse, data_dir=data_dir)
     settings = Settings(auth="off", query=QuerySettings(wait_for_max_s=60))
     broker, clock = MemoryBroker(partitions=partitions), SystemClock()
     ends = KnownEndOffsets(broker.ends(*settings.kafka.topics), clock)
-    context = context_of(broker=broker, settings=settings, clock=clock, store=store, ends=ends)
-    async with stored_soon(context, broker), serving(context) as client:
-        yield client
-    await store.close()
+    async with opened_store(clickhouse, data_dir=data_dir) as store:
+        context = context_of(broker=broker, settings=settings, clock=clock, store=store, ends=ends)
+        async with stored_soon(context, broker), serving(context) as client:
+            yield client
 
 
 class PageReader:

@@ -126,7 +126,7 @@ def _send_in_a_loop(address: str, request: bytes, ends_s: float, statuses: Count
     assert parts.hostname
     assert parts.port
     while time.monotonic() < ends_s:
-        with socket.create_connection((parts.hostname, parts.port), timeout=60) as connection:
+        with socket.create_connection((parts.hostname, parts.port), timeout=180) as connection:
             connection.sendall(request)
             statuses[connection.recv(65_536).split(b" ", 2)[1].decode()] += 1
             while connection.recv(1 << 20):

@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from common.clickhouse.connect import open_store
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings, QuerySettings, Settings
 from common.times import SystemClock
@@ -21,6 +20,7 @@ from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving
 from tests.support.http_pages import check_shown
 from tests.support.missing import missing
+from tests.support.stores import opened_store
 from tests.support.storing import stored_soon
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -61,13 +61,13 @@ async def check_commands(
 @asynccontextmanager
 async def api_of_a_page(database: Database, settings: ClickHouseSettings, *, data_dir: Path) -> AsyncIterator[str]:
     """Yield the address of an API; what it publishes is stored soon after."""
-    store, broker, clock = open_store(settings, data_dir=data_dir), MemoryBroker(), SystemClock()
+    broker, clock = MemoryBroker(), SystemClock()
     ends = KnownEndOffsets(broker.ends("spans"), clock)
     patient = Settings(auth="off", query=QuerySettings(wait_for_max_s=60))
-    context = context_of(database=database, broker=broker, store=store, clock=clock, ends=ends, settings=patient)
-    async with stored_soon(context, broker), serving(context) as client:
-        yield str(client._base_url).rstrip("/")
-    await store.close()
+    async with opened_store(settings, data_dir=data_dir) as store:
+        context = context_of(database=database, broker=broker, store=store, clock=clock, ends=ends, settings=patient)
+        async with stored_soon(context, broker), serving(context) as client:
+            yield str(client._base_url).rstrip("/")
 
 
 async def _run(each: Sequence[str], *, environment: Mapping[str, str], prelude: str) -> list[str]:

@@ -14,7 +14,6 @@ from uuid import UUID
 
 import aiohttp
 
-from common.clickhouse.connect import open_store
 from common.clickhouse.span_columns import SPANS_TABLE, stamped
 from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.record import Record
@@ -26,6 +25,7 @@ from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
 from tests.support.api import KnownKeys, context_of, serving
 from tests.support.sample_records import NAMES, NOW_NS, SAMPLES
 from tests.support.span_corpus import STORED_US
+from tests.support.stores import opened_store
 
 PROJECTS = {"protobuf": UUID(int=0xA), "JSON": UUID(int=0xB)}
 """Whose the spans are, by the encoding that they came in; its name is the key to it too."""
@@ -77,12 +77,12 @@ async def stored_samples(settings: ClickHouseSettings, data_dir: Path) -> AsyncI
     """All samples in a database with all tables, and the API over it."""
     opened = open_samples()
     assert [account.rejections for account in opened.outcomes if account.rejections] == []
-    store = open_store(settings, data_dir=data_dir)
-    await store.insert(SPANS_TABLE, stamped(opened.rows, stored_us=STORED_US), dedup_token="samples", deadline_s=60.0)
-    context = context_of(store=store, clock=SystemClock(), keys=KnownKeys(PROJECTS))
-    async with serving(context) as client:
-        yield StoredSamples(client)
-    await store.close()
+    rows = stamped(opened.rows, stored_us=STORED_US)
+    async with opened_store(settings, data_dir=data_dir) as store:
+        await store.insert(SPANS_TABLE, rows, dedup_token="samples", deadline_s=60.0)
+        context = context_of(store=store, clock=SystemClock(), keys=KnownKeys(PROJECTS))
+        async with serving(context) as client:
+            yield StoredSamples(client)
 
 
 def nested(spans: Any) -> Sequence[dict[str, Any]]:

@@ -61,10 +61,12 @@ class StoringByHand:
 async def stored_soon(context: ApiContext, broker: MemoryBroker) -> AsyncIterator[None]:
     """Store what is published, ten times a second."""
     storing = asyncio.create_task(_store_for_ever(StoringByHand(context, broker)))
-    yield
-    storing.cancel()
-    with suppress(asyncio.CancelledError):
-        await storing
+    try:
+        yield
+    finally:
+        storing.cancel()
+        with suppress(asyncio.CancelledError):
+            await storing
 
 
 async def _store_for_ever(by_hand: StoringByHand) -> None:
