@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
-from common.settings import ClickHouseSettings, QuerySettings, Settings
+from common.settings import ClickHouseSettings, Settings
 from common.span import Resource, Span
 from common.times import SystemClock, format_us
-from tests.support.api import UntouchedStore, context_of, serving
+from tests.support.api import PATIENT, UntouchedStore, context_of, serving
 from tests.support.client_groups import ClientGroups
 from tests.support.deleting import delete
 from tests.support.scale import scaled
@@ -387,7 +387,7 @@ async def test_group_has_at_most_two_thousand_buckets(api: Api) -> None:
 
 
 def _with_budget(rows_count: int) -> Settings:
-    return Settings(query=QuerySettings().model_copy(update={"budget_rows": rows_count}))
+    return Settings(query=PATIENT.model_copy(update={"budget_rows": rows_count}))
 
 
 async def test_what_exceeds_the_budget_is_about_the_newest_part(store: ColumnStore) -> None:

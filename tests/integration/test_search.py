@@ -35,7 +35,7 @@ from query_api.request.json_body import read_body, read_query
 from query_api.request.route import Request, Response
 from query_api.saved.queries import query_spans
 from query_api.spans.project_spans import Table
-from tests.support.api import context_of
+from tests.support.api import PATIENT, context_of
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, STORED_US, random_span, store_record
 
 START = format_us(START_NS // 1000)
@@ -56,7 +56,9 @@ class Api:
         return replace(self, project_id=project_id)
 
     def with_query_settings(self, **changed: Any) -> Api:
-        settings = self.context.settings.model_copy(update={"query": QuerySettings(**changed)})
+        settings = self.context.settings.model_copy(
+            update={"query": QuerySettings(**{**PATIENT.model_dump(), **changed})}
+        )
         return replace(self, context=replace(self.context, settings=settings))
 
     async def query(self, **body: Any) -> dict[str, Any]:

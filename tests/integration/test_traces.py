@@ -28,7 +28,7 @@ from common.times import Clock, SystemClock, format_us
 from query_api.request.context import ApiContext
 from tests.fakes.clock import ManualClock
 from tests.fakes.rowless_store import RowlessStore
-from tests.support.api import KnownKeys, context_of, serving
+from tests.support.api import PATIENT, KnownKeys, context_of, serving
 from tests.support.span_corpus import START_NS, store_record, store_year
 
 START_US = START_NS // 1000
@@ -88,7 +88,7 @@ def numbers_of(page: Mapping[str, Any]) -> list[int]:
 
 @asynccontextmanager
 async def traces_over(store: ColumnStore, *, clock: Clock | None = None, **query: Any) -> AsyncIterator[Traces]:
-    settings = Settings(auth="on", query=QuerySettings(**query))
+    settings = Settings(auth="on", query=QuerySettings(**{**PATIENT.model_dump(), **query}))
     projects = {"one": uuid4(), "other": uuid4()}
     context = context_of(store=store, clock=clock or SystemClock(), settings=settings, keys=KnownKeys(projects))
     async with serving(context) as client:

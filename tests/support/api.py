@@ -18,7 +18,7 @@ from common.kafka.dead_letter_index import DeadLetterIndex
 from common.kafka.record import Publisher
 from common.postgres.pool import Database
 from common.postgres.projects import KeyOwner
-from common.settings import Settings
+from common.settings import QuerySettings, Settings
 from common.times import Clock
 from query_api.http.app import make_runner
 from query_api.http.dispatch import StartupState
@@ -28,6 +28,9 @@ from query_api.request.progress import KnownEndOffsets
 from query_api.request.route import Route
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
+
+PATIENT = QuerySettings(budget_s=60, queue_s=60)
+"""On a busy machine the default of 15 s is not enough."""
 
 PROJECT_A = UUID("00000000-0000-7000-8000-00000000000a")
 
@@ -82,8 +85,13 @@ def context_of(
     database: Database | None = None,
     dead_letters: DeadLetterIndex | None = None,
 ) -> ApiContext:
-    """A context whose store must stay untouched, with authentication exactly when there are keys."""
+    """A context whose store must stay untouched, with authentication exactly when there are keys.
+
+    Its requests may take a minute unless the settings say something about queries.
+    """
     settings = settings or Settings(auth="off" if keys is None else "on")
+    if settings.query == QuerySettings():
+        settings = settings.model_copy(update={"query": PATIENT})
     return ApiContext(
         settings=settings,
         store=store or UntouchedStore(),

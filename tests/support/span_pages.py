@@ -13,14 +13,13 @@ from multidict import CIMultiDict
 
 from common.clickhouse.store import ColumnStore
 from common.ids import DEFAULT_PROJECT_ID
-from common.settings import QuerySettings
 from common.times import SystemClock
 from query_api.pages.spans import SpansQuery
 from query_api.request.context import ApiContext
 from query_api.request.json_body import read_body
 from query_api.request.route import Request
 from query_api.saved.queries import query_spans
-from tests.support.api import context_of
+from tests.support.api import PATIENT, context_of
 
 SpanId = tuple[str, str]
 """``trace_id`` and ``span_id`` as answers show them."""
@@ -37,7 +36,7 @@ class SpanPages:
     def over(cls, store: ColumnStore, *, project_id: UUID = DEFAULT_PROJECT_ID, **query_settings: Any) -> SpanPages:
         """``query_settings`` may be outside of their bounds, so that little data is much."""
         context = context_of(store=store, clock=SystemClock())
-        query = QuerySettings().model_copy(update=query_settings)
+        query = PATIENT.model_copy(update=query_settings)
         return cls(replace(context, settings=context.settings.model_copy(update={"query": query})), project_id)
 
     async def page(self, **body: Any) -> dict[str, Any]:
