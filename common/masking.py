@@ -5,7 +5,7 @@ A rule names an attribute by a pattern of its dotted path (``key``), finds text 
 key that masks an object masks everything in it. Text that is JSON is read as JSON: instrumentations send conversations
 as JSON inside of a text. Whatever changes is written again.
 
-Pure. Which parts of a span are masked: ``ingest/masking``.
+Pure. Which parts of a span are masked, and how that is made cheap: ``ingest/masking``.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from functools import lru_cache
 from time import thread_time
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import orjson
-import re2
+
+from common.mask_keys import KeyPatterns
+from common.mask_texts import TextRule, TextRules, compile_value
 
 REDACTED: Final = "[masked]"
 HASH_PREFIX: Final = "hash:"
@@ -29,17 +30,11 @@ DEPTH_MAX: Final = 64
 """Levels of objects, arrays and JSON inside of text that are examined; what is deeper is redacted as a whole."""
 
 SEARCH_S_MAX: Final = 3.0
-"""Processor time that the expressions of a project may take in one chunk of records; what is left is redacted as a
+"""Processor time that the patterns of a project may take in one chunk of records; what is left is redacted as a
 whole. The usual cost is a hundredth; one project must not slow down its neighbors."""
 
-SEARCH_COST_MAX: Final = 500_000_000
-"""Instructions of RE2 times bytes of one search, 2 to 5 s at worst; a text that would take more is redacted as a
-whole."""
-
 KNOWN_PATHS_MAX: Final = 20_000
-CLEAN_TEXTS_MAX: Final = 20_000
-CLEAN_CHARACTERS_MAX: Final = 200
-_PATTERN_MEMORY: Final = 8 << 20
+TEXT_RULES_MAX: Final = 1_000
 _JSON_BEGINS: Final = frozenset('{["')
 
 
@@ -99,11 +94,10 @@ def pack(projects: Mapping[UUID, ProjectRules]) -> MaskSet:
     return MaskSet(orjson.dumps(members))
 
 
-@lru_cache(maxsize=2)
-def unpack(masks: MaskSet) -> Mapping[UUID, Mask]:
-    """Return the mask of each project; ready for use, and remembered while the rules do not change."""
+def unpack(masks: MaskSet) -> Mapping[UUID, ProjectRules]:
+    """Return the rules of each project."""
     members = orjson.loads(masks.text or b"{}")
-    return {UUID(project): Mask(_rules_of(packed)) for project, packed in members.items()}
+    return {UUID(project): _rules_of(packed) for project, packed in members.items()}
 
 
 def _rules_of(packed: Mapping[str, Any]) -> ProjectRules:
@@ -116,82 +110,35 @@ def _rules_of(packed: Mapping[str, Any]) -> ProjectRules:
     return ProjectRules(rules, bytes.fromhex(packed["hash_key"]))
 
 
-def compile_value(pattern: str) -> Any:
-    """Compile a regular expression. Raises ``ValueError`` with what is wrong; one that matches no text is wrong too."""
-    options = re2.Options()
-    options.max_mem = _PATTERN_MEMORY
-    options.log_errors = False
-    try:
-        compiled = re2.compile(pattern, options)
-    except re2.error as exc:
-        text = exc.args[0] if exc.args else ""
-        raise ValueError(text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)) from exc
-    if compiled.search("") is not None:
-        raise ValueError("it matches the empty text")
-    return compiled
-
-
-def compile_key(pattern: str) -> Any:
-    """Compile the pattern of a path: ``*`` stands for any characters; everything else for itself, in any case."""
-    literals = (re2.escape(part) for part in pattern.split("*"))
-    return re2.compile(f"(?is)(?:{'.*'.join(literals)})")
-
-
 class _Rule(NamedTuple):
-    """A rule that is ready for use."""
+    """A rule; what it says about text is ready for use."""
 
+    key: str | None
     action: MaskAction
-    key: Any
-    value: Any
+    text: TextRule | None
 
 
-class _TextRules:
-    """The rules about text that apply together, and the texts in which they are known to find nothing.
-
-    Names of members repeat in every span, and so do many values: they are searched once.
-    """
+class _PlaceRules:
+    """The rules that examine one place."""
 
     def __init__(self, rules: Sequence[_Rule]) -> None:
         self.rules = rules
-        self._any = _any_of([rule.value.pattern for rule in rules])
-        self._size = max((rule.value.programsize for rule in rules), default=0)
-        self._clean: set[str] = set()
+        self.without_key = [rule.text for rule in rules if rule.key is None and rule.text is not None]
+        self.keys = KeyPatterns([rule.key for rule in rules if rule.key is not None])
+        self._with_key = [position for position, rule in enumerate(rules) if rule.key is not None]
+        self.has_keys = bool(self._with_key)
 
-    def knows(self, text: str) -> bool:
-        """Return whether it is known that no rule finds anything."""
-        return not self.rules or text in self._clean
-
-    def is_too_costly(self, text: str) -> bool:
-        """Return whether a search could take too long."""
-        return self._size * len(text) > SEARCH_COST_MAX
-
-    def find_nothing(self, text: str) -> bool:
-        """Return whether no rule finds anything."""
-        is_joint = self._any is not None and self._any.programsize * len(text) <= SEARCH_COST_MAX
-        if self._any.search(text) if is_joint else any(rule.value.search(text) for rule in self.rules):
-            return False
-        if len(text) <= CLEAN_CHARACTERS_MAX:
-            if len(self._clean) >= CLEAN_TEXTS_MAX:
-                self._clean.clear()
-            self._clean.add(text)
-        return True
-
-
-def _any_of(patterns: Sequence[str]) -> Any:
-    """Return one expression that finds what any of these finds; ``None`` if there is none that is sure to."""
-    if not patterns or any("\\Q" in pattern for pattern in patterns):  # a quote that is not closed takes in the rest
-        return None
-    try:
-        return compile_value("|".join(f"(?:{pattern})" for pattern in patterns))
-    except ValueError:
-        return None
+    def fitting(self, path: str) -> Sequence[_Rule]:
+        """Return the rules that concern a path: those without a key, and those whose key fits it or a path above."""
+        fitting = {self._with_key[found] for found in self.keys.fitting(path)}
+        return [rule for position, rule in enumerate(self.rules) if rule.key is None or position in fitting]
 
 
 class _Found(NamedTuple):
     """What the rules say about a path: the action of the first rule that masks all of it, and those about text."""
 
     action: MaskAction | None
-    values: _TextRules
+    values: TextRules
 
 
 class _Dropped:
@@ -210,23 +157,23 @@ class Mask:
         self._hash_key = rules.hash_key
         compiled = [
             (
-                rule.places,
+                rule.places or tuple(MaskPlace),
                 _Rule(
+                    rule.key,
                     rule.action,
-                    None if rule.key is None else compile_key(rule.key),
-                    None if rule.value is None else compile_value(rule.value),
+                    None if rule.value is None else TextRule(rule.action, compile_value(rule.value)),
                 ),
             )
             for rule in rules.rules
         ]
         self._rules = {
-            place: [rule for places, rule in compiled if not places or place in places] for place in MaskPlace
+            place: _PlaceRules([rule for places, rule in compiled if place in places]) for place in MaskPlace
         }
-        self._text_rules: dict[tuple[int, ...], _TextRules] = {}
-        self._without_key = {
-            place: self._together([rule for rule in rules if rule.key is None]) for place, rules in self._rules.items()
-        }
-        self._anywhere = self._together([rule for _, rule in compiled if rule.key is None])
+        self._text_rules: dict[tuple[int, ...], TextRules] = {}
+        self._without_key = {place: self._together(rules.without_key) for place, rules in self._rules.items()}
+        self._anywhere = self._together(
+            [rule.text for _, rule in compiled if rule.key is None and rule.text is not None]
+        )
         self._found: dict[tuple[MaskPlace, str], _Found] = {}
 
     def begin(self) -> None:
@@ -245,7 +192,7 @@ class Mask:
 
     def attributes(self, place: MaskPlace, attributes: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         """Return attributes, flat or nested; the same object if nothing is masked. ``prefix`` is the path to them."""
-        if not self._rules[place] or not attributes:
+        if not self._rules[place].rules or not attributes:
             return attributes
         return self._members(place, prefix, attributes, 0)
 
@@ -298,9 +245,9 @@ class Mask:
             return elements
         return [kept for kept in masked if kept is not DROPPED]
 
-    def _text(self, place: MaskPlace, path: str, text: str, values: _TextRules, depth: int) -> Any:
+    def _text(self, place: MaskPlace, path: str, text: str, values: TextRules, depth: int) -> Any:
         """Return a text as JSON with masked values if it is JSON, and then without what rules find in it."""
-        inner = _json_in(text)
+        inner = json_in(text)
         if inner is not None:
             kept = REDACTED if depth >= DEPTH_MAX else self._inside(place, path, inner, values, depth + 1)
             if kept is DROPPED:
@@ -309,16 +256,16 @@ class Mask:
                 text = orjson.dumps(kept).decode()
         return self._plain(text, values)
 
-    def _inside(self, place: MaskPlace, path: str, inner: Any, values: _TextRules, depth: int) -> Any:
+    def _inside(self, place: MaskPlace, path: str, inner: Any, values: TextRules, depth: int) -> Any:
         """Return a value that was JSON inside of a text at this path."""
         if isinstance(inner, str):
             return self._text(place, path, inner, values, depth)
         return (self._members if isinstance(inner, dict) else self._elements)(place, path, inner, depth)
 
-    def _plain(self, text: str, values: _TextRules) -> Any:
+    def _plain(self, text: str, values: TextRules) -> Any:
         if values.knows(text):
             return text
-        if self._searched_s > SEARCH_S_MAX or values.is_too_costly(text):
+        if self._is_time_over or values.is_too_costly(text):
             self.count += 1
             return REDACTED
         begun_s = thread_time()
@@ -327,7 +274,11 @@ class Mask:
         finally:
             self._searched_s += thread_time() - begun_s
 
-    def _masked(self, text: str, values: _TextRules) -> Any:
+    @property
+    def _is_time_over(self) -> bool:
+        return self._searched_s > SEARCH_S_MAX
+
+    def _masked(self, text: str, values: TextRules) -> Any:
         for rule in values.rules:
             if rule.value.search(text) is None:
                 continue
@@ -354,6 +305,8 @@ class Mask:
     def _of(self, place: MaskPlace, path: str) -> _Found:
         """Return what the rules say about a path, remembered because paths repeat in every span."""
         found = self._found.get((place, path))
+        if found is None and self._is_time_over and self._rules[place].has_keys:
+            return _Found(MaskAction.REDACT, self._together([]))
         if found is None:
             if len(self._found) >= KNOWN_PATHS_MAX:
                 self._found.clear()
@@ -361,27 +314,27 @@ class Mask:
         return found
 
     def _look_up(self, place: MaskPlace, path: str) -> _Found:
-        above = _with_paths_above(path)
-        fitting = [rule for rule in self._rules[place] if rule.key is None or any(map(rule.key.fullmatch, above))]
-        action = next((rule.action for rule in fitting if rule.value is None), None)
-        return _Found(action, self._together([rule for rule in fitting if rule.value is not None]))
+        rules = self._rules[place]
+        if not rules.has_keys:
+            return _Found(None, self._without_key[place])
+        begun_s = thread_time()
+        fitting = rules.fitting(path)
+        self._searched_s += thread_time() - begun_s
+        action = next((rule.action for rule in fitting if rule.text is None), None)
+        return _Found(action, self._together([rule.text for rule in fitting if rule.text is not None]))
 
-    def _together(self, rules: Sequence[_Rule]) -> _TextRules:
+    def _together(self, rules: Sequence[TextRule]) -> TextRules:
         """Return these rules about text, the same object for the same rules."""
         key = tuple(map(id, rules))
         if key not in self._text_rules:
-            self._text_rules[key] = _TextRules(rules)
+            if len(self._text_rules) >= TEXT_RULES_MAX:
+                self._text_rules.clear()
+            self._text_rules[key] = TextRules(rules)
         return self._text_rules[key]
 
 
-def _with_paths_above(path: str) -> list[str]:
-    """Return the path, and every path whose value holds it: keys with dots are paths too."""
-    parts = path.split(".")
-    return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
-
-
-def _json_in(text: str) -> Any:
-    """Return the object, array or text that a text is as JSON; ``None`` if it is none."""
+def json_in(text: str) -> Any:
+    """Return the object, array or text that a text is as JSON; ``None`` if it is none or empty."""
     begin = text[:1]
     if begin not in _JSON_BEGINS:
         begin = text.lstrip()[:1]

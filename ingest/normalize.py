@@ -17,13 +17,13 @@ from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from common.json_numbers import json_number
-from common.masking import Mask
 from common.nesting import Shape, nested_as, shape_of
 from common.plans import Keys, Plans
 from common.span import NO_METRICS, Metrics, NormalizedSpan, Span, Value
 from ingest.ag import as_number, canonical_ag, decode_ag_attributes, empty_ag
 from ingest.json_text import scalar_text
 from ingest.masking.derived import masked_ag
+from ingest.masking.planned import PlannedMask
 from ingest.references import hashes_of, references_of, references_sent
 from ingest.rollup import roll_up
 from ingest.semconv.conventions import USAGE_ROOTS
@@ -55,7 +55,7 @@ def _mapping_of(keys: Keys) -> KeyMapping | None:
 
 
 def normalize(
-    spans: Sequence[Span], prices: PriceTable | None = None, mask: Mask | None = None
+    spans: Sequence[Span], prices: PriceTable | None = None, mask: PlannedMask | None = None
 ) -> list[NormalizedSpan]:
     """Return what is derived from each span of one record, in their order.
 
@@ -81,7 +81,7 @@ def normalize(
     return normalized_spans
 
 
-def _normalized(span: Span, trace_type: str, prices: PriceTable, mask: Mask | None) -> NormalizedSpan:
+def _normalized(span: Span, trace_type: str, prices: PriceTable, mask: PlannedMask | None) -> NormalizedSpan:
     sent = span.attributes
     plan = _plans.of(tuple(sent))
     if plan.has_ag_attributes:

@@ -28,19 +28,19 @@ from common.codec.checks import shown
 from common.codec.decoded import Rejection, Rejections
 from common.errors import RejectionCode
 from common.kafka.record import Partition, Record
-from common.masking import Mask
 from common.settings import Encoding
 from common.span import NormalizedSpan
 from common.telemetry import BASE64_IDS, MAPPING_ERRORS, RECORDS_EMPTY, RECORDS_IN, SPANS_IN
 from ingest.dead_letter import CutDeadLetter, cut_dead_letters
 from ingest.decode import DecodedRecord, Rules, decode_record, empty_record, is_undecodable, only, without_projects
 from ingest.masking.dead_letters import NO_MASKING, Masking
+from ingest.masking.planned import PlannedMask
 from ingest.masking.spans import masked_record
 from ingest.normalize import normalize
 from ingest.semconv.prices import PriceTable
 
 _ANY_PARTITION: Final = ""
-NO_RULES: Final[Mapping[UUID, Mask]] = {}
+NO_RULES: Final[Mapping[UUID, PlannedMask]] = {}
 MakeRows: TypeAlias = Callable[[DecodedRecord], None]
 
 
@@ -190,7 +190,7 @@ def _outcome(
     )
 
 
-def decode_and_mask(record: Record, rules: Rules, *, now_ns: int, masks: Mapping[UUID, Mask]) -> DecodedRecord:
+def decode_and_mask(record: Record, rules: Rules, *, now_ns: int, masks: Mapping[UUID, PlannedMask]) -> DecodedRecord:
     """Return the content of a record, with the spans of projects that have rules masked."""
     decoded = decode_record(record, rules, now_ns=now_ns)
     return masked_record(decoded, masks) if masks else decoded
@@ -202,7 +202,7 @@ def append_rows(
     prices: PriceTable,
     *,
     partition_id: str,
-    masks: Mapping[UUID, Mask] = NO_RULES,
+    masks: Mapping[UUID, PlannedMask] = NO_RULES,
 ) -> Counter[str]:
     """Append the spans of a record; return how many values of known meaning could not be read, by reason."""
     normalized_spans = _normalized(decoded, prices, masks)
@@ -218,7 +218,7 @@ def append_rows(
     return Counter(reason for normalized in normalized_spans for reason in normalized.mapping_errors)
 
 
-def _normalized(decoded: DecodedRecord, prices: PriceTable, masks: Mapping[UUID, Mask]) -> list[NormalizedSpan]:
+def _normalized(decoded: DecodedRecord, prices: PriceTable, masks: Mapping[UUID, PlannedMask]) -> list[NormalizedSpan]:
     """Normalize the spans of each project separately: only spans of its own project influence a span."""
     if isinstance(decoded.projects, UUID) or len(set(decoded.projects)) < 2:
         mask = masks.get(next(iter(decoded.claimed))) if masks and decoded.spans else None
@@ -233,7 +233,7 @@ def _normalized(decoded: DecodedRecord, prices: PriceTable, masks: Mapping[UUID,
 
 
 def isolate_failures(
-    record: Record, rules: Rules, *, now_ns: int, masks: Mapping[UUID, Mask] = NO_RULES
+    record: Record, rules: Rules, *, now_ns: int, masks: Mapping[UUID, PlannedMask] = NO_RULES
 ) -> DecodedRecord:
     """Decode like ``decode_and_mask``, but reject spans of which no rows can be made. Raises only ``MemoryError``."""
     try:
@@ -252,7 +252,7 @@ def isolate_failures(
     )
 
 
-def _make_rows(decoded: DecodedRecord, *, prices: PriceTable, masks: Mapping[UUID, Mask]) -> None:
+def _make_rows(decoded: DecodedRecord, *, prices: PriceTable, masks: Mapping[UUID, PlannedMask]) -> None:
     """Make rows of a record, only to see whether that fails."""
     columns = SpanColumns()
     append_rows(columns, decoded, prices, partition_id=_ANY_PARTITION, masks=masks)

@@ -16,8 +16,9 @@ from uuid import UUID
 from common.errors import RejectionCode
 from common.kafka.record import CONTENT_TYPE_HEADER, PROJECT_HEADER, Header, Record
 from common.limits import KIB
-from common.masking import NO_MASKS, Mask, MaskSet, unpack
+from common.masking import NO_MASKS, Mask, MaskSet
 from common.settings import Encoding
+from ingest.masking.planned import PlannedMask, planned_masks
 from ingest.masking.wire import masked_value
 
 GROWTH_BYTES_MIN: Final = 64 * KIB
@@ -42,9 +43,9 @@ class Masking:
     topic_projects: Mapping[str, UUID] = field(default_factory=dict)
     keeps_unmaskable: bool = False
 
-    def by_project(self) -> Mapping[UUID, Mask]:
+    def by_project(self) -> Mapping[UUID, PlannedMask]:
         """Return the masks of the projects that have rules, ready for use."""
-        return unpack(self.masks) if self.masks.text else {}
+        return planned_masks(self.masks) if self.masks.text else {}
 
 
 NO_MASKING: Final = Masking()

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias, TypeVar
 from uuid import UUID
 
 from common.codec.decoded import Rejection
 from common.errors import RejectionCode
-from common.masking import Mask, MaskPlace
-from common.span import Event, Link, Resource, Scope, Span
+from common.masking import MaskPlace
+from common.span import PROMOTED_TEXTS, Event, Link, Resource, Scope, Span
 from ingest.decode import DecodedRecord, only
+from ingest.masking.planned import PlannedMask
+
+Source: TypeAlias = Resource | Scope
+Part = TypeVar("Part", Event, Link)
+_NOT_SENT: Final = (None,) * len(("references", "hashes", *PROMOTED_TEXTS))
+"""The last members of a span, which only ``span_json`` sends."""
 
 
-def masked_record(decoded: DecodedRecord, masks: Mapping[UUID, Mask]) -> DecodedRecord:
+def masked_record(decoded: DecodedRecord, masks: Mapping[UUID, PlannedMask]) -> DecodedRecord:
     """Return the record with its spans masked; a span of which that fails is rejected. Raises only ``MemoryError``."""
     projects = decoded.projects
     if not decoded.spans or (isinstance(projects, UUID) and projects not in masks):
@@ -42,24 +48,44 @@ def masked_record(decoded: DecodedRecord, masks: Mapping[UUID, Mask]) -> Decoded
     return only(masked, [at for at in range(len(spans)) if at not in gone])._replace(rejections=rejections)
 
 
-def _masked(span: Span, mask: Mask, project: UUID, sources: dict[tuple[int, UUID], Any]) -> Span:
-    """Return the span, masked. Resources and scopes are shared between spans, before and after."""
+def _masked(span: Span, mask: PlannedMask, project: UUID, sources: dict[tuple[int, UUID], Any]) -> Span:
+    """Return the span, masked; the same object if nothing changes. Resources and scopes are shared between spans,
+    before and after.
+    """
+    name = mask.text(MaskPlace.SPAN_NAME, span.name) or ""
+    status_message = _optional(mask, MaskPlace.STATUS_MESSAGE, span.status_message)
+    attributes = mask.attributes(MaskPlace.ATTRIBUTES, span.attributes)
+    events = span.events and _masked_all(span.events, _masked_event, mask)
+    links = span.links and _masked_all(span.links, _masked_link, mask)
+    trace_state = mask.text(MaskPlace.ATTRIBUTES, span.trace_state) or ""
+    resource = _masked_source(span.resource, mask, project, sources)
+    scope = _masked_source(span.scope, mask, project, sources)
+    if (
+        attributes is not span.attributes
+        or name is not span.name
+        or events is not span.events
+        or resource is not span.resource
+        or scope is not span.scope
+        or status_message is not span.status_message
+        or links is not span.links
+        or trace_state is not span.trace_state
+    ):
+        span = span._replace(
+            name=name,
+            status_message=status_message,
+            attributes=attributes,
+            events=events,
+            links=links,
+            trace_state=trace_state,
+            resource=resource,
+            scope=scope,
+        )
+    return span if span[-len(_NOT_SENT) :] == _NOT_SENT else _masked_members(span, mask)
 
-    def source(sent: Resource | Scope) -> Any:
-        key = (id(sent), project)
-        if key not in sources:
-            sources[key] = _masked_source(sent, mask)
-        return sources[key]
 
+def _masked_members(span: Span, mask: PlannedMask) -> Span:
+    """Return the span with the members masked that only ``span_json`` has."""
     return span._replace(
-        name=mask.text(MaskPlace.SPAN_NAME, span.name) or "",
-        status_message=_optional(mask, MaskPlace.STATUS_MESSAGE, span.status_message),
-        attributes=mask.attributes(MaskPlace.ATTRIBUTES, span.attributes),
-        events=tuple(_masked_event(event, mask) for event in span.events),
-        links=None if span.links is None else tuple(_masked_link(link, mask) for link in span.links),
-        trace_state=mask.text(MaskPlace.ATTRIBUTES, span.trace_state) or "",
-        resource=source(span.resource),
-        scope=source(span.scope),
         references=_masked_list(span.references, mask, "ag.references"),
         hashes=_masked_list(span.hashes, mask, "ag.hashes"),
         session_id=_promoted(mask, "session_id", span.session_id),
@@ -68,38 +94,67 @@ def _masked(span: Span, mask: Mask, project: UUID, sources: dict[tuple[int, UUID
     )
 
 
-def _masked_source(sent: Resource | Scope, mask: Mask) -> Resource | Scope:
-    place = MaskPlace.RESOURCE if isinstance(sent, Resource) else MaskPlace.SCOPE
-    attributes, schema_url = mask.attributes(place, sent.attributes), mask.text(place, sent.schema_url) or ""
-    if isinstance(sent, Resource):
-        return sent._replace(attributes=attributes, schema_url=schema_url)
-    name, version = mask.text(place, sent.name) or "", mask.text(place, sent.version) or ""
-    return sent._replace(attributes=attributes, schema_url=schema_url, name=name, version=version)
+def _masked_source(sent: Source, mask: PlannedMask, project: UUID, sources: dict[tuple[int, UUID], Any]) -> Any:
+    key = (id(sent), project)
+    masked = sources.get(key)
+    if masked is None:
+        masked = sources[key] = (
+            _masked_resource(sent, mask) if isinstance(sent, Resource) else _masked_scope(sent, mask)
+        )
+    return masked
 
 
-def _masked_event(event: Event, mask: Mask) -> Event:
-    return event._replace(
-        name=mask.text(MaskPlace.EVENTS, event.name) or "",
-        attributes=mask.attributes(MaskPlace.EVENTS, event.attributes),
+def _masked_resource(sent: Resource, mask: PlannedMask) -> Resource:
+    attributes = mask.attributes(MaskPlace.RESOURCE, sent.attributes)
+    schema_url = mask.text(MaskPlace.RESOURCE, sent.schema_url) or ""
+    if attributes is sent.attributes and schema_url == sent.schema_url:
+        return sent
+    return sent._replace(attributes=attributes, schema_url=schema_url)
+
+
+def _masked_scope(sent: Scope, mask: PlannedMask) -> Scope:
+    attributes = mask.attributes(MaskPlace.SCOPE, sent.attributes)
+    texts = {text: mask.text(MaskPlace.SCOPE, text) or "" for text in (sent.name, sent.version, sent.schema_url)}
+    if attributes is sent.attributes and all(text == masked for text, masked in texts.items()):
+        return sent
+    return sent._replace(
+        attributes=attributes,
+        name=texts[sent.name],
+        version=texts[sent.version],
+        schema_url=texts[sent.schema_url],
     )
 
 
-def _masked_link(link: Link, mask: Mask) -> Link:
-    return link._replace(
-        trace_state=mask.text(MaskPlace.LINKS, link.trace_state) or "",
-        attributes=mask.attributes(MaskPlace.LINKS, link.attributes),
-    )
+def _masked_all(sent: tuple[Part, ...], masked_one: Callable[[Part, PlannedMask], Part], mask: PlannedMask) -> Any:
+    masked = tuple(masked_one(each, mask) for each in sent)
+    return sent if all(kept is each for kept, each in zip(masked, sent, strict=True)) else masked
 
 
-def _masked_list(objects: list[dict[str, Any]] | None, mask: Mask, path: str) -> list[dict[str, Any]] | None:
+def _masked_event(event: Event, mask: PlannedMask) -> Event:
+    name = mask.text(MaskPlace.EVENTS, event.name) or ""
+    attributes = mask.attributes(MaskPlace.EVENTS, event.attributes)
+    if attributes is event.attributes and name == event.name:
+        return event
+    return event._replace(name=name, attributes=attributes)
+
+
+def _masked_link(link: Link, mask: PlannedMask) -> Link:
+    trace_state = mask.text(MaskPlace.LINKS, link.trace_state) or ""
+    attributes = mask.attributes(MaskPlace.LINKS, link.attributes)
+    if attributes is link.attributes and trace_state == link.trace_state:
+        return link
+    return link._replace(trace_state=trace_state, attributes=attributes)
+
+
+def _masked_list(objects: list[dict[str, Any]] | None, mask: PlannedMask, path: str) -> list[dict[str, Any]] | None:
     masked = objects and mask.member(MaskPlace.ATTRIBUTES, path, objects)
     return [each for each in masked if isinstance(each, dict)] if isinstance(masked, list) else None
 
 
-def _promoted(mask: Mask, name: str, text: str | None) -> str | None:
+def _promoted(mask: PlannedMask, name: str, text: str | None) -> str | None:
     masked = None if text is None else mask.member(MaskPlace.ATTRIBUTES, f"ag.{name.removesuffix('_id')}.id", text)
     return masked if isinstance(masked, str) else None
 
 
-def _optional(mask: Mask, place: MaskPlace, text: str | None) -> str | None:
+def _optional(mask: PlannedMask, place: MaskPlace, text: str | None) -> str | None:
     return None if text is None else mask.text(place, text)

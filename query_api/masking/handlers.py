@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from common.errors import InvalidInput
-from common.masking import MaskRule, compile_key, compile_value
+from common.mask_keys import compile_key
+from common.mask_texts import compile_value
+from common.masking import MaskRule
 from common.postgres.masking import MaskingRules, StoredRules
 from query_api.masking.schemas import MaskedCount, MaskingOut, MaskingResponse, MaskingRule, ReplaceMasking
 from query_api.request.context import database_of

@@ -10,12 +10,13 @@ from uuid import UUID
 import aiohttp
 import pytest
 
-from common.masking import NO_MASKS, MaskAction, MaskPlace, MaskRule, unpack
+from common.masking import NO_MASKS, MaskAction, MaskPlace, MaskRule
 from common.postgres.masking import MaskingRules
 from common.postgres.pool import Database
 from common.postgres.projects import Keys, Projects
 from common.times import SystemClock
 from ingest.masking.current import STALE_S
+from ingest.masking.planned import planned_masks
 from query_api.masking.handlers import APPLIED_WITHIN_S
 from query_api.masking.schemas import RULES_MAX
 from tests.support.api import context_of, serving
@@ -84,12 +85,12 @@ async def test_workers_read_the_rules_of_all_projects_that_have_some(
     await second.put(HASHED)
     await empty.put()
 
-    masks = unpack(await stored.read())
+    masks = planned_masks(await stored.read())
     email = {"user.email": "a@b"}
     hashed = masks[second.project].attributes(MaskPlace.ATTRIBUTES, email)
     await second.put()
     await second.put(HASHED)
-    again = unpack(await stored.read())[second.project].attributes(MaskPlace.ATTRIBUTES, email)
+    again = planned_masks(await stored.read())[second.project].attributes(MaskPlace.ATTRIBUTES, email)
 
     assert {first.project, second.project} <= set(masks)
     assert empty.project not in masks

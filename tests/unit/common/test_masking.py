@@ -8,7 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from common import masking
+from common import mask_texts, masking
+from common.mask_texts import compile_value
 from common.masking import (
     DEPTH_MAX,
     DROPPED,
@@ -19,7 +20,6 @@ from common.masking import (
     MaskPlace,
     MaskRule,
     ProjectRules,
-    compile_value,
     pack,
     unpack,
 )
@@ -151,26 +151,21 @@ def test_pattern_that_matches_nothing_or_does_not_compile_is_an_error(pattern: s
 def test_rules_pass_between_processes() -> None:
     rules = ProjectRules((MaskRule(HASH, "a.b", "x+", (MaskPlace.LINKS,)), FIND), b"\x00\xff")
 
-    masks = unpack(pack({PROJECT: rules}))
-
-    assert masks[PROJECT].attributes(MaskPlace.LINKS, {"a.b": "xx"}) == Mask(rules).attributes(
-        MaskPlace.LINKS, {"a.b": "xx"}
-    )
-    assert masks[PROJECT].member(MaskPlace.EVENTS, "k", SECRET) == REDACTED
+    assert unpack(pack({PROJECT: rules})) == {PROJECT: rules}
     assert _mask(MaskRule(DROP, key="k")).member(MaskPlace.EVENTS, "k", 1) is DROPPED
     assert pack({}) == NO_MASKS
     assert unpack(NO_MASKS) == {}
 
 
 def test_text_that_is_too_costly_to_search_is_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(masking, "SEARCH_COST_MAX", 10_000)
+    monkeypatch.setattr(mask_texts, "SEARCH_COST_MAX", 10_000)
     rule = MaskRule(REDACT, value="[ab]{100}c")
 
     assert _masked({"a": "ab" * 100, "b": "ab"}, rule) == {"a": REDACTED, "b": "ab"}
 
 
 def test_several_rules_are_too_costly_only_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(masking, "SEARCH_COST_MAX", 10_000)
+    monkeypatch.setattr(mask_texts, "SEARCH_COST_MAX", 10_000)
     rules = [MaskRule(REDACT, value=f"{letter}{{20}}c") for letter in "abde"]
 
     assert _masked({"a": "x" * 200 + "b" * 20 + "c", "b": "x" * 200}, *rules) == {
