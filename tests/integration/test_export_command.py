@@ -117,6 +117,29 @@ async def test_api_that_fails_meanwhile_changes_nothing(api: Api, tmp_path: Path
     assert file.read_bytes() == whole.read_bytes()
 
 
+async def test_export_gives_up_when_the_api_stays_away_and_goes_on_later(
+    api: Api, tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    whole, file = tmp_path / "whole.jsonl", tmp_path / "spans.jsonl"
+    assert await api.run(whole) == 0
+
+    async def fail(number: int) -> None:
+        if number >= 12:
+            raise Unavailable("ClickHouse is away.", retry_after_s=0.01)
+
+    monkeypatch.setattr(command, "RETRY_S", 0.0)
+    api.store.begin(fail)
+    code = await api.run(file)
+    api.store.begin(None)
+    assert code == 1
+    assert "503 ClickHouse is away." in capsys.readouterr().err.splitlines()[-1]
+    assert PartialPaths(file).state.exists()
+    assert not file.exists()
+    assert await api.run(file) == 0
+    assert file.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.scaled
 @pytest.mark.parametrize("export_format", ["jsonl", "parquet"])
 async def test_killed_export_goes_on_to_the_same_bytes(api: Api, tmp_path: Path, export_format: str) -> None:
     whole, file = tmp_path / f"whole.{export_format}", tmp_path / f"spans.{export_format}"
