@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage, on_api
 from clearspan.client.filter_words import read_filter
-from clearspan.client.output import note, print_objects, show_progress
+from clearspan.client.output import ProgressLine, note, print_objects, show_progress
 from clearspan.client.parquet_parts import join_parts
 from clearspan.client.partial import (
     ExportState,
@@ -95,9 +95,9 @@ async def _run(api: ApiClient, paths: PartialPaths, request: Mapping[str, str], 
         note(f"Going on after {state.rows:,} spans.")
     began_s, rows_before = time.monotonic(), state.rows
     receiver = PartFiles(paths) if request["format"] == "parquet" else Lines(paths, state)
-    with closing(receiver), show_progress("exporting spans") as progress:
+    with closing(receiver), show_progress("exporting") as progress:
         progress.advance(state.rows)
-        download = Download(api, receiver)
+        download = Download(api, receiver, progress)
         while not state.is_complete:
             following = await download.next_part(state)
             progress.advance(following.rows - state.rows)
@@ -246,9 +246,10 @@ class PartFiles:
 class Download:
     """The parts of an export, one after the other."""
 
-    def __init__(self, api: ApiClient, receiver: Receiver) -> None:
+    def __init__(self, api: ApiClient, receiver: Receiver, progress: ProgressLine) -> None:
         self._api = api
         self._receiver = receiver
+        self._progress = progress
         self._has_begun = False
         """Whether the API has answered: one that never did is not waited for."""
 
@@ -282,6 +283,7 @@ class Download:
             self._has_begun = True
             async for piece in response.content.iter_chunked(RECEIVE_BYTES):
                 self._receiver.receive(piece)
+                self._progress.receive(len(piece))
         ended = self._receiver.end(state)
         if ended is None:
             raise RequestFailed(f"GET {self._api.url}{SPANS}: the response ended without its summary.")

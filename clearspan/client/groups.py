@@ -11,7 +11,7 @@ from rich.text import Text
 
 from clearspan.client.connection import ApiClient, WrongUsage, on_api
 from clearspan.client.filter_words import read_field
-from clearspan.client.output import TableColumn, bar, note, print_objects, print_table, safe, sparkline
+from clearspan.client.output import TableColumn, bar, bar_width, note, print_objects, print_table, safe, sparkline
 from clearspan.client.requests import filtering_of, windowing_of
 from clearspan.client.span_values import cost_text, duration_text, local_time
 from clearspan.commands.groups import GroupOptions
@@ -160,19 +160,20 @@ def _print(table: GroupTable, answer: Mapping[str, Any], *, interval: str | None
 
 def _print_rows(table: GroupTable, results: Sequence[Result], *, is_series: bool) -> None:
     """Print one row for each group, or for each bucket of all spans."""
+    width = bar_width(BAR_WIDTH)
     top = max((abs(table.sort.value_in(result) or 0) for result in results), default=0) or 1
     columns = [
         *([TableColumn("start_time", is_whole=True, style="dim")] if is_series else []),
         *(TableColumn(name) for name in table.by),
         *(TableColumn(measure.text, "right", is_whole=True) for measure in table.measures),
-        TableColumn("", is_whole=True),
+        TableColumn("", is_whole=True, is_optional=True),
     ]
     rows = [
         [
             *([_time(result["at"])] if is_series else []),
             *(_by(value) for value in result["by"].values()),
             *(Text(measure.cell(measure.value_in(result))) for measure in table.measures),
-            Text(bar(abs(table.sort.value_in(result) or 0) / top, BAR_WIDTH), "cyan"),
+            Text(bar(abs(table.sort.value_in(result) or 0) / top, width), "cyan"),
         ]
         for result in results
     ]

@@ -16,15 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -36,8 +28,11 @@ PIPE_WIDTH: Final = 4_000
 GAP: Final = 3
 """Columns between two values of a row."""
 
-CUT_WIDTH_MIN: Final = 10
+CUT_WIDTH_MIN: Final = 8
 """The least width to which a column is cut."""
+
+NARROW: Final = 120
+"""Columns of a terminal below which bars are half as wide."""
 
 CELL_CHARACTERS_MAX: Final = 500
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
@@ -46,12 +41,17 @@ _HEIGHTS: Final = "▁▂▃▄▅▆▇█"
 
 
 class TableColumn(NamedTuple):
-    """A column of a table. ``is_whole`` values are never cut, such as ids."""
+    """A column of a table.
+
+    Values that are ``is_whole``, such as ids, are never cut. ``is_optional`` columns are left out of a terminal that is
+    too narrow for all.
+    """
 
     title: str
     justify: Literal["left", "right"] = "left"
     style: str = ""
     is_whole: bool = False
+    is_optional: bool = False
 
 
 class ProgressLine:
@@ -59,11 +59,25 @@ class ProgressLine:
 
     def __init__(self, progress: Progress, description: str, total: int | None) -> None:
         self._progress = progress
-        self._task = progress.add_task(description, total=total)
+        self._bytes_count = 0
+        self._task = progress.add_task(description, total=total, received="")
 
     def advance(self, count: int) -> None:
         """Add what was done."""
         self._progress.advance(self._task, count)
+
+    def receive(self, bytes_count: int) -> None:
+        """Add bytes that were received."""
+        self._bytes_count += bytes_count
+        self._progress.update(self._task, received=f"{self._bytes_count / 1e6:,.1f} MB")
+
+
+class OutputConsole(Console):
+    """A console that leaves a closed pipe to ``clearspan.cli.main``, as any other output does."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise the ``BrokenPipeError`` that is being handled, instead of exiting with code 1."""
+        raise  # noqa: PLE0704 - rich calls this while it handles the error
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -72,7 +86,7 @@ def console(*, stderr: bool = False) -> Console:
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8
     width = None if stream.isatty() else PIPE_WIDTH
-    return Console(
+    return OutputConsole(
         file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False, legacy_windows=False
     )
 
@@ -89,10 +103,12 @@ def safe(value: object, style: str = "") -> Text:
 def print_table(columns: Sequence[TableColumn], rows: Iterable[Sequence[object]]) -> None:
     """Print rows below their titles. Values are escaped; a ``Text`` is printed as it is.
 
-    If the terminal is too narrow, columns are cut, but not those that are whole.
+    If the terminal is too narrow, columns are cut, but not those that are whole; if that is not enough, optional ones
+    are left out.
     """
     cells = [[value if isinstance(value, Text) else safe(value) for value in row] for row in rows]
     out = console()
+    columns, cells = _fitting(columns, cells, available=out.width)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     widths = _widths(columns, cells, available=out.width)
     for column, width in zip(columns, widths, strict=True):
@@ -111,14 +127,53 @@ def print_table(columns: Sequence[TableColumn], rows: Iterable[Sequence[object]]
         out.print(Text(line.rstrip()), soft_wrap=True)
 
 
-def _widths(columns: Sequence[TableColumn], cells: Sequence[Sequence[Text]], *, available: int) -> list[int]:
-    """Return the width of each column: what its values need, less where they do not fit."""
-    natural = [
+def bar_width(usual: int) -> int:
+    """Return the width of bars on standard output."""
+    return usual if console().width >= NARROW else usual // 2
+
+
+def _fitting(
+    columns: Sequence[TableColumn], cells: Sequence[Sequence[Text]], *, available: int
+) -> tuple[list[TableColumn], list[list[Text]]]:
+    """Leave out optional columns until the rest fits, empty ones first, else from the left; say which."""
+    shown = list(range(len(columns)))
+    optional = [place for place in shown if columns[place].is_optional]
+    optional.sort(key=lambda place: any(row[place] for row in cells))
+    left_out: list[int] = []
+    while optional and _least_width([columns[place] for place in shown], _picked(cells, shown)) > available:
+        left_out.append(optional.pop(0))
+        shown.remove(left_out[-1])
+    if titles := [
+        columns[place].title for place in left_out if columns[place].title and any(row[place] for row in cells)
+    ]:
+        note(f"The terminal is too narrow for {', '.join(titles)}.")
+    return [columns[place] for place in shown], _picked(cells, shown)
+
+
+def _picked(cells: Sequence[Sequence[Text]], places: Sequence[int]) -> list[list[Text]]:
+    return [[row[place] for place in places] for row in cells]
+
+
+def _natural(columns: Sequence[TableColumn], cells: Sequence[Sequence[Text]]) -> list[int]:
+    return [
         max((cell_len(column.title), *(row[place].cell_len for row in cells))) for place, column in enumerate(columns)
     ]
-    least = [
+
+
+def _least(columns: Sequence[TableColumn], natural: Sequence[int]) -> list[int]:
+    return [
         width if column.is_whole else min(width, CUT_WIDTH_MIN) for column, width in zip(columns, natural, strict=True)
     ]
+
+
+def _least_width(columns: Sequence[TableColumn], cells: Sequence[Sequence[Text]]) -> int:
+    return sum(_least(columns, _natural(columns, cells))) + GAP * (len(columns) - 1)
+
+
+def _widths(columns: Sequence[TableColumn], cells: Sequence[Sequence[Text]], *, available: int) -> list[int]:
+    """Return the width of each column: what its values need, less where they do not fit."""
+    natural = _natural(columns, cells)
+    least = _least(columns, natural)
     excess = sum(natural) + GAP * (len(natural) - 1) - available
     spare = sum(natural) - sum(least)
     if excess <= 0 or spare == 0:
@@ -167,11 +222,12 @@ def show_progress(description: str, *, total: int | None = None, is_printing: bo
 
     If the block prints results meanwhile, and to the same terminal, nothing is shown.
     """
+    so_far = (TextColumn("{task.completed:,} spans"), TextColumn("{task.fields[received]}"))
+    share = (BarColumn(), TaskProgressColumn())
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn() if total is None else TaskProgressColumn(),
+        *(so_far if total is None else share),
         TimeElapsedColumn(),
     )
     err = console(stderr=True)

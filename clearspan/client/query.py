@@ -23,6 +23,8 @@ from clearspan.console import NOTHING_FOUND
 
 SPANS: Final = "/spans/query"
 USUAL: Final = ("start_time", "duration", "span_type", "span_name", "model", "tokens", "cost", "trace_id")
+OPTIONAL: Final = frozenset({"span_type", "model", "tokens", "cost"})
+"""Those of ``USUAL`` that a narrow terminal leaves out."""
 
 _COLUMNS: Final = {
     "start_time": TableColumn("start_time", is_whole=True, style="dim"),
@@ -72,8 +74,14 @@ async def _print_spans(
             else:
                 rows += ([_cell(span, name) for name in shown] for span in page)
     if rows:
-        print_table([_COLUMNS.get(name, TableColumn(name)) for name in shown], rows)
+        print_table([_column(name, is_chosen=names is not None) for name in shown], rows)
     return found_count
+
+
+def _column(name: str, *, is_chosen: bool) -> TableColumn:
+    """Return a column; one that nobody has chosen may be left out."""
+    column = _COLUMNS.get(name, TableColumn(name))
+    return column._replace(is_optional=not is_chosen and name in OPTIONAL)
 
 
 def _selected(span: Span, names: Sequence[str] | None) -> Span:

@@ -13,6 +13,7 @@ from clearspan.client.connection import ApiClient, on_api
 from clearspan.client.messages import print_conversation
 from clearspan.client.output import (
     TableColumn,
+    bar_width,
     console,
     note,
     place_bar,
@@ -134,7 +135,8 @@ def _below(
 async def _print_tree(api: ApiClient, outline: Mapping[str, Any], rows: Sequence[TreeRow]) -> None:
     total_ns = max(row.span.start_ns + row.span.duration_ns for row in rows) or 1
     await _print_summary(api, outline)
-    print_table(_COLUMNS, (_cells(row, total_ns) for row in rows))
+    width = bar_width(BAR_WIDTH)
+    print_table(_COLUMNS, (_cells(row, total_ns, width) for row in rows))
 
 
 async def _print_summary(api: ApiClient, outline: Mapping[str, Any]) -> None:
@@ -159,13 +161,13 @@ async def _print_summary(api: ApiClient, outline: Mapping[str, Any]) -> None:
     print()
 
 
-def _cells(row: TreeRow, total_ns: int) -> list[object]:
+def _cells(row: TreeRow, total_ns: int, width: int) -> list[object]:
     span = row.span
     is_failed = span.status_code == FAILED
     name = Text.assemble(
         (_guides(row.last_of), "dim"), safe(f"{'✗ ' if is_failed else ''}{span.span_name}", "red" if is_failed else "")
     )
-    bar = place_bar(span.start_ns / total_ns, span.duration_ns / total_ns, BAR_WIDTH)
+    bar = place_bar(span.start_ns / total_ns, span.duration_ns / total_ns, width)
     return [
         name,
         span.span_type,

@@ -220,8 +220,9 @@ class TestQuery:
         if " 400 " in message:
             assert re.search(r"\(request [0-9a-f]{32}\)$", ended.stderr.strip())
 
-    def test_closed_pipe_ends_quietly(self, shop: RunningStack, tmp_path: Path) -> None:
-        example = "clearspan query --json > /dev/null; clearspan query --json | true; echo ${PIPESTATUS[0]} >&2"
+    @pytest.mark.parametrize("form", ["--json", ""])
+    def test_closed_pipe_ends_quietly(self, shop: RunningStack, tmp_path: Path, form: str) -> None:
+        example = f"clearspan query {form} > /dev/null; clearspan query {form} | true; echo ${{PIPESTATUS[0]}} >&2"
         ended = in_shell(f"set +e +o pipefail; {example}", shop, tmp_path)
 
         assert ended.stderr.strip() == str(PIPE_CLOSED)

@@ -56,6 +56,28 @@ def test_a_narrow_terminal_cuts_only_what_may_be_cut(
     assert len(row.rstrip()) <= 70
 
 
+@pytest.mark.parametrize(
+    ("width", "row", "said"),
+    [
+        (60, "chat $1", ""),
+        (50, "$1", "The terminal is too narrow for type.\n"),
+        (40, "", "The terminal is too narrow for type, cost.\n"),
+    ],
+)
+def test_a_terminal_that_is_too_narrow_leaves_out_optional_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int, row: str, said: str
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    columns = [TableColumn(name, is_optional=True) for name in ("type", "empty", "cost")]
+
+    print_table([*columns, TableColumn("id", is_whole=True)], [["chat", None, "$1", "0" * 40]])
+
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[-1].split() == [*row.split(), "0" * 40]
+    assert printed.err == said
+
+
 def test_output_that_cannot_be_encoded_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
     import io
 
