@@ -27,6 +27,7 @@ import pyarrow as pa
 from bench.harness import bench_settings, migrated_store
 from bench.ingest import LOG, TOPIC
 from bench.records import llm_records, plain_records
+from bench.retention import fill_with_copies
 from common.clickhouse.span_columns import OPTIONAL_MEMBERS, SPANS_TABLE, stamped
 from common.clickhouse.store import ColumnStore, Statement
 from common.kafka.record import Record
@@ -80,7 +81,9 @@ async def filled(directory: Path, kind: str, spans_count: int) -> AsyncIterator[
     """Open a store with these spans; one that has as many already is used as it is."""
     settings = bench_settings(directory, bootstrap="127.0.0.1:1")
     async with migrated_store(settings) as store:
-        if await _count(store) < spans_count:
+        if kind == "copies":
+            await fill_with_copies(store, settings, spans_count)
+        elif await _count(store) < spans_count:
             for number, table in enumerate(tables_of(kind, spans_count, settings)):
                 await store.insert(SPANS_TABLE, table, dedup_token=f"bench-{number}", deadline_s=120.0)
         yield store, settings
@@ -186,7 +189,7 @@ def main() -> None:
     """Measure, and print one JSON object."""
     parser = argparse.ArgumentParser(prog="python -m bench.export", description=__doc__)
     parser.add_argument("spans_count", type=int)
-    parser.add_argument("--kind", choices=("llm", "plain"), default="llm")
+    parser.add_argument("--kind", choices=("llm", "plain", "copies"), default="llm")
     parser.add_argument("--data", type=Path, help="a directory to keep the spans in, and to use again")
     parser.add_argument("--formats", nargs="+", choices=FORMATS, default=FORMATS)
     arguments = parser.parse_args()

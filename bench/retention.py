@@ -1,7 +1,7 @@
 """Measures a run of retention: time, processor time, disk, and the latency of queries while it works.
 
-    python -m bench.retention 3000000       with queries
-    python -m bench.retention 1000000 0     without queries: the processor time of the run alone
+    python -m bench.retention 3000000                       with queries
+    python -m bench.retention 1000000 --without-queries     the processor time of the run alone
 
 The spans are spread over sixty days before now, and an age of thirty days deletes half of them: a month as a whole, and
 part of another. One client sends queries all the time, with a pause of 50 ms after each. The run pauses every five
@@ -10,9 +10,10 @@ seconds, so that queries with and without it are compared while the machine does
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import json
 import random
-import shutil
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -24,7 +25,7 @@ from uuid import UUID
 from pydantic import SecretStr
 
 from bench.client import Client, client_of
-from bench.harness import bench_settings, child_main, migrated_store, percentile
+from bench.harness import bench_settings, migrated_store, percentile
 from bench.ingest import tables_of
 from bench.records import plain_records
 from clearspan.embedded.postgres import EmbeddedPostgres
@@ -32,10 +33,12 @@ from common.clickhouse.span_columns import SPANS_TABLE
 from common.clickhouse.store import ColumnStore, Statement
 from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_table
 from common.ids import DEFAULT_PROJECT_ID
+from common.memory import tune_for_batches
 from common.postgres.migrate import migrate as migrate_postgres
 from common.postgres.pool import open_database
 from common.settings import Settings
 from common.stored_position import StoredPosition
+from common.telemetry import configure_logging
 from common.times import SystemClock, format_us
 from query_api.http.app import open_api
 from query_api.retention.expire import Expiring
@@ -125,32 +128,33 @@ class Queries:
                 await asyncio.sleep(PAUSE_S)
 
 
-async def measure(spans_count: int, with_queries: int = 1) -> dict[str, Any]:
-    """Return the figures of a run over ``spans_count`` spans."""
-    directory = Path(tempfile.mkdtemp(prefix="clearspan-bench-"))
-    postgres = await asyncio.to_thread(EmbeddedPostgres, directory / "postgres")
-    try:
-        settings = bench_settings(directory, bootstrap="127.0.0.1:1")
-        dsn = settings.postgres.model_copy(update={"dsn": SecretStr(postgres.dsn)})
-        settings = settings.model_copy(update={"postgres": dsn})
-        await migrate_postgres(settings.postgres, default_project_id=DEFAULT_PROJECT_ID)
-        async with migrated_store(settings) as store:
-            filled_s = await _fill(store, settings, spans_count)
-            return {"spans": spans_count, "filled_s": filled_s, **await _measure(store, settings, bool(with_queries))}
-    finally:
-        await asyncio.to_thread(postgres.stop)
-        shutil.rmtree(directory, ignore_errors=True)
+async def measure(data: Path, spans_count: int, *, with_queries: bool) -> dict[str, Any]:
+    """Return the figures of a run over ``spans_count`` spans, which are in ``data`` or are stored there first."""
+    with tempfile.TemporaryDirectory(prefix="clearspan-bench-") as directory:
+        postgres = await asyncio.to_thread(EmbeddedPostgres, Path(directory) / "postgres")
+        try:
+            settings = bench_settings(data, bootstrap="127.0.0.1:1")
+            dsn = settings.postgres.model_copy(update={"dsn": SecretStr(postgres.dsn)})
+            settings = settings.model_copy(update={"postgres": dsn})
+            await migrate_postgres(settings.postgres, default_project_id=DEFAULT_PROJECT_ID)
+            async with migrated_store(settings) as store:
+                await fill_with_copies(store, settings, spans_count)
+                return {"spans": spans_count, **await _measure(store, settings, with_queries)}
+        finally:
+            await asyncio.to_thread(postgres.stop)
 
 
-async def _fill(store: ColumnStore, settings: Settings, spans_count: int) -> float:
-    began_s = time.monotonic()
+async def fill_with_copies(store: ColumnStore, settings: Settings, spans_count: int) -> None:
+    """Store plain spans, spread over ``DAYS`` before now, unless there are enough; wait for their merges."""
+    if (await _one(store, "SELECT count() AS spans FROM spans"))["spans"] >= spans_count:
+        return
     for number, table in enumerate(tables_of(plain_records(COPY_SPANS), settings)):
         await store.insert(SPANS_TABLE, table, dedup_token=f"bench-{number}", deadline_s=60.0)
     columns = (await store.select(Statement(COLUMNS), deadline_s=10.0))["names"][0].as_py().decode()
     first_us = (await _one(store, "SELECT min(start_us) AS start_us FROM spans"))["start_us"]
     oldest_us = time.time_ns() // 1_000 - DAYS * DAY_US
     copies = spans_count // COPY_SPANS
-    for copy in range(1, copies):
+    for copy in range(1, copies + 1):
         shift = oldest_us - first_us + copy * (DAYS * DAY_US // copies)
         values = {"shift": shift, "copy": str(copy), "offset": copy * 1_000, "copy_offsets": 1_000}
         sql = COPIED.replace("{columns}", columns)
@@ -165,9 +169,8 @@ async def _fill(store: ColumnStore, settings: Settings, spans_count: int) -> flo
         if not (await _one(store, "SELECT count() AS running FROM system.merges"))["running"]:
             break
     partition_id = (await _one(store, "SELECT any(partition_id) AS id FROM spans"))["id"].decode()
-    through = StoredPosition(DEFAULT_PROJECT_ID, partition_id, copies * 1_000, 1, 1)
+    through = StoredPosition(DEFAULT_PROJECT_ID, partition_id, (copies + 1) * 1_000, 1, 1)
     await store.insert(STORED_THROUGH_TABLE, positions_table([through]), dedup_token="bench", deadline_s=10.0)
-    return round(time.monotonic() - began_s, 1)
 
 
 async def _measure(store: ColumnStore, settings: Settings, with_queries: bool) -> dict[str, Any]:  # noqa: FBT001
@@ -245,5 +248,20 @@ async def _one(store: ColumnStore, sql: str) -> dict[str, Any]:
     return rows[0]
 
 
+def main() -> None:
+    """Measure, and print one JSON object."""
+    parser = argparse.ArgumentParser(prog="python -m bench.retention", description=__doc__)
+    parser.add_argument("spans_count", type=int)
+    parser.add_argument("--without-queries", action="store_true")
+    parser.add_argument("--data", type=Path, help="a directory with the spans of `bench.export --kind copies`; half go")
+    arguments = parser.parse_args()
+    configure_logging(log_format="text", level="warning")
+    tune_for_batches()
+    with tempfile.TemporaryDirectory(prefix="clearspan-bench-") as directory:
+        data = arguments.data or Path(directory)
+        found = asyncio.run(measure(data, arguments.spans_count, with_queries=not arguments.without_queries))
+    print(json.dumps(found, indent=2))
+
+
 if __name__ == "__main__":
-    child_main(measure)
+    main()
