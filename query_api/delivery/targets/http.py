@@ -19,6 +19,9 @@ from query_api.delivery.targets.target import TargetRefused, TargetUnavailable
 RESPONSE_BYTES_MAX: Final = 1024 * 1024
 """The most of a response that is read."""
 
+DRAIN_S: Final = 1.0
+"""How long a success waits for the end of a response that nobody reads."""
+
 RETRY_AFTER_S_MAX: Final = 86_400.0
 USER_AGENT: Final = "clearspan"
 _RETRIED: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
@@ -34,15 +37,17 @@ class HttpSender:
         self._private_addresses = private_addresses
         self._session: aiohttp.ClientSession | None = None
 
-    async def post(self, body: bytes, headers: Mapping[str, str]) -> bytes:
-        """Return the body of a response of success. Raises ``TargetUnavailable`` or ``TargetRefused``."""
+    async def post(self, body: bytes, headers: Mapping[str, str], *, reads_response: bool) -> bytes:
+        """Return when the target has acknowledged, with the body of its response if ``reads_response``.
+
+        The status decides, whatever body follows. Raises ``TargetUnavailable`` or ``TargetRefused``.
+        """
         try:
             async with self._open().post(
                 self._url, data=body, headers={"User-Agent": USER_AGENT, **headers}, allow_redirects=False
             ) as response:
-                content = await _beginning(response.content)
                 _raise_for(response.status, response.headers)
-                return content
+                return await (_beginning if reads_response else _drain)(response.content)
         except PrivateAddressError as exc:
             raise TargetRefused(f"{exc}.") from exc
         except TimeoutError as exc:
@@ -86,6 +91,14 @@ async def _beginning(content: aiohttp.StreamReader) -> bytes:
     while len(found) < RESPONSE_BYTES_MAX and (chunk := await content.read(RESPONSE_BYTES_MAX - len(found))):
         found += chunk
     return bytes(found)
+
+
+async def _drain(content: aiohttp.StreamReader) -> bytes:
+    """Read to the end of a short response, so that its connection can be used again; a long one is given up."""
+    with suppress(TimeoutError, aiohttp.ClientError):
+        async with asyncio.timeout(DRAIN_S):
+            await _beginning(content)
+    return b""
 
 
 def _raise_for(status: int, headers: CIMultiDictProxy[str]) -> None:

@@ -44,7 +44,8 @@ class OtlpTarget:
     async def deliver(self, batch: DeliveryBatch, /) -> RejectedSpans | None:
         """Send a batch as one request, and return what the endpoint rejects. Raises as ``Target.deliver``."""
         body = await in_thread(_body, batch.spans, self._ag)
-        return rejected_in(await self._sender.post(body, self._headers), spans_count=len(batch.spans))
+        answer = await self._sender.post(body, self._headers, reads_response=True)
+        return rejected_in(answer, spans_count=len(batch.spans))
 
     async def check(self) -> str | None:
         """Return why the endpoint cannot be reached now, or ``None``."""

@@ -49,7 +49,7 @@ class WebhookTarget:
             "webhook-timestamp": str(int(now.timestamp())),
             "webhook-signature": self._webhook.sign(message_id, now, body.decode()),
         }
-        await self._sender.post(body, headers)
+        await self._sender.post(body, headers, reads_response=False)
 
     async def check(self) -> str | None:
         """Return why the address cannot be reached now, or ``None``."""
