@@ -20,6 +20,7 @@ from common.postgres.pool import open_database
 from common.settings import Settings
 from query_api.delivery import deliverer
 from query_api.delivery.alerts.store import AlertLeases
+from query_api.delivery.targets.kafka import KafkaTarget
 from query_api.delivery.targets.otlp import OtlpTarget
 from query_api.delivery.targets.parquet import ParquetTarget
 from query_api.delivery.targets.webhook import WebhookTarget
@@ -32,8 +33,11 @@ _STEPS: Final[dict[str, tuple[type, str, bool]]] = {
     "after a request to OTLP": (OtlpTarget, "deliver", True),
     "while a file is written": (ParquetTarget, "deliver", False),
     "after a file is written": (ParquetTarget, "deliver", True),
+    "during a publish to Kafka": (KafkaTarget, "deliver", False),
+    "after a publish to Kafka": (KafkaTarget, "deliver", True),
 }
-STEPS: Final = tuple(_STEPS)
+KAFKA_STEPS: Final = tuple(step for step, (owner, *_) in _STEPS.items() if owner is KafkaTarget)
+STEPS: Final = tuple(step for step in _STEPS if step not in KAFKA_STEPS)
 """In this order each one is reached: what a step leaves undone is done again before the next one."""
 
 
