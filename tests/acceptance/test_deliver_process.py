@@ -22,7 +22,7 @@ from tests.support.worker import WorkerProcess
 
 LEASE_S: Final = 2
 WITHIN_S: Final = 60.0
-STOP_S: Final = 30.0
+STOP_S: Final = 60.0
 """More than the 10 s after which a stop gives up a delivery."""
 
 HELD: Final = "clearspan_subscriptions_held"
