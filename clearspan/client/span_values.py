@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from math import floor, log10
 from typing import Any, Final
 
 from clearspan.client.connection import WrongUsage
 from clearspan.client.filter_words import read_field
-from query_api.filter.language import ATTRIBUTES, DURATION, SHORTHANDS, is_index
+from query_api.filter.language import ATTRIBUTES, DURATION, SHORTHANDS
+from query_api.filter.matches import shorthand_value, value_at
 
 Span = Mapping[str, Any]
 
@@ -33,8 +34,8 @@ def value_of(span: Span, name: str) -> Any:
     if name == DURATION:
         return duration_ms(span)
     if name in SHORTHANDS:
-        places = (_at(span.get(place.field), place.path) for place in SHORTHANDS[name])
-        return next((value for value in places if isinstance(value, str | int | float)), None)
+        value = shorthand_value(name, span)
+        return value if isinstance(value, str | int | float) else None
     if name in {ATTRIBUTES, "resource", "scope"}:
         return span.get(name)
     named = read_field(name)
@@ -42,10 +43,10 @@ def value_of(span: Span, name: str) -> Any:
         return span.get(named["field"])
     path = named["key"].split(".")
     if named["field"] == ATTRIBUTES:
-        return _at(span.get(ATTRIBUTES), path)
+        return value_at(span.get(ATTRIBUTES), path)
     holder = span.get(named["field"])
-    member = _at(holder, path)
-    return _at(holder, [ATTRIBUTES, *path]) if member is None else member
+    member = value_at(holder, path)
+    return value_at(holder, [ATTRIBUTES, *path]) if member is None else member
 
 
 def duration_ms(span: Span) -> float:
@@ -85,15 +86,3 @@ def cost_text(dollars: object) -> str:
         return ""
     small = 0 < abs(dollars) < 1
     return f"${dollars:,.{min(1 - floor(log10(abs(dollars))), 12) if small else 2}f}"
-
-
-def _at(value: Any, path: Sequence[str]) -> Any:
-    """Return what is at a path of nested objects and arrays."""
-    for step in path:
-        if isinstance(value, Mapping):
-            value = value.get(step)
-        elif isinstance(value, list) and is_index(step) and int(step) < len(value):
-            value = value[int(step)]
-        else:
-            return None
-    return value

@@ -17,7 +17,8 @@ import pyarrow as pa
 from common.errors import InvalidInput
 from common.json_numbers import number_text
 from common.times import parse_time_ns
-from query_api.filter.language import ATTRIBUTES, DURATION, SHORTHANDS
+from query_api.filter.language import ATTRIBUTES, DURATION
+from query_api.filter.matches import shorthand_value, value_at
 
 SpanObject: TypeAlias = Mapping[str, Any]
 """A span as ``/spans/query`` returns it."""
@@ -55,19 +56,6 @@ def value_text(value: Any) -> str | None:
     return orjson.dumps(value).decode()
 
 
-def value_at(attributes: Any, path: Sequence[str]) -> Any:
-    """Return the value at a path of nested attributes, ``None`` if there is none. Digits index lists."""
-    value = attributes
-    for segment in path:
-        if isinstance(value, Mapping):
-            value = value.get(segment)
-        elif isinstance(value, list) and segment.isdecimal() and int(segment) < len(value):
-            value = value[int(segment)]
-        else:
-            return None
-    return value
-
-
 def _member(name: str) -> Callable[[SpanObject], Any]:
     return lambda span: span.get(name)
 
@@ -97,44 +85,17 @@ def _duration(span: SpanObject) -> float:
     return (int(span["end_time_unix_nano"]) // 1_000 - int(span["start_time_unix_nano"]) // 1_000) / 1_000
 
 
-def _first(name: str) -> Callable[[SpanObject], Any]:
-    """Return the function that finds the value of a shorthand: at the first of its places that has a scalar."""
-    places = SHORTHANDS[name]
-
-    def value(span: SpanObject) -> Any:
-        for place in places:
-            found = value_at(span.get(place.field), place.path)
-            if isinstance(found, str | int | float):
-                return found
-            if found is not None and not _holds_scalar(found):
-                return None
-        return None
-
-    return value
-
-
-def _holds_scalar(value: Any) -> bool:
-    """Whether a list or an object holds a text, a number or a boolean, however deep: else it is a leaf itself."""
-    if isinstance(value, dict | list):
-        return any(map(_holds_scalar, value.values() if isinstance(value, dict) else value))
-    return value is not None
-
-
 def _text(name: str) -> Callable[[SpanObject], str | None]:
-    find = _first(name)
-
     def text(span: SpanObject) -> str | None:
-        found = find(span)
-        return None if isinstance(found, bool) else value_text(found) or None
+        found = shorthand_value(name, span)
+        return None if isinstance(found, bool | list | dict) else value_text(found) or None
 
     return text
 
 
 def _number(name: str) -> Callable[[SpanObject], float | None]:
-    find = _first(name)
-
     def number(span: SpanObject) -> float | None:
-        found = find(span)
+        found = shorthand_value(name, span)
         return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
 
     return number

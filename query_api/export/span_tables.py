@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 
 from common.clickhouse.span_columns import NO_PARENT
 from common.span import SpanKind, StatusCode
-from query_api.export.columns import TIME, Column, in_64_bits, schema_of, value_at, value_text
+from query_api.export.columns import TIME, Column, in_64_bits, schema_of, value_text
 from query_api.filter.language import ATTRIBUTES, DURATION
+from query_api.filter.matches import value_at
 from query_api.spans.narrow_rows import MODEL, SERVICE
 from query_api.spans.rows import attributes_with, hex_ids
 from query_api.spans.usage import TraceSums

@@ -71,6 +71,7 @@ def test_path_is_a_column_of_text() -> None:
     assert _cell(SPAN, "attributes.retry.0") == "true"
     assert _cell(SPAN, "attributes.retry.1") == '{"why":null}'
     assert _cell(SPAN, "attributes.retry.9") is None
+    assert _cell(SPAN, "attributes.retry.00") is None
     assert _cell(SPAN, "attributes.retry.1.why.deeper") is None
 
 
