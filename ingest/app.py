@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from typing import Final
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import require_tables as require_clickhouse_tables
 from common.clickhouse.store import ColumnStore
+from common.http.health import open_health
 from common.kafka.cluster import ensure_topics
 from common.kafka.consumer import KafkaSource
 from common.kafka.producer import KafkaPublisher
@@ -21,17 +20,19 @@ from common.postgres.masking import MaskingRules
 from common.postgres.migrate import require_tables as require_postgres_tables
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
-from common.settings import InvalidSettings, Settings
-from common.telemetry import configure_logging, get_logger
+from common.process import run_process, stop_on_signal
+from common.readiness import NOT_CONNECTED, Readiness
+from common.settings import Settings
+from common.telemetry import get_logger
 from common.times import SystemClock
 from ingest.clickhouse_sink import ClickHouseSink
 from ingest.decoding.decoder import open_decoder
-from ingest.health import open_health
 from ingest.policy import Dependencies, KnownProjects, Policy
-from ingest.readiness import NOT_CONNECTED, Readiness
 from ingest.semconv.prices import prices_in
 from ingest.stored_positions import StoredPositions, open_announcer
 from ingest.worker import Worker
+
+ADDRESS_NAMES: Final = "CLEARSPAN_WORKER_HOST and CLEARSPAN_WORKER_PORT"
 
 _log = get_logger(__name__)
 
@@ -60,7 +61,9 @@ async def open_worker(
         decoder = await open_decoder(policy.rules, processes=settings.ingest.decode_processes)
         stack.push_async_callback(decoder.close)
         await stack.enter_async_context(
-            open_health(readiness, host=settings.worker_host, port=settings.worker_port, http=settings.http)
+            open_health(
+                readiness, host=settings.worker_host, port=settings.worker_port, names=ADDRESS_NAMES, http=settings.http
+            )
         )
         if store is None:
             store = open_store(settings.clickhouse, data_dir=settings.data_dir)
@@ -93,39 +96,17 @@ async def open_worker(
 async def serve(settings: Settings) -> None:
     """Run the worker until SIGTERM or SIGINT: the first signal drains it, the second ends the process at once."""
     tune_for_batches()
-    loop = asyncio.get_running_loop()
     async with (
         open_database(settings.postgres) as database,
         open_worker(settings, projects=Projects(database, SystemClock()), database=database) as worker,
     ):
-        stopping = asyncio.Event()
-
-        def on_signal(number: int) -> None:
-            if stopping.is_set():
-                os._exit(128 + number)
-            stopping.set()
-            _log.info("Stopping: flushing, committing, leaving the group.", signal=signal.Signals(number).name)
-            worker.stop()
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, on_signal, number)
-        try:
+        with stop_on_signal(worker.stop, log=_log, what="Stopping: flushing, committing, leaving the group."):
             await worker.run()
-        finally:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.remove_signal_handler(number)
     _log.info("Ended.")
 
 
 def run(settings: Settings) -> int:
     """Run the worker as a process; return the exit code, 0 only after an orderly end. Raises ``InvalidSettings``."""
     prices_in(settings.ingest.prices_file)  # reports a bad line before anything is connected
-    configure_logging(log_format=settings.log_format, level=settings.log_level)
-    try:
-        asyncio.run(serve(settings))
-    except InvalidSettings:
-        raise
-    except Exception:  # noqa: BLE001 - any failure is logged and exits with 1
-        _log.exception("Ended by an error. Everything that was committed is durable.")
-        return 1
-    return 0
+    failure = "Ended by an error. Everything that was committed is durable."
+    return run_process(serve(settings), settings, log=_log, failure=failure)

@@ -35,12 +35,12 @@ from common.kafka.dead_letters import (
 )
 from common.kafka.record import CONTENT_TYPE_HEADER, CONTENT_TYPES, Header, Publisher, Record
 from common.limits import MIB
+from common.readiness import Retry
 from common.settings import Encoding
 from common.telemetry import DEAD_LETTERS, get_logger
 from common.times import Clock, format_us
 from ingest.decode import encoding_of, lay_out
 from ingest.masking.dead_letters import NO_MASKING, Masking, masked_dead_letter
-from ingest.readiness import Retry
 
 GROWTH_MAX: Final = 2
 """Limit of the total size of a record's dead letters of single spans, as a multiple of the size of the record."""

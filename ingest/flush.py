@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from common.kafka.record import LostPartition, RecordSource
+from common.readiness import Readiness, Retry
 from common.sink import Sink, SpanRows
 from common.telemetry import (
     BATCH_AGE_SECONDS,
@@ -29,7 +30,6 @@ from common.times import Clock
 from ingest.batch import SpanBatch
 from ingest.dead_letter import DeadLetters
 from ingest.partitions import Ledger
-from ingest.readiness import Readiness, Retry
 
 QUERYABLE_SAMPLES_MAX: Final = 100
 """Records of a batch whose age is observed: enough for a histogram, and negligible next to the insert."""

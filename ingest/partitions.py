@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterable
 
 from common.kafka.record import Partition, Record
+from common.readiness import Readiness
 from common.telemetry import PARTITIONS_HELD, get_logger
-from ingest.readiness import Readiness
 
 _log = get_logger(__name__)
 

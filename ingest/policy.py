@@ -10,6 +10,7 @@ from uuid import UUID
 
 from common.kafka.record import Publisher, RecordSource
 from common.masking import MaskSet
+from common.readiness import Readiness
 from common.settings import Settings
 from common.sink import Sink
 from common.times import Clock, SystemClock
@@ -17,7 +18,6 @@ from ingest.batch import FlushPolicy
 from ingest.decode import Rules
 from ingest.decoding.decoder import Decoder
 from ingest.flush import PositionRecorder
-from ingest.readiness import Readiness
 from ingest.semconv.prices import prices_in
 
 

@@ -28,6 +28,7 @@ from uuid import UUID
 
 from common.errors import ServiceError
 from common.kafka.record import Partition
+from common.readiness import NOT_CONNECTED, Retry, probe
 from common.telemetry import CONSUMER_PAUSED, LAG_RECORDS, LOST_BATCHES, STAGE_SECONDS, get_logger
 from ingest.batch import SpanBatch
 from ingest.dead_letter import BulkPublisher, DeadLetters
@@ -37,7 +38,6 @@ from ingest.flush import Flusher, FlushWatch
 from ingest.masking.current import CurrentMasking
 from ingest.partitions import Ledger, Streaks
 from ingest.policy import Dependencies, Policy
-from ingest.readiness import NOT_CONNECTED, Retry, probe
 
 LINGER_S_MAX: Final = 0.1
 """How long a chunk waits for more records, because a chunk costs as much as fifty spans. It counts as age of the batch.

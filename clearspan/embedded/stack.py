@@ -42,12 +42,12 @@ from common.kafka.producer import KafkaPublisher
 from common.memory import tune_for_batches
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
+from common.readiness import Readiness, Retry
 from common.settings import Settings
 from common.telemetry import configure_logging, get_logger
 from common.times import SystemClock
 from ingest.app import open_worker
 from ingest.dead_letter import BulkPublisher, DeadLetterMessage
-from ingest.readiness import Readiness, Retry
 from ingest.semconv.prices import prices_in
 from ingest.worker import Worker
 from query_api.delivery.deliverer import STOP_S as DELIVERIES_STOP_S

@@ -13,11 +13,11 @@ from uuid import UUID
 
 from common.errors import ServiceError
 from common.masking import NO_MASKS
+from common.readiness import Readiness
 from common.telemetry import MASKED_VALUES
 from common.times import Clock
 from ingest.masking.dead_letters import Masking
 from ingest.policy import MaskReader, Policy
-from ingest.readiness import Readiness
 
 COMPONENT: Final = "masking"
 

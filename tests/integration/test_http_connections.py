@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import pytest
 from yarl import URL
 
+from common.http.health import open_health
 from common.http.server import HEADER_BYTES_MAX
 from common.ids import DEFAULT_PROJECT_ID
+from common.readiness import Readiness
 from common.settings import HttpSettings, Settings
-from ingest.health import open_health
-from ingest.readiness import Readiness
 from query_api.request.route import Access, Request, Response, Route
 from tests.support.api import KnownKeys, context_of, serving
 
@@ -130,7 +130,7 @@ async def api_port(http: HttpSettings) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def worker_port(http: HttpSettings) -> AsyncIterator[int]:
-    async with open_health(Readiness(), host="127.0.0.1", port=0, http=http) as port:
+    async with open_health(Readiness(), host="127.0.0.1", port=0, names="", http=http) as port:
         yield port
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from clearspan.embedded.journal import CarryOver, Journal
 from common.errors import ServiceError, Unavailable
+from common.readiness import Readiness, Retry
 from ingest.dead_letter import BulkPublisher, DeadLetterMessage
-from ingest.readiness import Readiness, Retry
 from tests.fakes.kafka import MemoryBroker
 
 VALUES = [b"%d" % number for number in range(10)]

@@ -11,12 +11,12 @@ from common.errors import Unavailable
 from common.ids import DEFAULT_PROJECT_ID
 from common.limits import SpanLimits
 from common.masking import NO_MASKS, MaskAction, MaskRule, MaskSet, ProjectRules, pack
+from common.readiness import Readiness
 from common.settings import Encoding, TopicSettings
 from ingest.batch import FlushPolicy
 from ingest.decode import Rules
 from ingest.masking.current import COMPONENT, STALE_S, CurrentMasking
 from ingest.policy import Policy
-from ingest.readiness import Readiness
 from ingest.worker import Worker
 from tests.fakes.clock import ManualClock
 from tests.support.otlp import request

@@ -12,6 +12,7 @@ from common.codec.decoded import Rejection, Rejections
 from common.errors import RejectionCode, ServiceError, Unavailable
 from common.kafka.record import Record
 from common.limits import SpanLimits
+from common.readiness import Readiness, Retry
 from common.settings import Encoding
 from ingest.dead_letter import (
     WAITING_BYTES_MAX,
@@ -22,7 +23,6 @@ from ingest.dead_letter import (
     cut_dead_letters,
 )
 from ingest.decode import decode
-from ingest.readiness import Readiness, Retry
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
 from tests.support.otlp import START_NS

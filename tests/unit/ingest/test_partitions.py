@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.kafka.record import Partition, Record
+from common.readiness import Readiness
 from ingest.partitions import Ledger, Streaks
-from ingest.readiness import Readiness
 
 P0, P1 = Partition("t", 0), Partition("t", 1)
 

@@ -9,10 +9,10 @@ from common.errors import RejectionCode as Code
 from common.kafka import dead_letters as topic
 from common.kafka.record import Record
 from common.limits import SpanLimits
+from common.readiness import Readiness, Retry
 from common.settings import Encoding
 from ingest.dead_letter import BulkPublisher, CutDeadLetter, DeadLetters, cut_dead_letters
 from ingest.decode import decode
-from ingest.readiness import Readiness, Retry
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
 from tests.support.otlp import START_NS

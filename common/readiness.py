@@ -1,6 +1,4 @@
-"""What the worker waits for, by component: every step reports here, ``ingest/health.py`` shows it; and the loop that
-retries a step.
-"""
+"""What a process waits for, by component: its parts report here, ``/readyz`` shows it; and the loop that retries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worker's HTTP server: ``/livez``, ``/readyz`` (names what is not ready), ``/metrics``."""
+"""The HTTP server of a process without an API: ``/livez``, ``/readyz`` (names what is not ready), ``/metrics``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from common.http.server import RESPONSE_HEADERS, Server
+from common.readiness import Readiness
 from common.settings import HttpSettings, InvalidSettings
 from common.telemetry import get_logger
-from ingest.readiness import Readiness
 
 METHODS: Final = ("GET", "HEAD")
 
@@ -55,8 +55,8 @@ async def open_health(
     *,
     host: str,
     port: int,
+    names: str,
     http: HttpSettings | None = None,
-    names: str = "CLEARSPAN_WORKER_HOST and CLEARSPAN_WORKER_PORT",
 ) -> AsyncIterator[int]:
     """Listen inside the context; yields the port, a free one if ``port`` is 0. Raises ``InvalidSettings``.
 

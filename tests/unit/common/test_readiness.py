@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from ingest.readiness import Readiness
+from common.readiness import Readiness
 
 
 def test_process_is_ready_if_no_component_is_red() -> None:
