@@ -100,7 +100,9 @@ class Expiring:
         )
         figures = Figures.of(rows.to_pylist()[0])
         if figures.traces_count:
-            await spans.execute(statement("delete_old_traces", is_settled=IS_SETTLED), values, settings=ONE_THREAD)
+            condition = statement("of_old_traces", is_settled=IS_SETTLED)
+            sql = statement("delete_spans").replace("{condition}", condition)
+            await spans.execute(sql, values, settings=ONE_THREAD)
             await self._count(spans.project_id, figures)
         await asyncio.sleep((self.clock.monotonic_s() - began_s) * self.rest)
         return figures

@@ -202,7 +202,8 @@ async def delete_trace(spans: ProjectSpans, trace_id: bytes) -> list[SpanKey]:
     ``spans`` stay, and no route returns them, until retention removes them.
     """
     visible = await latest_of_ids(spans, trace_ids=[trace_id])
-    await spans.execute(SQL["delete_trace"], {"trace_id": trace_id.hex()})
+    sql = SQL["delete_spans"].replace("{condition}", SQL["of_trace"])
+    await spans.execute(sql, {"trace_id": trace_id.hex()})
     return sorted(version.key for version in visible)
 
 

@@ -42,9 +42,9 @@ PREWHERE {of_project}
     AND start_us IN reinterpret(unhex({starts:String}), 'Array(Int64)')
     AND span_id IN reinterpret(unhex({span_ids:String}), 'Array(FixedString(16))')
 
--- delete_trace --
--- For each partition that has the span, the odd version above its latest one: a redelivery of the record stays below
--- it, a new record is above it.
+-- delete_spans --
+-- For each partition that has a span of {condition}, the odd version above its latest one: a redelivery of the record
+-- stays below it, a new record is above it.
 INSERT INTO span_versions (project_id, trace_id, span_id, partition_id, version, record_ms, start_us)
 SELECT
     project_id,
@@ -56,9 +56,13 @@ SELECT
     argMax(start_us, version)
 FROM span_versions
 WHERE {of_project}
-    AND trace_id = toFixedString(unhex({trace_id:String}), 16)
+    AND {condition}
 GROUP BY project_id, trace_id, span_id, partition_id
 HAVING max(version) % 2 = 0
+
+-- of_trace --
+-- The condition of `delete_spans` for one trace.
+trace_id = toFixedString(unhex({trace_id:String}), 16)
 
 -- trace_sums --
 -- What the spans of each trace used together: trace_id and the columns of Metrics.
@@ -444,7 +448,7 @@ WHERE latest_us >= {from_us:Int64} AND latest_us < {to_us:Int64}
 GROUP BY latest_us
 
 -- old_traces --
--- What `delete_old_traces` deletes of a chunk.
+-- What `delete_spans` deletes of a chunk.
 SELECT
     min(earliest_us) AS oldest_us,
     count() AS traces_count,
@@ -453,23 +457,10 @@ SELECT
 FROM ({stored_traces})
 WHERE latest_us < {before_us:Int64} AND settled_count > 0
 
--- delete_old_traces --
--- Like `delete_trace`, for each trace of a chunk whose last span starts before a time. Only settled versions are
--- deleted: a span that arrives while this runs may move its trace to a later time, and must not be lost.
-INSERT INTO span_versions (project_id, trace_id, span_id, partition_id, version, record_ms, start_us)
-SELECT
-    project_id,
-    trace_id,
-    span_id,
-    partition_id,
-    max(version) + 1 AS deletion,
-    argMax(record_ms, version),
-    argMax(start_us, version)
-FROM span_versions
-WHERE {of_project}
-    AND trace_id > toFixedString(unhex({after:String}), 16)
+-- of_old_traces --
+-- The condition of `delete_spans` for the traces of a chunk whose last span starts before a time. Only settled versions
+-- are deleted: a span that arrives while this runs may move its trace to a later time, and must not be lost.
+trace_id > toFixedString(unhex({after:String}), 16)
     AND trace_id <= toFixedString(unhex({through:String}), 16)
     AND {is_settled}
     AND trace_id IN (SELECT trace_id FROM ({stored_traces}) WHERE latest_us < {before_us:Int64})
-GROUP BY project_id, trace_id, span_id, partition_id
-HAVING max(version) % 2 = 0
