@@ -1,4 +1,4 @@
-"""The limits of records and spans (contract §6); settings fill them and codecs apply them."""
+"""The limits of records and spans (contract §6); settings take their defaults from here, and codecs apply them."""
 
 from __future__ import annotations
 

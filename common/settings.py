@@ -35,6 +35,8 @@ from common.ids import DEFAULT_PROJECT_ID
 from common.limits import KIB, MIB, NESTING_DEPTH_BOUND, SpanLimits
 
 PREFIX: Final = "CLEARSPAN_"
+_SPAN_LIMITS: Final = SpanLimits()
+_NS_IN_S: Final = 1_000_000_000
 
 _SERVER: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::(?P<port>[0-9]{1,5}))?|[0-9A-Fa-f:.]+", re.ASCII)
 """A host or an address; an IPv6 address is in brackets if a port follows."""
@@ -318,15 +320,15 @@ class LimitSettings(_Group):
     body_values_max: int = Field(200_000, ge=1_000, le=10_000_000)
     """Values in a JSON body (strings, numbers, booleans, nulls, objects and arrays) on routes that take no spans;
     more gets 413."""
-    record_bytes_max: int = Field(10 * MIB, ge=1_000, le=1_024 * MIB)
+    record_bytes_max: int = Field(_SPAN_LIMITS.record_bytes_max, ge=1_000, le=1_024 * MIB)
     """Value of a Kafka record, in bytes."""
-    span_bytes_max: int = Field(4 * MIB, ge=1_000, le=1_024 * MIB)
+    span_bytes_max: int = Field(_SPAN_LIMITS.span_bytes_max, ge=1_000, le=1_024 * MIB)
     """One span as encoded in its record, in bytes."""
-    nesting_depth_max: int = Field(24, ge=1, le=NESTING_DEPTH_BOUND)
+    nesting_depth_max: int = Field(_SPAN_LIMITS.nesting_depth_max, ge=1, le=NESTING_DEPTH_BOUND)
     """Levels of nested attribute values."""
-    past_s_min: int = Field(946_684_800, ge=0)
+    past_s_min: int = Field(_SPAN_LIMITS.past_ns_min // _NS_IN_S, ge=0)
     """Earliest valid time of a span, in seconds since 1970 (2000-01-01)."""
-    ahead_s_max: int = Field(24 * 3600, ge=0)
+    ahead_s_max: int = Field(_SPAN_LIMITS.ahead_ns_max // _NS_IN_S, ge=0)
     """How far ahead of the clock the time of a span may be, in seconds; never after 2262."""
     embeds_max: int = Field(1_000, ge=0, le=10_000)
     """Embedded references that one request may resolve."""
@@ -341,8 +343,8 @@ class LimitSettings(_Group):
             record_bytes_max=self.record_bytes_max,
             span_bytes_max=self.span_bytes_max,
             nesting_depth_max=self.nesting_depth_max,
-            past_ns_min=self.past_s_min * 1_000_000_000,
-            ahead_ns_max=self.ahead_s_max * 1_000_000_000,
+            past_ns_min=self.past_s_min * _NS_IN_S,
+            ahead_ns_max=self.ahead_s_max * _NS_IN_S,
         )
 
 
