@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans, Span
 
 SAMPLE: Final = Path(__file__).parents[1] / "tests/data/samples/openinference-openai-01.otlp_proto.bin"
 SPANS_PER_TRACE: Final = 10
@@ -33,12 +33,7 @@ def plain_records(spans_count: int, *, spans_per_record: int = 500, seed: int = 
     randomness = random.Random(seed)
     trace_id, parent_id = b"", b""
     for first in range(0, spans_count, spans_per_record):
-        request = ExportTraceServiceRequest()
-        resource = request.resource_spans.add()
-        service = resource.resource.attributes.add(key="service.name")
-        service.value.string_value = f"service-{first // spans_per_record % 10}"
-        scope = resource.scope_spans.add()
-        scope.scope.name = "bench"
+        request, scope = _request_of(f"service-{first // spans_per_record % 10}")
         for number in range(first, min(first + spans_per_record, spans_count)):
             if number % SPANS_PER_TRACE == 0:
                 trace_id, parent_id = randomness.randbytes(16), b""
@@ -58,16 +53,21 @@ def calls_records(spans_count: int, *, traces_per_record: int = 50, seed: int = 
     randomness = random.Random(seed)
     traces_count = spans_count // SPANS_PER_TRACE
     for first in range(0, traces_count, traces_per_record):
-        request = ExportTraceServiceRequest()
-        resource = request.resource_spans.add()
-        service = resource.resource.attributes.add(key="service.name")
-        service.value.string_value = f"service-{first // traces_per_record % 10}"
-        scope = resource.scope_spans.add()
-        scope.scope.name = "bench"
+        request, scope = _request_of(f"service-{first // traces_per_record % 10}")
         for number in range(first, min(first + traces_per_record, traces_count)):
             start_ns = START_NS + number * (DAY_NS // traces_count)
             scope.spans.extend(_trace_with_calls(start_ns, randomness, root_repeats=number % 2 == 0))
         yield request.SerializeToString()
+
+
+def _request_of(service: str) -> tuple[ExportTraceServiceRequest, ScopeSpans]:
+    """Return a request without spans, and the scope to add them to."""
+    request = ExportTraceServiceRequest()
+    resource = request.resource_spans.add()
+    resource.resource.attributes.add(key="service.name").value.string_value = service
+    scope = resource.scope_spans.add()
+    scope.scope.name = "bench"
+    return request, scope
 
 
 def _trace_with_calls(start_ns: int, randomness: random.Random, *, root_repeats: bool) -> list[Span]:
