@@ -66,7 +66,7 @@ class _Conversation:
     def print_call(self, span: Span) -> None:
         """Print the messages of a model call."""
         turns = list(turns_of(span))
-        keys = [_key(turn.message) for turn in turns]
+        keys = [message_key(turn.message) for turn in turns]
         repeated = _repeated(keys, self._earlier)
         self._earlier.append(keys)
         if self._as_json:
@@ -91,7 +91,7 @@ def _query(trace_id: str, conditions: Sequence[Mapping[str, Any]]) -> dict[str, 
     return {"filtering": {"conditions": [*of_trace, *conditions]}, "windowing": {"order": "ascending"}}
 
 
-def _key(message: Mapping[str, Any]) -> str:
+def message_key(message: Mapping[str, Any]) -> str:
     """Return what makes a message the same when a later call is sent it again."""
     calls = [(_call_name(call), _call_arguments(call)) for call in _list(message.get("tool_calls"))]
     return json.dumps([message.get("role"), message.get("content"), calls], sort_keys=True)

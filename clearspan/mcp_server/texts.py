@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from clearspan.client.messages import turns_of
+from clearspan.client.messages import message_key, turns_of
 from clearspan.client.span_values import (
     FAILED,
     NS_IN_MS,
@@ -110,9 +110,9 @@ def _message_lines(calls: Iterable[Span]) -> Iterator[str]:
     for span in calls:
         yield f"{_one_line(str(span.get('span_name')))} span_id={span['span_id']}"
         for side, message in turns_of(span):
-            text = json.dumps(message, ensure_ascii=False, sort_keys=True)
-            if text not in seen:
-                seen.add(text)
+            key = message_key(message)
+            if key not in seen:
+                seen.add(key)
                 yield f"  {side}: {shortened_json(message, 2 * TEXT_CHARACTERS_MAX)}"
 
 
