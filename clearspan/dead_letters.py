@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Concatenate, Final, ParamSpec
 
+from clearspan.client.output import TableColumn, print_objects, print_table
 from clearspan.console import at_running_stack, confirm, print_json, print_result, printable, report_failures
 from common.kafka import dead_letters as topic
 from common.kafka.dead_letters import DeadLetter
@@ -19,6 +20,14 @@ from common.settings import KafkaSettings, Settings
 
 Options = ParamSpec("Options")
 
+_COLUMNS: Final = (
+    TableColumn("id", is_whole=True),
+    TableColumn("from", is_whole=True),
+    TableColumn("span", "right", is_whole=True),
+    TableColumn("code", is_whole=True),
+    TableColumn("bytes", "right", is_whole=True),
+    TableColumn("reason"),
+)
 _OF_SHARED: Final = ("span_count", "codes")
 _NOT_SHOWN: Final = ("project", "published_ms")
 
@@ -41,12 +50,11 @@ async def list_open(log: KafkaLog, kafka: KafkaSettings, *, as_json: bool) -> No
     found = await topic.list_dead_letters(log, kafka.dead_letter_topic, progress=_progress)
     _end_progress()
     if as_json:
-        for dead_letter in found.dead_letters:
-            print_json(_members(dead_letter))
-    elif not found.dead_letters:
-        print("There are no dead letters.")
+        print_objects(map(_members, found.dead_letters))
+    elif found.dead_letters:
+        print_table(_COLUMNS, map(_row, found.dead_letters))
     else:
-        _print_table(found.dead_letters)
+        print("There are no dead letters.")
     if not found.is_complete:
         print("There are more: replay or drop some of these first.", file=sys.stderr)
 
@@ -117,15 +125,12 @@ def _members(dead_letter: DeadLetter) -> dict[str, Any]:
     }
 
 
-def _print_table(dead_letters: list[DeadLetter]) -> None:
-    print(f"{'id':<10} {'from':<28} {'span':>6} {'code':<24} {'bytes':>9}  reason")
-    for dead_letter in dead_letters:
-        source = f"{dead_letter.topic}/{dead_letter.partition}/{dead_letter.offset}"
-        span = "all" if dead_letter.span_index is None else str(dead_letter.span_index)
-        if dead_letter.span_count is not None:
-            span = f"×{dead_letter.span_count}"
-        row = f"{dead_letter.id:<10} {source:<28} {span:>6} {dead_letter.code:<24} {dead_letter.bytes_count:>9}"
-        print(f"{row}  {printable(dead_letter.reason)}")
+def _row(dead_letter: DeadLetter) -> Sequence[object]:
+    source = f"{dead_letter.topic}/{dead_letter.partition}/{dead_letter.offset}"
+    span = "all" if dead_letter.span_index is None else str(dead_letter.span_index)
+    if dead_letter.span_count is not None:
+        span = f"×{dead_letter.span_count}"
+    return dead_letter.id, source, span, dead_letter.code, dead_letter.bytes_count, dead_letter.reason
 
 
 def _readable(value: bytes) -> str:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
-from clearspan.console import print_result, printable
+from clearspan.client.output import TableColumn, print_objects, print_table
+from clearspan.console import print_result
 from clearspan.projects import find_project, on_postgres
 from common.ids import DEFAULT_USER_ID
 from common.postgres.pool import Database
 from common.postgres.projects import Key, Keys, Projects, ensure_user
 from common.settings import Settings
 from common.times import SystemClock
+
+_COLUMNS: Final = (
+    TableColumn("id", is_whole=True),
+    TableColumn("key", is_whole=True),
+    TableColumn("state", is_whole=True),
+    TableColumn("name"),
+)
 
 
 @on_postgres
@@ -30,11 +38,12 @@ async def create(
 async def list_all(database: Database, settings: Settings, *, project: str | None, as_json: bool) -> None:
     """List the keys of a project."""
     found = await Keys(database, SystemClock()).of_project(await _project_id(database, settings, project))
-    if not found and not as_json:
+    if as_json:
+        print_objects(map(_members, found))
+    elif found:
+        print_table(_COLUMNS, ((str(key.id), f"{key.prefix}.…", _state(key), key.name) for key in found))
+    else:
         print("There are no keys. `clearspan keys create NAME` creates one.")
-    for key in found:
-        state = "in force" if key.revoked_at is None else f"revoked {key.revoked_at:%Y-%m-%d %H:%M}"
-        print_result(_members(key), f"{key.id}  {key.prefix}.…  {state:<26} {printable(key.name)}", as_json=as_json)
 
 
 @on_postgres
@@ -48,6 +57,10 @@ async def revoke(database: Database, settings: Settings, *, key_id: UUID, projec
 async def _project_id(database: Database, settings: Settings, project: str | None) -> UUID:
     id_or_name = str(settings.default_project_id) if project is None else project
     return await find_project(Projects(database, SystemClock()), id_or_name)
+
+
+def _state(key: Key) -> str:
+    return "in force" if key.revoked_at is None else f"revoked {key.revoked_at:%Y-%m-%d %H:%M}"
 
 
 def _members(key: Key) -> dict[str, Any]:

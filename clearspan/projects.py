@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, Final, ParamSpec
 from uuid import UUID
 
-from clearspan.console import at_running_stack, print_result, printable, report_failures
+from clearspan.client.output import TableColumn, print_objects, print_table
+from clearspan.console import at_running_stack, print_result, report_failures
 from common.errors import InvalidInput, NotFound
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Project, Projects
@@ -14,6 +15,12 @@ from common.settings import Settings
 from common.times import SystemClock
 
 Options = ParamSpec("Options")
+
+_COLUMNS: Final = (
+    TableColumn("id", is_whole=True),
+    TableColumn("created", is_whole=True),
+    TableColumn("name"),
+)
 
 
 def on_postgres(
@@ -42,10 +49,16 @@ async def create(database: Database, _settings: Settings, *, name: str, as_json:
 @on_postgres
 async def list_all(database: Database, settings: Settings, *, as_json: bool) -> None:
     """List all projects, oldest first."""
-    for project in await Projects(database, SystemClock()).all():
-        mark = "  (default)" if project.id == settings.default_project_id else ""
-        text = f"{project.id}  {project.created_at:%Y-%m-%d %H:%M}  {printable(project.name)}{mark}"
-        print_result(_members(project), text, as_json=as_json)
+    projects = await Projects(database, SystemClock()).all()
+    if as_json:
+        print_objects(map(_members, projects))
+        return
+    marks = ("  (default)" if project.id == settings.default_project_id else "" for project in projects)
+    rows = (
+        (str(project.id), f"{project.created_at:%Y-%m-%d %H:%M}", f"{project.name}{mark}")
+        for project, mark in zip(projects, marks, strict=True)
+    )
+    print_table(_COLUMNS, rows)
 
 
 async def find_project(projects: Projects, id_or_name: str, /) -> UUID:

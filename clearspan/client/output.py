@@ -1,4 +1,4 @@
-"""What client commands print: tables for people, one object a line for programs, progress on standard error.
+"""What commands print: tables for people, one object a line for programs, progress on standard error.
 
 Texts from an API are shown with control characters escaped, so that a span cannot command the terminal, and are never
 read as markup. Colors appear only on a terminal, unless ``NO_COLOR`` is set.

@@ -9,6 +9,7 @@ import pytest
 
 from clearspan import dead_letters
 from clearspan.cli import main
+from clearspan.client.output import print_table
 from common.kafka import dead_letters as topic
 from common.kafka.dead_letters import DeadLetter
 from common.settings import KafkaSettings, Settings
@@ -28,9 +29,9 @@ LETTER = DeadLetter(
 
 
 def test_reason_cannot_add_a_row_or_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    dead_letters._print_table([LETTER])
+    print_table(dead_letters._COLUMNS, [dead_letters._row(LETTER)])
 
-    _head, *rows = capsys.readouterr().out.splitlines()
+    _head, _line, *rows = capsys.readouterr().out.splitlines()
     assert len(rows) == 1
     assert rows[0].endswith(r"“\x1b[2J\x0a0-18\x9b31m” is not a span id.")
 
@@ -91,7 +92,7 @@ def command(broker: MemoryBroker, monkeypatch: pytest.MonkeyPatch) -> Command:
 
 def test_list_is_a_table_for_people(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("list") == 0
-    head, *rows = capsys.readouterr().out.splitlines()
+    head, _line, *rows = capsys.readouterr().out.splitlines()
     assert head.split() == ["id", "from", "span", "code", "bytes", "reason"]
     assert [row.split()[:5] for row in rows[:2]] == [
         ["0-0", "spans/1/10", "all", "undecodable", "3"],
