@@ -17,7 +17,7 @@ from clearspan.console import NOTHING_FOUND, print_json, printable
 
 REVISIONS: Final = "/applications/revisions"
 LINES_WITHOUT_PLACES: Final = 10
-"""Below so few lines, the places of the lines that differ are not shown."""
+"""With fewer lines than this, the line numbers of a change are not shown."""
 
 _ROOT: Final = "(everything)"
 

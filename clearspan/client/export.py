@@ -1,5 +1,6 @@
-"""``clearspan export``: write all spans of a query to a file, part by part, so that it can go on after any
-interruption.
+"""``clearspan export``: write all spans of a query to a file, part by part.
+
+The same command resumes an export that was interrupted.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ async def _run(api: ApiClient, paths: PartialPaths, request: Mapping[str, str], 
 
 @contextmanager
 def _kept(paths: PartialPaths) -> Iterator[None]:
-    """Keep what was written if a part is finished, and say so on Ctrl-C; else there is nothing to go on with."""
+    """Keep what was written if a part is finished, and say so on Ctrl-C; otherwise delete it."""
     try:
         yield
     except asyncio.CancelledError:
@@ -176,14 +177,14 @@ class Lines:
         self._skips = self._is_header_left_out and state.parts > 0
 
     def receive(self, piece: bytes) -> None:
-        """Write a piece, without the line of names of a later part."""
+        """Write a piece; the header line of a later part is left out."""
         if self._skips:
             _, newline, piece = piece.partition(b"\n")
             self._skips = not newline
         self._file.receive(piece)
 
     def end(self, _state: ExportState) -> Any:
-        """Return the summary in the last line, which is not of the file."""
+        """Return the summary, which is the last line that was received and not part of the file."""
         last = self._file.end_part()
         return last.get("export") if isinstance(last, dict) else None
 
@@ -244,7 +245,7 @@ class PartFiles:
 
 
 class Download:
-    """The parts of an export, one after the other."""
+    """Receives the parts of an export, one after the other."""
 
     def __init__(self, api: ApiClient, receiver: Receiver, progress: ProgressLine) -> None:
         self._api = api
@@ -256,7 +257,7 @@ class Download:
     async def next_part(self, state: ExportState) -> ExportState:
         """Return the state after the part that follows ``state``.
 
-        Tries again while the API is away, or breaks the part off. Raises ``RequestFailed``.
+        Tries again while the API is away or the part breaks off. Raises ``RequestFailed``.
         """
         failed_since_s: float | None = None
         delay_s = RETRY_DELAY_MIN_S
@@ -266,8 +267,8 @@ class Download:
             except RequestFailed as exc:
                 now_s = time.monotonic()
                 failed_since_s = now_s if failed_since_s is None else failed_since_s
-                is_lost = exc.status is None and not self._has_begun
-                if is_lost or not exc.is_transient or now_s - failed_since_s > RETRY_S:
+                never_answered = exc.status is None and not self._has_begun
+                if never_answered or not exc.is_transient or now_s - failed_since_s > RETRY_S:
                     raise
                 pause_s = max(delay_s, exc.retry_after_s or 0.0)
                 note(f"{exc} Trying again in {pause_s:g} s.")

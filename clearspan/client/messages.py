@@ -1,4 +1,4 @@
-"""The conversation of a trace: the messages that its model calls were sent and answered, each once."""
+"""The conversation of a trace: the inputs and outputs of its model calls, each message once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STYLES: Final = {"system": "magenta", "user": "green", "assistant": "cyan", "to
 
 
 class Turn(NamedTuple):
-    """A message, and whether the model was sent it (``input``) or answered it (``output``)."""
+    """A message, and whether the model got it (``input``) or returned it (``output``)."""
 
     side: str
     message: Mapping[str, Any]
@@ -77,7 +77,7 @@ class _Conversation:
 
 
 def turns_of(span: Span) -> Iterator[Turn]:
-    """Yield the messages of a model call, what it was sent first."""
+    """Yield the messages of a model call, its inputs first."""
     for side, path in (("input", _INPUTS), ("output", _OUTPUTS)):
         messages = value_of(span, f"attributes.{path}")
         for message in messages if isinstance(messages, list) else ():

@@ -22,7 +22,7 @@ from typing import Any, Final
 VERSION: Final = 1
 READ_BYTES: Final = 1024 * 1024
 TAIL_BYTES: Final = 256 * 1024
-"""More than the last line of a part, which is the summary and not part of the file."""
+"""More than the size of the last line of a part, which is the summary and not part of the file."""
 
 
 class PartialRefused(Exception):

@@ -102,7 +102,7 @@ def spans_of(outline: Mapping[str, Any]) -> list[OutlineSpan]:
 def tree_of(spans: Sequence[OutlineSpan]) -> Iterator[TreeRow]:
     """Yield every span once, parents before their children, siblings by their start.
 
-    A span whose parent is not in the trace is at the top, and so is the first span of a circle of parents.
+    A span whose parent is not in the trace is at the top, and so is the first span of a cycle of parents.
     """
     ids = {span.span_id for span in spans}
     children: dict[str | None, list[OutlineSpan]] = {}
@@ -112,7 +112,7 @@ def tree_of(spans: Sequence[OutlineSpan]) -> Iterator[TreeRow]:
     seen: set[str] = set()
     tops = children.pop(None, [])
     yield from _below(tops, children, seen)
-    for span in spans:  # what is left are circles
+    for span in spans:  # what is left are cycles
         if span.span_id not in seen:
             yield from _below([span], children, seen)
 

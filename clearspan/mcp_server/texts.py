@@ -67,7 +67,7 @@ def trace_text(
     tree_max = characters_max // 2 if calls else characters_max
     lines += _fitting(map(_tree_line, rows), tree_max, f"more spans of {len(rows)}")
     if calls:
-        lines.append("\nMessages of model calls; those that an earlier call was sent are left out:")
+        lines.append("\nMessages of model calls; those of an earlier call are left out:")
         used = sum(map(len, lines))
         lines += _fitting(_message_lines(calls), characters_max - used, "more lines of messages")
     return "\n".join(lines)
@@ -105,7 +105,7 @@ def _tree_line(row: TreeRow) -> str:
 
 
 def _message_lines(calls: Iterable[Span]) -> Iterator[str]:
-    """Yield each message once, under the call that was sent or answered it first."""
+    """Yield each message once, under the first call that got or returned it."""
     seen: set[str] = set()
     for span in calls:
         yield f"{_one_line(str(span.get('span_name')))} span_id={span['span_id']}"

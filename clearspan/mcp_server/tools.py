@@ -18,6 +18,7 @@ from clearspan.client.filter_words import read_conditions
 from clearspan.client.messages import MODEL_CALLS
 from clearspan.client.span_values import Span
 from clearspan.mcp_server.texts import short_span, shortened_json, trace_text
+from query_api.analytics.facets_models import KEYS_MAX
 
 INSTRUCTIONS: Final = """\
 Clearspan stores the spans of LLM and agent applications: model calls, tool calls and agent runs, joined into traces and
@@ -52,7 +53,7 @@ Oldest = Annotated[
     Field(description="Only spans that start at this time or later: ISO 8601, or relative such as -1h, -7d."),
 ]
 Newest = Annotated[str | None, Field(description="Only spans that start before this time.")]
-CharactersMax = Annotated[int, Field(ge=1_000, le=200_000, description="The most characters to return.")]
+CharactersMax = Annotated[int, Field(ge=1_000, le=200_000, description="The maximum number of characters to return.")]
 Place: TypeAlias = str | dict[str, str]
 """A field, the path of an attribute, or ``{field, key}`` for a value in resource, scope or attributes."""
 
@@ -166,7 +167,9 @@ class Tools:
         *,
         keys: Annotated[
             list[Place] | None,
-            Field(max_length=20, description="Fields or attribute paths whose values are wanted. Absent: the paths."),
+            Field(
+                max_length=KEYS_MAX, description="Fields or attribute paths whose values are wanted. Absent: the paths."
+            ),
         ] = None,
         conditions: Conditions = "",
         oldest: Oldest = None,

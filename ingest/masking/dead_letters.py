@@ -33,7 +33,7 @@ _KEPT_HEADERS: Final = frozenset({CONTENT_TYPE_HEADER, PROJECT_HEADER})
 
 @dataclass(frozen=True, slots=True)
 class Masking:
-    """The rules of all projects, and what else it takes to find those of a record. Can be sent to another process.
+    """The rules of all projects, and what is needed to find those of a record. Can be sent to another process.
 
     ``topic_projects`` are the projects of records that name none, by topic. ``keeps_unmaskable``: keep the value of
     what cannot be masked.

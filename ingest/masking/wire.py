@@ -1,8 +1,8 @@
 """Mask a record on the wire, in its own encoding: what a dead letter holds (ADR 0021).
 
-Other than for spans that are stored, every text is examined, wherever it stands: a span that was rejected may have it
-in the wrong place, such as a word in place of an id. Members that the encoding does not know are left out of protobuf
-and examined in JSON. Whatever cannot be parsed raises, whatever the exception: the caller then keeps nothing.
+Unlike in spans that are stored, every text is examined, wherever it is: a rejected span may have content in the wrong
+member, such as a word where an id belongs. Members that the encoding does not know are removed from protobuf, and
+examined in JSON. What cannot be parsed raises any exception: the caller then keeps nothing.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def _without_dropped(values: Iterable[Any]) -> list[Any]:
 
 
 def _json_python(value: Any) -> Any:
-    """Return an ``AnyValue`` in JSON as a plain value; what is none is a text, so that it is examined as a whole."""
+    """Return an ``AnyValue`` in JSON as a plain value; anything else as its JSON text, which is examined as a whole."""
     if value is None or value == {}:
         return None
     if isinstance(value, dict) and len(value) == 1:

@@ -30,11 +30,11 @@ def is_public(address: str) -> bool:
         found = ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    return all(each.is_global and not each.is_multicast and not each.is_reserved for each in _meant(found))
+    return all(each.is_global and not each.is_multicast and not each.is_reserved for each in _reached_by(found))
 
 
-def _meant(address: IPv4Address | IPv6Address) -> list[IPv4Address | IPv6Address]:
-    """Return the addresses that a connection may reach by way of this one."""
+def _reached_by(address: IPv4Address | IPv6Address) -> list[IPv4Address | IPv6Address]:
+    """Return the addresses that a connection to this one may reach."""
     if isinstance(address, IPv4Address):
         return [address]
     if address.ipv4_mapped is not None:

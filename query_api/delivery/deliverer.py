@@ -154,7 +154,7 @@ async def open_deliverer(
 ) -> AsyncIterator[Deliverer]:
     """Deliver subscriptions while inside. ``store`` and ``database`` are used and left open.
 
-    ``stored`` is what somebody else keeps up to date; without it the announcements of the workers are followed.
+    The caller keeps ``stored`` up to date; without it, this follows the announcements of the workers.
     ``report`` is called with the state of the systems.
     """
     clock = clock or SystemClock()

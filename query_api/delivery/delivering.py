@@ -259,8 +259,8 @@ class Delivering:
             return found
 
     async def _deliver(self, target: Target, found: ReadBatch) -> None:
-        """Deliver a batch and store that it is acknowledged. Nothing is left of a batch whose spans were replaced or
-        deleted.
+        """Deliver a batch and store that it is acknowledged. A batch of which every span was replaced or
+        deleted is not sent.
         """
         held, tools, spans = self._held, self._tools, found.spans
         kind = str(held.target["kind"])

@@ -1,7 +1,7 @@
 """The route ``/spans/export``: all spans of a query as one stream (contract §9).
 
 An export walks as the pages of ``/spans/query`` do, in the same order, and holds one of a few places while it runs, so
-that exports leave the engine to queries. Nothing is made before the client has read what was made before it.
+that exports leave the engine to queries. The next piece is made when the client has read the one before.
 """
 
 from __future__ import annotations
@@ -60,9 +60,11 @@ class ExportParameters(Strict):
         " value at a path. By default csv has a line of the usual columns, and parquet has all but paths.",
         examples=[["trace_id", "start_time", "model", "cost", "attributes.ag.session.id"]],
     )
-    limit: int | None = Field(None, ge=1, description="The most spans to export; by default all of them.")
+    limit: int | None = Field(None, ge=1, description="The maximum number of spans; by default all are exported.")
     next: str | None = Field(
-        None, max_length=131_072, description="The cursor in the summary of an export of the same query: go on there."
+        None,
+        max_length=131_072,
+        description="The cursor in the summary of an export of the same query: continue there.",
     )
     summary: bool = Field(
         False,  # noqa: FBT003 - the default of a field
@@ -81,7 +83,7 @@ class ExportParameters(Strict):
 async def export_spans(request: Request) -> Response:
     """Stream all spans of a query as JSON Lines, CSV or Parquet, in the order of `/spans/query` and each once.
 
-    A stream that fails is broken off without its final chunk. Then go on with `limit` and `next`.
+    A stream that fails ends without its final chunk. Then continue with `limit` and `next`.
     """
     parameters: ExportParameters = request.query
     encoder = encoder_of(parameters.format, parameters.column_names)
@@ -127,7 +129,7 @@ class _Export:
             async with aclosing(self.walk.chunks()) as chunks:
                 async for chunk in chunks:
                     if self.request.context.stored.is_closed:
-                        raise Unavailable("This process ends.")
+                        raise Unavailable("This process is stopping.")
                     count += chunk.rows.num_rows
                     if piece := begin + await in_thread(self.encoder.add, chunk):
                         yield piece

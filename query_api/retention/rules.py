@@ -1,4 +1,4 @@
-"""The rules of projects, what runs have deleted, and whose turn it is, in Postgres."""
+"""The rules of projects, what runs have deleted, and which process runs, in Postgres."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class RetentionRecords:
         await self._database.fetch_all(POSTGRES_SQL["mark_freed"], project_id)
 
     async def find_schedule(self) -> Schedule:
-        """Return when the next run begins. Raises ``Unavailable`` if nobody knows."""
+        """Return when the next run begins. Raises ``Unavailable`` if the table is empty."""
         row = await self._database.fetch_one(POSTGRES_SQL["find_schedule"])
         if row is None:
             raise Unavailable("The table retention_schedule is empty.")

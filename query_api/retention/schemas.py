@@ -63,7 +63,7 @@ class LastRun(BaseModel):
     """The last run with rules of this project."""
 
     started_at: str = Field(description="When it began.")
-    ended_at: str | None = Field(None, description="When it ended; absent while it works.")
+    ended_at: str | None = Field(None, description="When it ended; absent while it runs.")
     failure: str | None = Field(None, description="Why it did not delete everything; the next run continues.")
     deleted: FiguresResponse = Field(description="What it has deleted.")
 

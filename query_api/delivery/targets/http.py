@@ -1,4 +1,4 @@
-"""Sending to a target over HTTP: which answers mean that it is tried again, and which that it is not (contract §9)."""
+"""Send to a target over HTTP: which responses are retried, and which pause the subscription (contract §9)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from query_api.delivery.addresses import PrivateAddressError, connector
 from query_api.delivery.targets.target import TargetRefused, TargetUnavailable
 
 RESPONSE_BYTES_MAX: Final = 1024 * 1024
-"""The most of a response that is read."""
+"""How much of a response is read."""
 
 DRAIN_S: Final = 1.0
 """How long a success waits for the end of a response that nobody reads."""

@@ -61,7 +61,7 @@ def _body(spans: Sequence[Mapping[str, Any]], ag: bool) -> bytes:  # noqa: FBT00
 
 
 def rejected_in(body: bytes, *, spans_count: int) -> RejectedSpans | None:
-    """Return what a response of success rejects. One that is neither protobuf nor JSON rejects nothing: endpoints
+    """Return what a successful response rejects. One that is neither protobuf nor JSON rejects nothing: endpoints
     answer with all kinds of texts.
     """
     count, reason = _partial_success(body)

@@ -59,7 +59,7 @@ class Target(Protocol):
     """Delivers batches to one system, one at a time. It connects on first use."""
 
     async def deliver(self, batch: DeliveryBatch, /) -> RejectedSpans | None:
-        """Return when the target has acknowledged the batch: what it will not keep of it, if it says so.
+        """Return once the target has acknowledged the batch; the result is what it says that it will not keep.
 
         Raises ``TargetUnavailable`` or ``TargetRefused``. A batch of which a part was taken may be delivered again.
         """

@@ -16,9 +16,9 @@ import orjson
 from standardwebhooks import Webhook
 
 from query_api.delivery.targets.http import HttpSender
+from query_api.delivery.targets.models import SECRET_PREFIX
 from query_api.delivery.targets.target import DeliveryBatch
 
-SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - the prefix of secrets, as Standard Webhooks has it
 SECRET_BYTES: Final = 32
 
 
