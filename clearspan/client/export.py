@@ -28,13 +28,13 @@ from clearspan.client.partial import (
     PartialRefused,
     locked,
     read_state,
-    sync_directory,
     write_state,
 )
 from clearspan.client.requests import windowing_of
 from clearspan.commands.export import ExportOptions
 from clearspan.commands.options import WindowOptions
 from clearspan.console import fail
+from common.files import sync_directory
 
 PART_SPANS: Final = 100_000
 RETRY_S: Final = 300.0

@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from common.files import sync_directory
+
 VERSION: Final = 1
 READ_BYTES: Final = 1024 * 1024
 TAIL_BYTES: Final = 256 * 1024
@@ -121,15 +123,6 @@ def write_state(paths: PartialPaths, state: ExportState) -> None:
         os.fsync(file.fileno())
     replacement.replace(paths.state)
     sync_directory(paths.state.parent)
-
-
-def sync_directory(directory: Path) -> None:
-    """Return when the names in a directory are on the disk."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class GrowingFile:

@@ -23,6 +23,7 @@ import pyarrow as pa
 from pyarrow import fs, parquet
 
 from common.errors import InvalidInput
+from common.files import sync_directory
 from query_api.delivery.targets.target import DeliveryBatch, TargetUnavailable
 from query_api.export.columns import table_of_objects
 
@@ -131,7 +132,7 @@ class Directory:
             unfinished.replace(self._path / name)
         finally:
             unfinished.unlink(missing_ok=True)
-        _sync_directory(self._path)
+        sync_directory(self._path)
 
     def check(self) -> str | None:
         """Return why the directory, or the one that it is created in, is not writable."""
@@ -153,15 +154,6 @@ class Directory:
                 if file.stat().st_mtime < before_s:
                     file.unlink()
         self._is_swept = True
-
-
-def _sync_directory(path: Path) -> None:
-    """Make a renamed file survive a crash of the machine."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class Bucket:
