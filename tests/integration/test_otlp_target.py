@@ -64,8 +64,10 @@ async def receiver() -> AsyncIterator[Receiver]:
     await runner.cleanup()
 
 
-def _target(url: str, *, ag: bool = False, private_addresses: bool = True, **headers: str) -> OtlpTarget:
-    return OtlpTarget(url, headers, ag=ag, timeout_s=1.0, private_addresses=private_addresses)
+def _target(
+    url: str, *, ag: bool = False, timeout_s: float = 60.0, private_addresses: bool = True, **headers: str
+) -> OtlpTarget:
+    return OtlpTarget(url, headers, ag=ag, timeout_s=timeout_s, private_addresses=private_addresses)
 
 
 async def test_batch_is_one_compressed_request(receiver: Receiver) -> None:
@@ -142,7 +144,7 @@ async def test_endpoint_that_refuses_is_not_tried_again(receiver: Receiver, stat
 async def test_endpoint_that_is_away_or_silent_is_unavailable(receiver: Receiver) -> None:
     receiver.delay_s = 1.5
     for url, words in ((f"http://127.0.0.1:{free_port()}", "cannot be reached"), (receiver.url, "did not answer")):
-        target = _target(url)
+        target = _target(url, timeout_s=1.0)
         with pytest.raises(TargetUnavailable, match=words):
             await target.deliver(batch_of(1))
         await target.close()
