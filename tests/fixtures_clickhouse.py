@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import clickhouse_connect
@@ -12,8 +12,10 @@ import pytest
 from clickhouse_connect.driver.client import Client
 
 from common.clickhouse.migrate import migrate
+from common.clickhouse.store import ColumnStore
 from common.settings import ClickHouseSettings
 from tests.support.clickhouse import ClickHouseServer, DatabaseTemplate, clickhouse_server
+from tests.support.stores import opened_store
 
 FreshSettings = Callable[[], ClickHouseSettings]
 _NUMBERS = itertools.count()
@@ -54,6 +56,26 @@ def chdb_settings(chdb_dir: Path, chdb_empty_settings: FreshSettings) -> Iterato
     client = clickhouse_connect.get_client(interface="chdb", path=str(chdb_dir / "clickhouse"))
     yield _copies(client, _migrated(chdb_empty_settings(), chdb_dir), chdb_empty_settings)
     client.close()
+
+
+@pytest.fixture
+async def store(chdb_dir: Path, chdb_settings: FreshSettings) -> AsyncIterator[ColumnStore]:
+    """A store with a new database."""
+    async with opened_store(chdb_settings(), data_dir=chdb_dir) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def engine(chdb_settings: FreshSettings) -> ClickHouseSettings:
+    """One database for all tests of a module; each has a project of its own."""
+    return chdb_settings()
+
+
+@pytest.fixture
+async def shared_store(chdb_dir: Path, engine: ClickHouseSettings) -> AsyncIterator[ColumnStore]:
+    """A store with the database of the module."""
+    async with opened_store(engine, data_dir=chdb_dir) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

@@ -6,18 +6,15 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from aiohttp import web
 
-from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
 from common.errors import DeadlineExceeded
 from common.postgres.pool import Database
-from common.settings import ClickHouseSettings
 from common.span import Span
 from common.times import SystemClock
 from query_api.delivery.alerts import alerting
@@ -28,13 +25,6 @@ from tests.support.span_corpus import OTHER_PROJECT_ID, store_record
 TICK_S = 0.05
 COUNT = {"measure": {"of": "count"}, "above": 2, "window": "10m"}
 WINDOW_S = 600
-
-
-@pytest.fixture
-async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[ColumnStore]:
-    opened = open_store(chdb_settings(), data_dir=chdb_dir)
-    yield opened
-    await opened.close()
 
 
 class ShiftedClock(SystemClock):

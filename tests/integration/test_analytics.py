@@ -6,10 +6,9 @@ import math
 import random
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -17,11 +16,9 @@ import numpy as np
 import orjson
 import pytest
 
-from common.clickhouse.connect import open_store
-from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore
 from common.json_numbers import is_number
-from common.settings import ClickHouseSettings, QuerySettings, Settings
+from common.settings import QuerySettings, Settings
 from common.span import Event, Scope, Span
 from common.times import SystemClock, format_us
 from query_api.analytics.models import TotalsModel
@@ -78,15 +75,6 @@ class Api:
         assert "windowing" not in response
         spans: list[dict[str, Any]] = response["spans"]
         return spans
-
-
-@pytest.fixture
-async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[ColumnStore]:
-    configured = chdb_settings()
-    await migrate(configured, data_dir=chdb_dir)
-    opened = open_store(configured, data_dir=chdb_dir)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from common.clickhouse.connect import open_store
-from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
-from common.settings import ClickHouseSettings
 from common.span import Event
 from query_api.filter.sql.expressions import Parameters, content_condition
 from query_api.filter.text_search import words_of
@@ -22,15 +15,6 @@ ASSIGNED = [*range(1, 0xD800), *range(0xE000, 0x34000), *range(0xE0000, 0xE1000)
 """All assigned code points; later ones are private or unassigned."""
 
 CODE_POINTS_PER_TEXT = 4096
-
-
-@pytest.fixture
-async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[ColumnStore]:
-    configured = chdb_settings()
-    await migrate(configured, data_dir=chdb_dir)
-    opened = open_store(configured, data_dir=chdb_dir)
-    yield opened
-    await opened.close()
 
 
 async def select(store: ColumnStore, sql: str, parameters: dict[str, Any] | None = None) -> list[dict[str, Any]]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
@@ -13,10 +12,8 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
-from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
 from common.postgres.pool import Database
-from common.settings import ClickHouseSettings
 from tests.support.delivery import PARTITION, Deliveries, deliveries, delivery_settings, receiving
 
 OTHER = "cluster/spans/1"
@@ -24,22 +21,9 @@ ERRORS: dict[str, Any] = {"filtering": {"conditions": [{"field": "status_code", 
 ERROR: dict[str, Any] = {"status_code": 2}
 
 
-@pytest.fixture(scope="module")
-def engine(chdb_settings: Callable[[], ClickHouseSettings]) -> ClickHouseSettings:
-    """One database for all tests; each has a project of its own."""
-    return chdb_settings()
-
-
 @pytest.fixture
-async def store(chdb_dir: Path, engine: ClickHouseSettings) -> AsyncIterator[ColumnStore]:
-    opened = open_store(engine, data_dir=chdb_dir)
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
-async def api(store: ColumnStore, shared_database: Database) -> AsyncIterator[Deliveries]:
-    async with deliveries(store, shared_database, delivery_settings(batch_spans_max=3)) as api:
+async def api(shared_store: ColumnStore, shared_database: Database) -> AsyncIterator[Deliveries]:
+    async with deliveries(shared_store, shared_database, delivery_settings(batch_spans_max=3)) as api:
         yield api
 
 
@@ -187,8 +171,11 @@ async def test_receiver_that_is_down_gets_everything_when_it_is_back(api: Delive
     assert receiver.span_ids == [1, 2, 3, 4, 5]
 
 
-async def test_batch_is_given_up_after_the_time_for_retries(store: ColumnStore, shared_database: Database):
-    async with deliveries(store, shared_database, delivery_settings(retry_for_s=0.3)) as api, receiving() as receiver:
+async def test_batch_is_given_up_after_the_time_for_retries(shared_store: ColumnStore, shared_database: Database):
+    async with (
+        deliveries(shared_store, shared_database, delivery_settings(retry_for_s=0.3)) as api,
+        receiving() as receiver,
+    ):
         receiver.respond = lambda _: web.Response(status=500)
         async with api.delivering():
             await api.webhook(receiver)
@@ -198,13 +185,13 @@ async def test_batch_is_given_up_after_the_time_for_retries(store: ColumnStore, 
     assert "answered 500" in state["reason"]
 
 
-async def test_slow_receiver_does_not_delay_another_one(store: ColumnStore, shared_database: Database):
+async def test_slow_receiver_does_not_delay_another_one(shared_store: ColumnStore, shared_database: Database):
     async def never(_: int) -> web.Response:
         await asyncio.sleep(3)
         return web.Response()
 
     async with (
-        deliveries(store, shared_database, delivery_settings(timeout_s=0.5)) as api,
+        deliveries(shared_store, shared_database, delivery_settings(timeout_s=0.5)) as api,
         receiving() as slow,
         receiving() as quick,
         api.delivering(),

@@ -4,34 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import orjson
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
 from common.codec import span_json
 from common.kafka.log import KafkaLog
 from common.kafka.record import Record
 from common.limits import SpanLimits
 from common.postgres.pool import Database
-from common.settings import ClickHouseSettings, KafkaSettings
+from common.settings import KafkaSettings
 from tests.support.delivery import Deliveries, deliveries, delivery_settings, span_of
 from tests.support.kafka import Broker
 from tests.support.span_corpus import store_record
 
 pytestmark = pytest.mark.kafka
-
-
-@pytest.fixture
-async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[ColumnStore]:
-    opened = open_store(chdb_settings(), data_dir=chdb_dir)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

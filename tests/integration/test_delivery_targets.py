@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +11,9 @@ from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from pyarrow import dataset
 
-from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
 from common.postgres.pool import Database
-from common.settings import ClickHouseSettings
 from tests.support.delivery import Deliveries, deliveries, delivery_settings
-
-
-@pytest.fixture
-async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[ColumnStore]:
-    opened = open_store(chdb_settings(), data_dir=chdb_dir)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

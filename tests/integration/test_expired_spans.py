@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from aiohttp import web
 
-from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
 from common.postgres.pool import Database
-from common.settings import ClickHouseSettings
 from tests.support.delivery import Deliveries, Receiver, deliveries, delivery_settings, receiving
 
 ERRORS: dict[str, Any] = {"filtering": {"conditions": [{"field": "status_code", "value": "STATUS_CODE_ERROR"}]}}
@@ -21,22 +18,9 @@ OTHER = "cluster/spans/1"
 WITHIN_S = 60.0
 
 
-@pytest.fixture(scope="module")
-def engine(chdb_settings: Callable[[], ClickHouseSettings]) -> ClickHouseSettings:
-    """One database for all tests; each has a project of its own."""
-    return chdb_settings()
-
-
 @pytest.fixture
-async def store(chdb_dir: Path, engine: ClickHouseSettings) -> AsyncIterator[ColumnStore]:
-    opened = open_store(engine, data_dir=chdb_dir)
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
-async def api(store: ColumnStore, shared_database: Database) -> AsyncIterator[Deliveries]:
-    async with deliveries(store, shared_database, delivery_settings(batch_spans_max=3)) as api:
+async def api(shared_store: ColumnStore, shared_database: Database) -> AsyncIterator[Deliveries]:
+    async with deliveries(shared_store, shared_database, delivery_settings(batch_spans_max=3)) as api:
         yield api
 
 

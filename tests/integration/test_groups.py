@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -13,9 +12,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
-from common.settings import ClickHouseSettings, Settings
+from common.settings import Settings
 from common.span import Resource, Span
 from common.times import SystemClock, format_us
 from tests.support.api import PATIENT, UntouchedStore, context_of, serving
@@ -53,13 +51,6 @@ class Api:
         )
         spans: list[dict[str, Any]] = response["spans"]
         return spans
-
-
-@pytest.fixture
-async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[ColumnStore]:
-    opened = open_store(chdb_settings(), data_dir=chdb_dir)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,13 @@ import aiohttp
 import pytest
 from pydantic import SecretStr
 
-from common.clickhouse.connect import open_store
 from common.clickhouse.freeing import TABLES_OF_PROJECT
-from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore
 from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.dead_letter_index import DeadLetterIndex
 from common.postgres.pool import Database
 from common.postgres.projects import PRESENT_FOR_S, Account, Keys, Projects, WantedAccount, open_accounts
-from common.settings import ClickHouseSettings, Settings
+from common.settings import Settings
 from query_api.retention.rules import RetentionRecords
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
@@ -46,15 +44,6 @@ OTHERS = """
 SELECT conrelid::regclass::text AS table_name
 FROM pg_constraint WHERE contype = 'f' AND confdeltype != 'c' AND confrelid::regclass::text != 'users'
 """
-
-
-@pytest.fixture
-async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[ColumnStore]:
-    configured = chdb_settings()
-    await migrate(configured, data_dir=chdb_dir)
-    opened = open_store(configured, data_dir=chdb_dir)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -455,11 +455,6 @@ async def made_in(mine: HistoryClient, stranger: HistoryClient) -> World:
     )
     await committed("foreign_r0", stranger, foreign_main, data={"filtering": SLOW})
     return World(mine, names | {"CAPITALS": UUID(bot).hex.upper()})
-
-
-@pytest.fixture(scope="module")
-def engine(chdb_settings: Callable[[], ClickHouseSettings]) -> ClickHouseSettings:
-    return chdb_settings()
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -22,13 +22,6 @@ from tests.support.span_corpus import random_span, store_record
 
 QUOTED = 'says "so", \\ and\n{p1:String}'
 EVERYTHING = list(range(1, 8))
-
-
-@pytest.fixture
-async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[ColumnStore]:
-    opened = open_store(chdb_settings(), data_dir=chdb_dir)
-    yield opened
-    await opened.close()
 
 
 def of_key(key: Any, **identity: str) -> dict[str, Any]:

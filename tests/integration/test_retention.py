@@ -37,15 +37,6 @@ from tests.support.span_pages import SpanPages
 
 
 @pytest.fixture
-async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[ColumnStore]:
-    configured = chdb_settings()
-    await migrate(configured, data_dir=chdb_dir)
-    opened = open_store(configured, data_dir=chdb_dir)
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
 async def world(store: ColumnStore, database: Database) -> AsyncIterator[RetentionWorld]:
     async with retention_world(store, database) as opened:
         yield opened

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from common.clickhouse.connect import open_store
-from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore
 from common.postgres.pool import Database
-from common.settings import ClickHouseSettings
 from common.times import format_us
 from query_api.retention.rules import RetentionRecords
 from tests.fakes.clock import ManualClock
@@ -21,15 +17,6 @@ from tests.support.history import HistoryClient, clients_of
 from tests.support.retention import DAY_US, NOW_US, RetentionWorld, SentSpan
 
 NOTHING = {"traces": 0, "spans": 0, "bytes": 0}
-
-
-@pytest.fixture
-async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[ColumnStore]:
-    configured = chdb_settings()
-    await migrate(configured, data_dir=chdb_dir)
-    opened = open_store(configured, data_dir=chdb_dir)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

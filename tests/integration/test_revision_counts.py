@@ -4,19 +4,16 @@ spans these are.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
 from common.errors import DeadlineExceeded, ServiceError, Unavailable
 from common.postgres.pool import Database
-from common.settings import ClickHouseSettings
 from common.span import Event, Span, StatusCode
 from common.times import format_us
 from tests.fakes.clock import ManualClock
@@ -27,13 +24,6 @@ from tests.support.span_corpus import START_NS, store_record
 START_US = START_NS // 1000
 AROUND = {"oldest": format_us(START_US), "newest": format_us(START_US + 1_000_000)}
 UNKNOWN_ID = UUID(int=5)
-
-
-@pytest.fixture
-async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[ColumnStore]:
-    opened = open_store(chdb_settings(), data_dir=chdb_dir)
-    yield opened
-    await opened.close()
 
 
 @dataclass

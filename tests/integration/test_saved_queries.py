@@ -3,7 +3,7 @@ real engine (contract §3.4, reference ``spans-api`` §8, §9.6)."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -123,11 +123,6 @@ def span_numbers(page: Mapping[str, Any]) -> list[int]:
 def trace_numbers(page: Mapping[str, Any]) -> list[int]:
     assert page["count"] == len(page["traces"])
     return [int(trace["trace_id"], 16) for trace in page["traces"]]
-
-
-@pytest.fixture(scope="module")
-def engine(chdb_settings: Callable[[], ClickHouseSettings]) -> ClickHouseSettings:
-    return chdb_settings()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore
 from common.postgres.pool import Database
-from common.settings import ClickHouseSettings
 from tests.support.delivery import Deliveries, deliveries, delivery_settings, receiving
 
 KAFKA = {"kind": "kafka", "bootstrap": "127.0.0.1:1", "topic": "out"}
 
 
-@pytest.fixture(scope="module")
-def engine(chdb_settings: Callable[[], ClickHouseSettings]) -> ClickHouseSettings:
-    return chdb_settings()
-
-
 @pytest.fixture
-async def store(chdb_dir: Path, engine: ClickHouseSettings) -> AsyncIterator[ColumnStore]:
-    opened = open_store(engine, data_dir=chdb_dir)
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
-async def api(store: ColumnStore, shared_database: Database) -> AsyncIterator[Deliveries]:
-    async with deliveries(store, shared_database, delivery_settings(private_addresses="off")) as api:
+async def api(shared_store: ColumnStore, shared_database: Database) -> AsyncIterator[Deliveries]:
+    async with deliveries(shared_store, shared_database, delivery_settings(private_addresses="off")) as api:
         yield api
 
 
@@ -115,9 +100,9 @@ async def test_webhook_to_a_private_address_is_refused_and_the_setting_is_named(
     await api.call("PUT", "/subscriptions/out", {"subscription": {"target": target}}, status=400)
 
 
-async def test_private_address_is_refused_at_delivery_too(store: ColumnStore, shared_database: Database):
+async def test_private_address_is_refused_at_delivery_too(shared_store: ColumnStore, shared_database: Database):
     allowed, refused = delivery_settings(), delivery_settings(private_addresses="off")
-    async with deliveries(store, shared_database, allowed) as api, receiving() as receiver:
+    async with deliveries(shared_store, shared_database, allowed) as api, receiving() as receiver:
         await api.webhook(receiver)
         settings = refused.model_copy(update={"default_project_id": api.context.settings.default_project_id})
         object.__setattr__(api.context, "settings", settings)
@@ -129,8 +114,8 @@ async def test_private_address_is_refused_at_delivery_too(store: ColumnStore, sh
     assert receiver.requests_count == 0
 
 
-async def test_secret_is_shown_once_and_only_if_it_was_made(store: ColumnStore, shared_database: Database):
-    async with deliveries(store, shared_database, delivery_settings()) as api, receiving() as receiver:
+async def test_secret_is_shown_once_and_only_if_it_was_made(shared_store: ColumnStore, shared_database: Database):
+    async with deliveries(shared_store, shared_database, delivery_settings()) as api, receiving() as receiver:
         made = await api.create("made", {"kind": "webhook", "url": receiver.url})
         given = await api.webhook(receiver, slug="given")
         shown = [await api.call("POST", "/subscriptions/query", {}), await api.state("made"), await api.state("given")]
@@ -142,11 +127,11 @@ async def test_secret_is_shown_once_and_only_if_it_was_made(store: ColumnStore, 
     assert "whsec_" not in str(shown)
 
 
-async def test_position_of_another_project_is_refused(store: ColumnStore, shared_database: Database):
+async def test_position_of_another_project_is_refused(shared_store: ColumnStore, shared_database: Database):
     settings = delivery_settings()
     async with (
-        deliveries(store, shared_database, settings) as one,
-        deliveries(store, shared_database, settings) as other,
+        deliveries(shared_store, shared_database, settings) as one,
+        deliveries(shared_store, shared_database, settings) as other,
     ):
         position = (await one.create("out", KAFKA))["position"]
         await other.call("POST", "/subscriptions", of(**{"from": position}), status=400)
@@ -156,8 +141,8 @@ async def test_position_of_another_project_is_refused(store: ColumnStore, shared
         await one.create("second", KAFKA, **{"from": position})
 
 
-async def test_slug_is_unique_and_the_number_is_limited(store: ColumnStore, shared_database: Database):
-    async with deliveries(store, shared_database, delivery_settings(subscriptions_max=3)) as api:
+async def test_slug_is_unique_and_the_number_is_limited(shared_store: ColumnStore, shared_database: Database):
+    async with deliveries(shared_store, shared_database, delivery_settings(subscriptions_max=3)) as api:
         await api.create("out", KAFKA)
         conflict = await api.call("POST", "/subscriptions", of(slug="out"), status=409)
         bodies = [of(slug=f"s{number}") for number in range(6)]
@@ -221,11 +206,11 @@ async def test_query_about_traces_and_a_saved_relative_bound_are_refused(api: De
         await api.call("POST", "/subscriptions", of(query_ref={"slug": slug}), status=status)
 
 
-async def test_test_delivery_says_what_the_target_answered(store: ColumnStore, shared_database: Database):
-    async with deliveries(store, shared_database, delivery_settings()) as api, receiving() as receiver:
+async def test_test_delivery_says_what_the_target_answered(shared_store: ColumnStore, shared_database: Database):
+    async with deliveries(shared_store, shared_database, delivery_settings()) as api, receiving() as receiver:
         await api.webhook(receiver)
         good = (await api.call("POST", "/subscriptions/hook/test"))["delivery"]
-    async with deliveries(store, shared_database, delivery_settings()) as api:
+    async with deliveries(shared_store, shared_database, delivery_settings()) as api:
         await api.webhook(receiver)
         bad = (await api.call("POST", "/subscriptions/hook/test"))["delivery"]
         state = await api.state()
