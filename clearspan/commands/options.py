@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections.abc import Iterator, MutableMapping, Sequence
+from datetime import timedelta
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -12,6 +14,7 @@ NAME_CHARACTERS_MAX: Final = 200
 LIMIT_MAX: Final = 1_000_000
 
 _DURATION: Final = re.compile(r"[1-9][0-9]{0,8}[smhdw]")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _STARTS_LIKE_A_NUMBER: Final = re.compile(r"-[0-9.]")
 
 
@@ -170,6 +173,33 @@ def duration(text: str) -> str:
     if _DURATION.fullmatch(text) is None:
         raise argparse.ArgumentTypeError("must be a number and one of the units s m h d w, such as 15m")
     return text
+
+
+def time_span(text: str) -> timedelta:
+    """Return a duration such as 90d. Raises ``ArgumentTypeError``."""
+    checked = duration(text)
+    try:
+        return timedelta(**{_UNITS[checked[-1]]: int(checked[:-1])})
+    except OverflowError:
+        raise argparse.ArgumentTypeError("is too long") from None
+
+
+def positive_number(text: str) -> float:
+    """Check a number above 0. Raises ``ArgumentTypeError``."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError("must be a number above 0")
+    return number
+
+
+def positive_integer(text: str) -> int:
+    """Check a whole number above 0. Raises ``ArgumentTypeError``."""
+    if not text.isascii() or not text.isdecimal() or not 0 < int(text) < 2**31:
+        raise argparse.ArgumentTypeError("must be a whole number above 0")
+    return int(text)
 
 
 def key_name(text: str) -> str:

@@ -72,24 +72,3 @@ RETURNING id, email, created_at;
 
 -- list_projects --
 SELECT id, name, created_at FROM projects ORDER BY created_at, id;
-
--- create_key --
--- Returns no row if the project does not exist.
-INSERT INTO api_keys (id, project_id, user_id, name, prefix, secret_hash)
-SELECT $1, id, $6, $3, $4, $5 FROM projects WHERE id = $2
-RETURNING id, project_id, user_id, name, prefix, created_at, revoked_at;
-
--- list_keys --
-SELECT id, project_id, user_id, name, prefix, created_at, revoked_at
-FROM api_keys WHERE project_id = $1 ORDER BY created_at, id;
-
--- revoke_key --
--- Revoking again keeps the first time. Returns no row if the key is not of this project.
-UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE project_id = $1 AND id = $2
-RETURNING prefix;
-
--- find_key --
-SELECT project_id, user_id, secret_hash FROM api_keys WHERE prefix = $1 AND revoked_at IS NULL;
-
--- another_project_has_a_key --
-SELECT EXISTS (SELECT FROM api_keys WHERE project_id != $1 AND revoked_at IS NULL) AS is_so;

@@ -111,7 +111,7 @@ class CurrentProject(BaseModel):
 
 
 class PermissionParameters(Loose):
-    """The permission to check. It has no effect: a valid key may do everything in its project."""
+    """The permission to check. It has no effect: what a key may do over this API, its scopes say."""
 
     action: str | None = Field(None, description="The action, for example `run_service`.")
     resource_type: str | None = Field(None, description="The kind of resource, for example `service`.")
@@ -148,7 +148,7 @@ async def current_project(request: Request) -> Response:
 
 
 async def check_permission(_call: Request) -> Response:
-    """Allow the action: a valid key may do everything in its project. An invalid key gets 401."""
+    """Allow the action, which is not one of this API: there the scopes of the key decide. An invalid key gets 401."""
     return json_response(Permission())
 
 

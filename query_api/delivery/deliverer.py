@@ -15,9 +15,9 @@ from common.clickhouse.store import ColumnStore
 from common.errors import ServiceError
 from common.fair_share import FairShare
 from common.kafka.log import KafkaLog
+from common.postgres.keys import Keys
 from common.postgres.migrate import require_tables as require_postgres_tables
 from common.postgres.pool import Database
-from common.postgres.projects import Keys
 from common.settings import Settings
 from common.telemetry import SUBSCRIPTIONS, SUBSCRIPTIONS_HELD, get_logger
 from common.times import Clock, SystemClock

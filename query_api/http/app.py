@@ -20,7 +20,7 @@ from aiohttp import web
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import require_tables as require_clickhouse_tables
 from common.clickhouse.store import ColumnStore
-from common.errors import Unavailable
+from common.errors import ServiceError, Unavailable
 from common.fair_share import FairBudget
 from common.kafka.cluster import read_cluster_id
 from common.kafka.dead_letter_index import DeadLetterIndex
@@ -29,10 +29,11 @@ from common.kafka.offsets import KafkaEndOffsets
 from common.kafka.producer import KafkaPublisher
 from common.kafka.record import EndOffsets, Publisher
 from common.memory import tune_for_batches
+from common.postgres.keys import Keys
 from common.postgres.migrate import cursor_secret
 from common.postgres.migrate import require_tables as require_postgres_tables
 from common.postgres.pool import Database, open_database
-from common.postgres.projects import Keys, Projects
+from common.postgres.projects import Projects
 from common.settings import InvalidSettings, QuerySettings, Settings
 from common.telemetry import configure_logging, get_logger
 from common.times import Clock, SystemClock
@@ -52,6 +53,9 @@ from query_api.retention.run import Retention, retaining
 
 OVERHEAD_S: Final = 5.0
 """The longest time that a request takes besides its query and the wait for its turn."""
+
+USES_STORED_S: Final = 60.0
+"""How old the last use of a key may be in Postgres."""
 
 _log: Final = get_logger("clearspan.api")
 
@@ -113,7 +117,7 @@ async def open_api(
                 settings=settings,
                 store=store,
                 publisher=publisher,
-                keys=Keys(database, clock) if settings.auth == "on" else None,
+                keys=await resources.enter_async_context(_keys(settings, database, clock)),
                 clock=clock,
                 ends=known_ends,
                 cursor_secret=settings.query.cursor_secret.get_secret_value().encode(),
@@ -150,6 +154,35 @@ async def open_api(
         if grpc_server is not None:
             await grpc_server.start(settings.api_host, settings.otlp_grpc_port)
         yield await _listen(runner, settings.api_host, settings.api_port, port_name="CLEARSPAN_API_PORT")
+
+
+@asynccontextmanager
+async def _keys(settings: Settings, database: Database, clock: Clock) -> AsyncIterator[Keys | None]:
+    """Yield the keys, ``None`` without authentication; store every ``USES_STORED_S``, and at the end, when they were
+    last used."""
+    if settings.auth == "off":
+        yield None
+        return
+    keys = Keys(database, clock)
+    storing = asyncio.create_task(_keep_storing_uses(keys), name="store-uses-of-keys")
+    try:
+        yield keys
+    finally:
+        await _end(storing)
+        await _store_uses(keys)
+
+
+async def _keep_storing_uses(keys: Keys) -> None:
+    while True:
+        await asyncio.sleep(USES_STORED_S)
+        await _store_uses(keys)
+
+
+async def _store_uses(keys: Keys) -> None:
+    try:
+        await keys.store_uses()
+    except ServiceError as error:
+        _log.warning("When keys were last used is not stored yet.", reason=error.detail)
 
 
 def check_auth(settings: Settings) -> None:

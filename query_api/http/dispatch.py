@@ -14,8 +14,8 @@ import hmac
 import logging
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, aclosing, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_hex
 from typing import Any, Final
@@ -38,7 +38,7 @@ from common.errors import (
 from common.fair_share import OWN_WORK, FairBudget, Tenant, working_for
 from common.http.server import RESPONSE_HEADERS, Handler, Server
 from common.ids import DEFAULT_USER_ID
-from common.postgres.projects import KeyOwner
+from common.postgres.keys import KeyOwner
 from common.settings import HttpSettings, Settings
 from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
 from query_api.freshness.headers import with_freshness
@@ -47,6 +47,7 @@ from query_api.http.stream import check_can_stream, send_stream
 from query_api.request.context import ApiContext
 from query_api.request.errors import internal_error_response, new_operation_id, response_of
 from query_api.request.json_body import Strict, read_query
+from query_api.request.key_limits import KeyLimits, check_scope
 from query_api.request.route import NO_PROJECT, Access, Request, Response, Route, Router, required_access
 
 REQUEST_ID_HEADER: Final = "X-Request-Id"
@@ -75,6 +76,11 @@ class StartupState:
     waits_for: str = ""
     """A sentence that says what is missing. Until it is empty, every route that is not public answers 503."""
 
+    key_limits: KeyLimits = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.key_limits = KeyLimits(self.context.clock)
+
 
 @dataclass(slots=True)
 class _RequestLog:
@@ -85,6 +91,9 @@ class _RequestLog:
     project_id: UUID = NO_PROJECT
     tenant: Tenant = OWN_WORK
     is_authenticated: bool = False
+    admission: ExitStack = field(default_factory=ExitStack)
+    """What the request holds of the limits of its key, until its response is sent."""
+
     broken_off: int | None = None
     """The status of the failure that broke off a stream."""
 
@@ -104,7 +113,8 @@ class Dispatcher:
         started_s = clock.monotonic_s()
         record = partial(_record, http_request.method, request_log)
         try:
-            http_response = await self._respond(http_request, request_log)
+            with request_log.admission:
+                http_response = await self._respond(http_request, request_log)
         except asyncio.CancelledError:
             record(status=CLIENT_GONE_STATUS, seconds=clock.monotonic_s() - started_s)
             raise
@@ -176,6 +186,8 @@ class Dispatcher:
         headers, access = http_request.headers, route.access
         owner = await authenticate(self._state, access=access, headers=headers, query=http_request.query)
         request_log.is_authenticated, request_log.project_id = True, owner.project_id
+        check_scope(owner, route)
+        request_log.admission.enter_context(self._state.key_limits.admitted(owner))
         request_log.tenant = await tenant_of(context, owner.project_id)
         with working_for(request_log.tenant):
             query = _read_parameters(http_request, route)

@@ -23,7 +23,7 @@ Json: TypeAlias = dict[str, Any]
 
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 _BODY_STATUSES: Final = (404, 409, 413, 415, 422)
-_FORMATTED_STATUSES: Final = (400, 413, 429, 503, 504)
+_FORMATTED_STATUSES: Final = (400, 403, 413, 429, 503, 504)
 """Errors that a route may render in the format of its protocol (``Route.error_format``)."""
 _DATA_THROUGH: Final[Json] = {
     "schema": {"type": "string", "format": "date-time"},
@@ -76,6 +76,7 @@ TAGS: Final[Mapping[str, str]] = {
     "Simple queries": "Manage saved queries together with the data of their first variant.",
     "Subscriptions": "Deliver spans to other systems as they are stored.",
     "Alerts": "Send a message when a measure of spans passes a bound.",
+    "Keys": "Manage the API keys of the project.",
     "Workflows": "Read application revisions under the names that the SDK uses.",
     "Accounts": "Create accounts, inspect API keys, and delete projects.",
     "Retention": "Limit how long spans are kept and how much they take, and see what is deleted and when.",
@@ -148,6 +149,7 @@ class ConflictError(BaseModel):
 _ERROR_BODIES: Final[Mapping[int, type[BaseModel]]] = {
     400: TextError,
     401: MessageError,
+    403: TextError,
     404: TextError,
     409: ConflictError,
     413: TextError,
@@ -179,7 +181,8 @@ def openapi_document(routes: Sequence[Route]) -> Json:
                     "type": "apiKey",
                     "in": "header",
                     "name": "Authorization",
-                    "description": "`ApiKey <key>`, or the key alone. The key decides the project of the request.",
+                    "description": "`ApiKey <key>`, or the key alone. The key decides the project of the request,"
+                    " and its scopes what it may do.",
                 },
                 "Access": {
                     "type": "apiKey",
@@ -198,6 +201,7 @@ def _operation(route: Route, schemas: ComponentSchemas) -> Json:
         "summary": route.summary,
         "description": route.description or _first_paragraph(route),
         "tags": [route.tag],
+        **({"x-scope": route.scope} if route.access is Access.PROJECT else {}),
         "responses": {str(route.status): _success(route, schemas), **_errors(route, schemas)},
         "security": _SECURITY[route.access],
     }
@@ -258,7 +262,7 @@ def _errors(route: Route, schemas: ComponentSchemas) -> Json:
         return {str(status): _response(status, content) for status in route.unready_statuses}
     takes_input = route.body is not None or route.query is not None or bool(route.raw_body)
     input_statuses = _BODY_STATUSES if takes_input else (422,) if _PARAMETER.search(route.path) else ()
-    statuses = (400, 401, *input_statuses, *route.refused_statuses, 429, 500, 503, 504)
+    statuses = (400, 401, 403, *input_statuses, *route.refused_statuses, 429, 500, 503, 504)
     return {str(status): _error(status, route) for status in statuses}
 
 

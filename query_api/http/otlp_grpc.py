@@ -30,6 +30,7 @@ from query_api.http.dispatch import REQUEST_ID_HEADER, StartupState, authenticat
 from query_api.intake.grpc_status import code_of, status_message, with_retry_info
 from query_api.intake.otlp import PROTOBUF
 from query_api.request.errors import INTERNAL_MESSAGE, new_operation_id
+from query_api.request.key_limits import check_scope
 from query_api.request.route import NO_PROJECT, Request, Response, Route
 
 SERVICES: Final[Mapping[str, str]] = {
@@ -123,7 +124,9 @@ class OtlpGrpcServer:
         state, context = self._state, self._state.context
         owner = await authenticate(state, access=route.access, headers=headers, query=MultiDict())
         served.project_id = owner.project_id
-        with working_for(await tenant_of(context, owner.project_id)), self._calls.holding(1):
+        check_scope(owner, route)
+        tenant = await tenant_of(context, owner.project_id)
+        with state.key_limits.admitted(owner), working_for(tenant), self._calls.holding(1):
             message = await self._receive(call)
             with self._bodies.holding(len(message)):
                 rules = rules_of(route, context, path={}, content_type=PROTOBUF, content_encoding="")

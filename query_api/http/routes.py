@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+from common.scopes import KeyScope
 from query_api.admin import dead_letters, projects, resolve, status
 from query_api.admin import schemas as admin
 from query_api.analytics import facets_models, groups_models
@@ -27,6 +28,7 @@ from query_api.http import about
 from query_api.intake import models as intake
 from query_api.intake import otlp, otlp_rejected, prepare
 from query_api.intake.publish import send_spans
+from query_api.keys.handlers import KEY_ROUTES
 from query_api.masking.handlers import MASKING_ROUTES
 from query_api.pages import by_ids, outline, sessions, spans, summaries, traces
 from query_api.registry.routes import ENVIRONMENT_ROUTES
@@ -119,10 +121,11 @@ def _otlp(prefix: str) -> tuple[Route, ...]:
     """The routes of OTLP over HTTP below a prefix. Errors have the format of the protocol."""
     in_otlp: dict[str, Any] = {
         "raw_body": otlp.CONTENT_TYPES, "content_type": otlp.PROTOBUF, "error_format": otlp.error_format,
+        "needs": KeyScope.INGEST,
     }
     return (
         Route("GET", f"{prefix}/v1/traces", otlp.ready, "Check that OTLP is accepted here.", "Intake",
-              intake.IntakeReady),
+              intake.IntakeReady, needs=KeyScope.INGEST),
         Route("POST", f"{prefix}/v1/traces", otlp.export_traces, "Send spans as OTLP.", "Intake", None,
               prepare=otlp.prepare_traces, **in_otlp),
         Route("POST", f"{prefix}/v1/metrics", otlp_rejected.reject, "Reject OTLP metrics.", "Intake", None,
@@ -134,7 +137,8 @@ def _otlp(prefix: str) -> tuple[Route, ...]:
 
 def _accepting(*routes: Route) -> tuple[Route, ...]:
     """Mark routes that accept spans as JSON: their spans are queryable some time after the response."""
-    return tuple(replace(route, body_required=True, ignores_unknown=True, status=202) for route in routes)
+    accepting: dict[str, Any] = {"body_required": True, "ignores_unknown": True, "status": 202}
+    return tuple(replace(route, needs=KeyScope.INGEST, **accepting) for route in routes)
 
 
 OTLP: Final = (*_otlp(""), *_otlp("/otlp"))
@@ -226,6 +230,11 @@ HEALTH: Final = (
 # fmt: on
 
 
+def _changed_by_administrators(*routes: Route) -> tuple[Route, ...]:
+    """Mark routes that decide what a project keeps and who may use it: changing that needs ``admin``."""
+    return tuple(route if route.method == "GET" else replace(route, needs=KeyScope.ADMIN) for route in routes)
+
+
 def _reading(*routes: Route) -> tuple[Route, ...]:
     """Mark routes that read spans: responses say how fresh they are, and requests may wait for own writes."""
     return tuple(replace(route, reads_spans=True) for route in routes)
@@ -240,11 +249,11 @@ ROUTES: Final = about.with_about(
         *ENVIRONMENT_ROUTES,
         *QUERY_ROUTES,
         *WORKFLOW_ROUTES,
-        *MASKING_ROUTES,
+        *_changed_by_administrators(*MASKING_ROUTES, *RETENTION),
+        *KEY_ROUTES,
         *SUBSCRIPTION_ROUTES,
         *ALERT_ROUTES,
         *ACCOUNTS,
-        *RETENTION,
         *STATUS,
         *DEAD_LETTERS,
         *HEALTH,

@@ -11,8 +11,8 @@ from common.clickhouse.store import ColumnStore
 from common.fair_share import FairShare
 from common.kafka.dead_letter_index import DeadLetterIndex
 from common.kafka.record import Publisher
+from common.postgres.keys import KeyOwner
 from common.postgres.pool import Database
-from common.postgres.projects import KeyOwner
 from common.settings import Settings
 from common.times import Clock
 from query_api.compute.pool import Compute, ThreadCompute
@@ -23,7 +23,7 @@ Check: TypeAlias = Callable[[], Awaitable[object]]
 
 
 class KeyFinder(Protocol):
-    """Looks up API keys (``common/postgres/projects.py``)."""
+    """Looks up API keys (``common/postgres/keys.py``)."""
 
     async def find(self, key_text: str, /) -> KeyOwner | None:
         """Return the owner of a valid key, or ``None``. Raises ``Unavailable``."""

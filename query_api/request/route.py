@@ -19,10 +19,15 @@ from pydantic import BaseModel
 from common.errors import InvalidInput, NotFound, ServiceError
 from common.ids import DEFAULT_USER_ID
 from common.limits import SpanLimits
+from common.scopes import KeyScope
 from query_api.request.context import ApiContext
 
 NO_PROJECT: Final = UUID(int=0)
 """The project of requests to public and administrator routes."""
+
+
+READING_SEGMENTS: Final = frozenset({"query", "retrieve", "log", "resolve", "analytics"})
+"""The last segments of the paths of routes that read, although their method is POST."""
 
 
 class Access(StrEnum):
@@ -136,6 +141,9 @@ class Route:
     something. Other routes reject them, because a typo would silently widen the result (contract §1)."""
 
     access: Access = Access.PROJECT
+    needs: KeyScope | None = None
+    """The scope of the key; ``None``: ``read`` if the route only reads, else ``write``."""
+
     raw_body: tuple[str, ...] = ()
     """Content types of a body that is taken as bytes; any other is 415. The body may be compressed without
     ``Content-Encoding``."""
@@ -165,6 +173,14 @@ class Route:
     reads_spans: bool = False
     """Whether the response is made of spans: then it says how fresh it is, and the request may wait for its own writes
     (``freshness/headers.py``)."""
+
+    @property
+    def scope(self) -> KeyScope:
+        """The scope that a key of the project needs."""
+        if self.needs is not None:
+            return self.needs
+        only_reads = self.method == "GET" or self.path.rpartition("/")[2] in READING_SEGMENTS
+        return KeyScope.READ if only_reads else KeyScope.WRITE
 
 
 class MethodNotAllowed(InvalidInput):

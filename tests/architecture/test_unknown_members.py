@@ -17,6 +17,7 @@ import pytest_asyncio
 from query_api.delivery.alerts.routes import ALERT_ROUTES
 from query_api.delivery.routes import SUBSCRIPTION_ROUTES
 from query_api.http.routes import DEAD_LETTERS, ROUTES
+from query_api.keys.handlers import KEY_ROUTES
 from query_api.request.json_body import SCOPE_PARAMETERS
 from query_api.request.route import Access, Request, Response, Route
 from tests.support.api import context_of, serving
@@ -453,7 +454,7 @@ def test_every_query_of_the_reference_is_covered() -> None:
     beyond = {
         "/environments/revisions/log",
         *added,
-        *(route.path for route in (*DEAD_LETTERS, *SUBSCRIPTION_ROUTES, *ALERT_ROUTES)),
+        *(route.path for route in (*DEAD_LETTERS, *SUBSCRIPTION_ROUTES, *ALERT_ROUTES, *KEY_ROUTES)),
     }
 
     assert {path.replace("/tracing/", "/spans/").replace("/users/", "/sessions/") for path in asked} - twins <= beyond

@@ -18,8 +18,10 @@ import pytest
 from pydantic import SecretStr
 
 from common.ids import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
+from common.postgres.keys import Keys, KeyWanted
 from common.postgres.pool import Database, open_database
-from common.postgres.projects import Keys, Projects
+from common.postgres.projects import Projects
+from common.scopes import KeyScope
 from common.settings import PostgresSettings, Settings
 from common.times import SystemClock
 from tests.fakes.clock import ManualClock
@@ -89,7 +91,8 @@ class TestAccounts:
 
         owner = await Keys(shared_database, ManualClock()).find(account["api_keys"]["key"])
 
-        assert owner == (UUID(account["projects"]["prj"]["id"]), UUID(account["user"]["id"]))
+        assert owner is not None
+        assert owner[:2] == (UUID(account["projects"]["prj"]["id"]), UUID(account["user"]["id"]))
 
     async def test_known_address_is_the_same_user_with_another_project(self, client: aiohttp.ClientSession):
         body = {"accounts": {"u": {"user": {"email": _email()}}}}
@@ -217,7 +220,7 @@ class TestAccounts:
 class TestCurrentProject:
     async def test_current_project_is_that_of_the_key(self, client: aiohttp.ClientSession, shared_database: Database):
         project = await Projects(shared_database, ManualClock()).create("checkout")
-        key = await Keys(shared_database, ManualClock()).create(project.id, name="k")
+        key = await Keys(shared_database, ManualClock()).create(project.id, KeyWanted("k"))
 
         response = await client.get("/api/preview/projects/current/", headers={"Authorization": f"ApiKey {key.text}"})
 
@@ -251,7 +254,7 @@ class TestPermissions:
 
     async def test_valid_key_may_do_everything(self, client: aiohttp.ClientSession, shared_database: Database):
         project = await Projects(shared_database, ManualClock()).create("served")
-        key = await Keys(shared_database, ManualClock()).create(project.id, name="k")
+        key = await Keys(shared_database, ManualClock()).create(project.id, KeyWanted("k"))
 
         for path in (self.PATH, "/access/permissions/check"):
             response = await client.get(path, headers={"Authorization": f"ApiKey {key.text}"})
@@ -310,8 +313,37 @@ class TestCommands:
         assert [row["slug"] for row in environments] == ["development", "staging", "production"]
         assert project in command.json("projects", "list")
         assert [listed["id"] for listed in command.json("keys", "list", "--project", name)] == [key["id"]]
-        assert owner == (UUID(project["id"]), UUID(key["user_id"]))
+        assert owner is not None
+        assert owner[:2] == (UUID(project["id"]), UUID(key["user_id"]))
         assert owner.user_id != DEFAULT_USER_ID
+
+    async def test_key_with_limits_is_rotated(self, command: Command, shared_database: Database):
+        limits = ("--scope", "ingest", "--scope", "read", "--expires", "90d", "--requests-per-s", "2.5")
+        [made] = command.json("keys", "create", "service", *limits, "--concurrent-max", "4")
+        [rotated] = command.json("keys", "rotate", made["id"], "--overlap", "2d")
+
+        owners = [await Keys(shared_database, ManualClock()).find(key["key"]) for key in (made, rotated)]
+        listed = command.run("keys", "list").stdout
+
+        for key, owner in zip((made, rotated), owners, strict=True):
+            assert owner is not None
+            assert owner.scopes == {KeyScope.INGEST, KeyScope.READ}
+            assert (owner.requests_per_s, owner.concurrent_max, str(owner.key_id)) == (2.5, 4, key["id"])
+            [line] = [line for line in listed.splitlines() if key["id"] in line]
+            assert f"{key['prefix']}.…" in line
+            assert "ingest,read" in line
+        assert command.run("keys", "rotate", str(uuid4())).returncode == 1
+
+    @pytest.mark.parametrize(
+        "option",
+        [("--scope", "all"), ("--expires", "soon"), ("--requests-per-s", "0"), ("--concurrent-max", "1.5")],
+        ids=lambda option: option[0],
+    )
+    def test_wrong_limit_is_explained(self, command: Command, option: tuple[str, str]):
+        refused = command.run("keys", "create", "k", *option)
+
+        assert refused.returncode == 2
+        assert f"argument {option[0]}" in refused.stderr
 
     async def test_revoked_key_is_invalid(self, command: Command, shared_database: Database):
         [key] = command.json("keys", "create", "old")

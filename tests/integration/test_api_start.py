@@ -15,9 +15,9 @@ import pytest
 from common.clickhouse.store import Statement
 from common.errors import NotMigrated
 from common.ids import DEFAULT_PROJECT_ID
+from common.postgres.keys import Keys, KeyWanted
 from common.postgres.migrate import migrate
 from common.postgres.pool import open_database
-from common.postgres.projects import Keys
 from common.settings import Encoding, InvalidSettings, KafkaSettings, PostgresSettings, Settings, TopicSettings
 from common.times import SystemClock
 from query_api.http.app import open_api
@@ -47,7 +47,7 @@ async def test_api_becomes_ready_after_migrate(postgres_settings: PostgresSettin
         missing = await _missing(client)
 
         await migrate(postgres_settings, default_project_id=DEFAULT_PROJECT_ID)
-        key = await Keys(database, SystemClock()).create(DEFAULT_PROJECT_ID, name="test")
+        key = await Keys(database, SystemClock()).create(DEFAULT_PROJECT_ID, KeyWanted("test"))
         async with asyncio.timeout(120):
             while "postgres" in await _missing(client):  # noqa: ASYNC110 - a client has no other way to know
                 await asyncio.sleep(0.05)

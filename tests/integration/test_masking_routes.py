@@ -11,9 +11,10 @@ import aiohttp
 import pytest
 
 from common.masking import NO_MASKS, MaskAction, MaskPlace, MaskRule
+from common.postgres.keys import Keys, KeyWanted
 from common.postgres.masking import MaskingRules
 from common.postgres.pool import Database
-from common.postgres.projects import Keys, Projects
+from common.postgres.projects import Projects
 from common.times import SystemClock
 from ingest.masking.current import STALE_S
 from ingest.masking.planned import planned_masks
@@ -50,7 +51,7 @@ async def session(shared_database: Database) -> AsyncIterator[aiohttp.ClientSess
 
 async def _client(session: aiohttp.ClientSession, database: Database) -> Client:
     project = await Projects(database, SystemClock()).create("p")
-    key = await Keys(database, SystemClock()).create(project.id, name="k")
+    key = await Keys(database, SystemClock()).create(project.id, KeyWanted("k"))
     return Client(session, project.id, key.text)
 
 

@@ -13,8 +13,8 @@ import orjson
 import pytest
 from pydantic import SecretStr
 
+from common.postgres.keys import Keys
 from common.postgres.pool import Database
-from common.postgres.projects import Keys
 from common.settings import ClickHouseSettings, PostgresSettings, Settings
 from common.times import SystemClock
 from tests.support.api import context_of, serving

@@ -22,25 +22,31 @@ from common.errors import (
     Unavailable,
 )
 from common.fair_share import Tenant, working_for
-from common.ids import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
+from common.ids import DEFAULT_PROJECT_ID
 from common.migrations import InvalidMigration
 from common.postgres.errors import UniqueViolation
-from common.postgres.migrate import DDL, cursor_secret, migrate, require_tables
-from common.postgres.pool import Database, open_database
-from common.postgres.projects import (
-    ABSENT_FOR_S,
+from common.postgres.keys import (
     ALONE_FOR_S,
     INVALID_FOR_S,
     NEIGHBOURS_FOR_S,
     VALID_FOR_S,
     KeyOwner,
     Keys,
-    Projects,
+    KeyWanted,
+    NewKey,
 )
+from common.postgres.migrate import DDL, cursor_secret, migrate, require_tables
+from common.postgres.pool import Database, open_database
+from common.postgres.projects import ABSENT_FOR_S, Projects
 from common.settings import PostgresSettings
 from tests.fakes.clock import ManualClock
 
-OWNER = KeyOwner(DEFAULT_PROJECT_ID, DEFAULT_USER_ID)
+
+def owner_of(made: NewKey) -> KeyOwner:
+    """Who a request with a key without limits acts for."""
+    return KeyOwner(made.key.project_id, made.key.user_id, key_id=made.key.id)
+
+
 MIGRATIONS = sorted(path.stem for path in DDL.glob("*.sql"))
 
 
@@ -181,11 +187,11 @@ class TestKeys:
     async def test_key_finds_its_project_and_is_stored_as_a_hash(self, database: Database):
         keys = Keys(database, ManualClock())
 
-        made = await keys.create(DEFAULT_PROJECT_ID, name="laptop")
+        made = await keys.create(DEFAULT_PROJECT_ID, KeyWanted("laptop"))
 
         prefix, secret = made.text.split(".")
         assert (len(prefix), len(secret)) == (8, 64)
-        assert await keys.find(made.text) == OWNER
+        assert await keys.find(made.text) == owner_of(made)
         [row] = await database.fetch_all("SELECT api_keys::text AS everything FROM api_keys")
         assert prefix in row["everything"]
         assert secret not in row["everything"]
@@ -193,35 +199,35 @@ class TestKeys:
     @pytest.mark.parametrize("change", [str.upper, lambda text: text[:-1], lambda text: text + "0", lambda _: ""])
     async def test_text_that_is_almost_the_key_finds_nothing(self, database: Database, change):
         keys = Keys(database, ManualClock())
-        made = await keys.create(DEFAULT_PROJECT_ID, name="laptop")
+        made = await keys.create(DEFAULT_PROJECT_ID, KeyWanted("laptop"))
 
         assert await keys.find(change(made.text)) is None
 
     async def test_prefix_with_another_secret_finds_nothing(self, database: Database):
         keys = Keys(database, ManualClock())
-        one = await keys.create(DEFAULT_PROJECT_ID, name="one")
-        two = await keys.create(DEFAULT_PROJECT_ID, name="two")
+        one = await keys.create(DEFAULT_PROJECT_ID, KeyWanted("one"))
+        two = await keys.create(DEFAULT_PROJECT_ID, KeyWanted("two"))
 
         assert await keys.find(one.text[:9] + two.text[9:]) is None
 
     async def test_revoked_key_is_invalid_here_at_once_and_elsewhere_soon(self, database: Database):
         clock = ManualClock()
         here, elsewhere = Keys(database, clock), Keys(database, clock)
-        made = await here.create(DEFAULT_PROJECT_ID, name="laptop")
-        assert await elsewhere.find(made.text) == OWNER
-        assert await here.find(made.text) == OWNER
+        made = await here.create(DEFAULT_PROJECT_ID, KeyWanted("laptop"))
+        assert await elsewhere.find(made.text) == owner_of(made)
+        assert await here.find(made.text) == owner_of(made)
 
         await here.revoke(DEFAULT_PROJECT_ID, made.key.id)
 
         assert await here.find(made.text) is None
-        assert await elsewhere.find(made.text) == OWNER
+        assert await elsewhere.find(made.text) == owner_of(made)
         clock.advance(VALID_FOR_S)
         assert await elsewhere.find(made.text) is None
 
     async def test_wrong_key_is_looked_up_again_after_a_second(self, database: Database):
         clock = ManualClock()
         keys = Keys(database, clock)
-        made = await keys.create(DEFAULT_PROJECT_ID, name="laptop")
+        made = await keys.create(DEFAULT_PROJECT_ID, KeyWanted("laptop"))
         await database.fetch_all("UPDATE api_keys SET prefix = 'elsewher'")
         assert await keys.find(made.text) is None
         await database.fetch_all("UPDATE api_keys SET prefix = $1", made.key.prefix)
@@ -229,16 +235,16 @@ class TestKeys:
         assert await keys.find(made.text) is None
         clock.advance(INVALID_FOR_S)
 
-        assert await keys.find(made.text) == OWNER
+        assert await keys.find(made.text) == owner_of(made)
 
     async def test_second_project_with_a_key_is_noticed_within_a_second(self, database: Database):
         clock = ManualClock()
         keys = Keys(database, clock)
         second = await Projects(database, clock).create("second")
-        await keys.create(DEFAULT_PROJECT_ID, name="laptop")
+        await keys.create(DEFAULT_PROJECT_ID, KeyWanted("laptop"))
         assert not await keys.has_neighbors(DEFAULT_PROJECT_ID)
 
-        made = await keys.create(second.id, name="laptop")
+        made = await keys.create(second.id, KeyWanted("laptop"))
         clock.advance(ALONE_FOR_S)
 
         assert await keys.has_neighbors(DEFAULT_PROJECT_ID)
@@ -261,7 +267,7 @@ class TestKeys:
     async def test_keys_are_listed_and_revoked_only_in_their_project(self, database: Database):
         keys = Keys(database, ManualClock())
         other = await Projects(database, ManualClock()).create("other")
-        made = await keys.create(DEFAULT_PROJECT_ID, name="laptop")
+        made = await keys.create(DEFAULT_PROJECT_ID, KeyWanted("laptop"))
 
         with pytest.raises(NotFound):
             await keys.revoke(other.id, made.key.id)
@@ -271,7 +277,7 @@ class TestKeys:
 
     async def test_key_needs_a_project(self, database: Database):
         with pytest.raises(NotFound):
-            await Keys(database, ManualClock()).create(UUID(int=9), name="nobody's")
+            await Keys(database, ManualClock()).create(UUID(int=9), KeyWanted("nobody's"))
 
 
 class TestTransactions:

@@ -19,8 +19,9 @@ from common.clickhouse.freeing import TABLES_OF_PROJECT
 from common.clickhouse.store import ColumnStore
 from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.dead_letter_index import DeadLetterIndex
+from common.postgres.keys import Keys
 from common.postgres.pool import Database
-from common.postgres.projects import PRESENT_FOR_S, Account, Keys, Projects, WantedAccount, open_accounts
+from common.postgres.projects import PRESENT_FOR_S, Account, Projects, WantedAccount, open_accounts
 from common.settings import Settings
 from query_api.retention.rules import RetentionRecords
 from tests.fakes.clock import ManualClock

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from common.postgres.keys import Keys
 from common.postgres.pool import Database
-from common.postgres.projects import Keys
 from common.settings import PostgresSettings, Settings
 from common.times import SystemClock
 from tests.support.api import context_of, serving

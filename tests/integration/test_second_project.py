@@ -21,8 +21,9 @@ from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
 from common.codec import span_json
 from common.limits import SpanLimits
+from common.postgres.keys import Keys
 from common.postgres.pool import Database
-from common.postgres.projects import Account, Keys, WantedAccount, open_accounts
+from common.postgres.projects import Account, WantedAccount, open_accounts
 from common.settings import ClickHouseSettings
 from common.span import Resource, Span
 from query_api.http.routes import ROUTES
@@ -63,6 +64,7 @@ TELLS_NOTHING_OF_A_PROJECT: Final = {
     "GET /retention": "says how many spans there are; its own tests show that they are the project's",
     "PUT /retention": "the same",
     "DELETE /retention": "the same",
+    "POST /keys": "returns a new key",
     "PUT /masking": "repeats what was sent",
     "DELETE /masking": "the same",
     "GET /access/permissions/check": "says that the key is in force",
@@ -233,6 +235,8 @@ async def _make_histories(world: World) -> dict[str, Mapping[str, str]]:
     watch = {"slug": "of-owner-alert", "name": SECRET, "target": target, "measure": {"of": "count"}, "window": "1m"}
     made = (await _own(world, "POST", "/alerts", {"alert": {**watch, "above": 1}}))["alert"]
     entities["alert"] = {name: made[name] for name in ("id", "slug")}
+    made = (await _own(world, "POST", "/keys", {"key": {"name": SECRET, "scopes": ["read"]}}))["key"]
+    entities["key"] = {"id": made["id"], "slug": made["prefix"]}
     await _own(world, "PUT", "/masking", {"masking": {"rules": [{"value": SECRET, "action": "redact"}]}})
     return entities | {
         f"workflow{entity.removeprefix('application')}": entities[entity]

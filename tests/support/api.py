@@ -16,8 +16,8 @@ from common.errors import Unavailable
 from common.ids import DEFAULT_USER_ID
 from common.kafka.dead_letter_index import DeadLetterIndex
 from common.kafka.record import Publisher
+from common.postgres.keys import KeyOwner
 from common.postgres.pool import Database
-from common.postgres.projects import KeyOwner
 from common.settings import QuerySettings, Settings
 from common.times import Clock
 from query_api.http.app import make_runner

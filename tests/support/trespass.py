@@ -29,6 +29,7 @@ _REQUIRED: Final = {
     "window": "1m",
     "every": "1m",
     "rules": [{"value": "mine", "action": "drop"}],
+    "scopes": ["read"],
 }
 """Valid values of members that are required and have several forms."""
 

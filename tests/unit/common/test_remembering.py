@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from common.postgres.projects import Remembering
+from common.remembering import Remembering
 from tests.fakes.clock import ManualClock
 
 

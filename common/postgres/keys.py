@@ -1,0 +1,235 @@
+"""The API keys of projects.
+
+A key belongs to one project and one user, is shown once, and is stored only as a hash. It is ``<prefix>.<secret>``: 8
+characters that find and list it, and a secret of 64 hexadecimal digits. Its scopes say what it may do in its project.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hmac import compare_digest
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from uuid import UUID, uuid4
+
+from common.errors import NotFound, ServiceError
+from common.ids import DEFAULT_USER_ID
+from common.named_sql import load_named_sql
+from common.postgres.pool import Database, Transaction
+from common.remembering import REMEMBERED_MAX, Remembering
+from common.scopes import KeyScope, with_included
+from common.times import Clock
+
+_SQL: Final = load_named_sql(Path(__file__).with_name("keys.sql"))
+
+VALID_FOR_S: Final = 5.0
+"""How long a revoked key may still work in another process."""
+
+INVALID_FOR_S: Final = 1.0
+
+ALONE_FOR_S: Final = 1.0
+"""How long a project counts as the only one with keys after that was read."""
+
+NEIGHBOURS_FOR_S: Final = 30.0
+"""How long a project counts as one of several with keys after that was read."""
+
+_SHAPE: Final = re.compile(r"([A-Za-z0-9_-]{8})\.([0-9a-f]{64})")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyWanted:
+    """What a new key may do, for how long, and how much."""
+
+    name: str
+    scopes: Collection[KeyScope] = (KeyScope.ADMIN,)
+    requests_per_s: float | None = None
+    """Requests a second, in each process of the API; ``None`` is no limit."""
+
+    concurrent_max: int | None = None
+    """Requests at the same time, in each process of the API; ``None`` is no limit."""
+
+    expires_at: datetime | None = None
+
+
+class Key(NamedTuple):
+    """One key, without its secret."""
+
+    id: UUID
+    project_id: UUID
+    user_id: UUID
+    name: str
+    prefix: str
+    scopes: list[str]
+    requests_per_s: float | None
+    concurrent_max: int | None
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+    """Up to a minute old."""
+
+
+class NewKey(NamedTuple):
+    """A new key, with the text that is shown only once."""
+
+    key: Key
+    text: str
+
+
+class KeyOwner(NamedTuple):
+    """The project that a request with the key may see, the user recorded as the author of its changes, and what the key
+    may do."""
+
+    project_id: UUID
+    user_id: UUID
+    scopes: frozenset[KeyScope] = frozenset(KeyScope)
+    """With those that they include."""
+
+    key_id: UUID | None = None
+    """``None`` for a request without a key."""
+
+    requests_per_s: float | None = None
+    concurrent_max: int | None = None
+
+
+class Keys:
+    """The keys of all projects."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._remembered: Remembering[bytes, KeyOwner | None] = Remembering(clock, count_max=REMEMBERED_MAX)
+        self._neighbors: Remembering[UUID, bool] = Remembering(clock, count_max=REMEMBERED_MAX)
+        self._used_ns: dict[UUID, int] = {}
+
+    async def create(self, project_id: UUID, /, wanted: KeyWanted, *, user_id: UUID = DEFAULT_USER_ID) -> NewKey:
+        """Create a key of a project for an existing user. Raises ``NotFound`` if the project does not exist."""
+        return await insert_key(self._database, project_id, wanted, user_id=user_id)
+
+    async def of_project(self, project_id: UUID, /) -> list[Key]:
+        """Return the keys of a project, oldest first, revoked and expired ones included."""
+        return [Key(**row) for row in await self._database.fetch_all(_SQL["list_keys"], project_id)]
+
+    async def rotate(self, project_id: UUID, key_id: UUID, /, *, overlap: timedelta) -> NewKey:
+        """Create a key like this one, with as long a life; the old one expires after ``overlap``, or when it would.
+
+        Raises ``NotFound`` if the project has no such key in force.
+        """
+        prefix, secret = _new_text()
+        row = await self._database.fetch_one(
+            _SQL["rotate_key"], project_id, key_id, overlap, uuid4(), prefix, _hash(secret)
+        )
+        if row is None:
+            raise NotFound(f"There is no key {key_id} in force in this project.")
+        self._remembered.forget_all()
+        return NewKey(Key(**row), f"{prefix}.{secret}")
+
+    async def revoke(self, project_id: UUID, key_id: UUID, /) -> Key:
+        """Revoke a key and return it; other processes notice within ``VALID_FOR_S``. May be repeated.
+
+        Raises ``NotFound`` if the project has no such key.
+        """
+        row = await self._database.fetch_one(_SQL["revoke_key"], project_id, key_id)
+        if row is None:
+            raise NotFound(f"There is no key {key_id} in this project.")
+        self._remembered.forget_all()
+        return Key(**row)
+
+    async def find(self, key_text: str, /) -> KeyOwner | None:
+        """Return the owner of a valid key, else ``None``. Raises ``Unavailable`` if Postgres cannot say."""
+        shape = _SHAPE.fullmatch(key_text)
+        if shape is None:
+            return None
+        known = self._remembered.recall(_hash(key_text))
+        if known is not None:
+            owner = known[0]
+        else:
+            owner, for_s = await self._prove(prefix=shape[1], secret=shape[2])
+            self._remembered.remember(_hash(key_text), owner, for_s=for_s)
+        if owner is not None and owner.key_id is not None:
+            self._used_ns[owner.key_id] = self._clock.now_ns()
+        return owner
+
+    async def has_neighbors(self, project_id: UUID, /) -> bool:
+        """Return whether another project has a valid key; a second project is seen within ``ALONE_FOR_S``.
+
+        True if Postgres cannot say: a share that is too small for a moment harms no other project.
+        """
+        known = self._neighbors.recall(project_id)
+        if known is not None:
+            return known[0]
+        try:
+            row = await self._database.fetch_one(_SQL["another_project_has_a_key"], project_id)
+        except ServiceError:
+            row = None
+        has_some = row is None or bool(row["is_so"])
+        is_sure = row is not None and has_some
+        self._neighbors.remember(project_id, has_some, for_s=NEIGHBOURS_FOR_S if is_sure else ALONE_FOR_S)
+        return has_some
+
+    async def store_uses(self) -> None:
+        """Store when each key was last used. Raises ``Unavailable``; then the next call stores it."""
+        if not self._used_ns:
+            return
+        used, self._used_ns = self._used_ns, {}
+        times = [datetime.fromtimestamp(used_ns / 1e9, UTC) for used_ns in used.values()]
+        try:
+            await self._database.fetch_all(_SQL["store_uses_of_keys"], list(used), times)
+        except ServiceError:
+            self._used_ns = {**used, **self._used_ns}
+            raise
+
+    async def _prove(self, *, prefix: str, secret: str) -> tuple[KeyOwner | None, float]:
+        """Return the owner and for how many seconds that may be remembered."""
+        row = await self._database.fetch_one(_SQL["find_key"], prefix)
+        if row is None or not compare_digest(row["secret_hash"], _hash(secret)):
+            return None, INVALID_FOR_S
+        return _owner(row), min(VALID_FOR_S, row["expires_in_s"])
+
+
+async def insert_key(
+    executor: Database | Transaction, project_id: UUID, wanted: KeyWanted, /, *, user_id: UUID
+) -> NewKey:
+    """Create a key like ``Keys.create``, also within a transaction."""
+    prefix, secret = _new_text()
+    row = await executor.fetch_one(
+        _SQL["create_key"],
+        uuid4(),
+        project_id,
+        wanted.name,
+        prefix,
+        _hash(secret),
+        user_id,
+        sorted(wanted.scopes),
+        wanted.requests_per_s,
+        wanted.concurrent_max,
+        wanted.expires_at,
+    )
+    if row is None:
+        raise NotFound(f"There is no project {project_id}.")
+    return NewKey(Key(**row), f"{prefix}.{secret}")
+
+
+def _owner(row: Any) -> KeyOwner:
+    return KeyOwner(
+        row["project_id"],
+        row["user_id"],
+        with_included(row["scopes"]),
+        row["id"],
+        row["requests_per_s"],
+        row["concurrent_max"],
+    )
+
+
+def _new_text() -> tuple[str, str]:
+    """Return the prefix and the secret of a new key."""
+    return secrets.token_urlsafe(6), secrets.token_hex(32)
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()

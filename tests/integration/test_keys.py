@@ -1,0 +1,237 @@
+"""Keys that can be handed out: scopes, expiry, rotation, limits and last use, over Postgres (contract §2)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import aiohttp
+import grpc.aio
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from common.postgres.keys import Keys, KeyWanted
+from common.postgres.pool import Database
+from common.postgres.projects import Projects
+from common.scopes import KeyScope
+from common.settings import Settings
+from common.times import SystemClock
+from query_api.request.context import ApiContext
+from tests.fakes.kafka import MemoryBroker
+from tests.support.api import context_of, serving
+from tests.support.otlp_grpc import TRACES, serving_grpc
+
+READ = "/projects/current"
+WRITE = "/queries/"
+SPANS = "/tracing/spans/ingest"
+
+
+class Client:
+    """An API, and the keys of one new project."""
+
+    def __init__(self, session: aiohttp.ClientSession, keys: Keys, project_id: UUID) -> None:
+        self.keys = keys
+        self.project_id = project_id
+        self._session = session
+
+    async def key(self, *scopes: KeyScope, **limits: Any) -> str:
+        """Create a key and return its text."""
+        return (await self.keys.create(self.project_id, KeyWanted("k", scopes or tuple(KeyScope), **limits))).text
+
+    async def call(self, key: str, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        headers = {"Authorization": f"ApiKey {key}"}
+        async with self._session.request(method, path, json=body, headers=headers) as response:
+            return response.status, await response.json() if response.content_type == "application/json" else None
+
+    async def send(self, key: str, path: str, body: AsyncIterator[bytes]) -> int:
+        """Send a body piece by piece and return the status."""
+        headers = {"Authorization": f"ApiKey {key}", "Content-Type": "application/json"}
+        async with self._session.post(path, data=body, headers=headers) as response:
+            return response.status
+
+    async def listed(self, admin: str) -> dict[str, Any]:
+        """Return the keys of the project by their prefix."""
+        status, answer = await self.call(admin, "GET", "/keys/")
+        assert (status, answer["count"]) == (200, len(answer["keys"]))
+        return {key["prefix"]: key for key in answer["keys"]}
+
+
+@pytest.fixture
+def context(shared_database: Database) -> ApiContext:
+    clock = SystemClock()
+    return context_of(
+        settings=Settings(auth="on"),
+        broker=MemoryBroker(),
+        keys=Keys(shared_database, clock),
+        database=shared_database,
+        clock=clock,
+    )
+
+
+@pytest.fixture
+async def client(context: ApiContext, shared_database: Database) -> AsyncIterator[Client]:
+    project = await Projects(shared_database, SystemClock()).create("p")
+    assert isinstance(context.keys, Keys)
+    async with serving(context) as session:
+        yield Client(session, context.keys, project.id)
+
+
+@pytest.mark.parametrize(
+    ("scope", "allowed"),
+    [
+        (KeyScope.INGEST, {SPANS}),
+        (KeyScope.READ, {READ}),
+        (KeyScope.WRITE, {READ, WRITE}),
+        (KeyScope.ADMIN, {READ, WRITE, SPANS, "/keys/"}),
+    ],
+)
+async def test_key_does_what_its_scope_allows(client: Client, scope: KeyScope, allowed: set[str]) -> None:
+    key = await client.key(scope)
+    span = {
+        "trace_id": uuid4().hex,
+        "span_id": uuid4().hex[:16],
+        "span_name": "s",
+        "start_time": "2026-01-01T00:00:00Z",
+    }
+    calls = {
+        SPANS: ("POST", {"spans": [span]}),
+        READ: ("GET", None),
+        WRITE: ("POST", {"query": {"slug": uuid4().hex}}),
+        "/keys/": ("GET", None),
+    }
+
+    statuses = {path: (await client.call(key, method, path, body))[0] for path, (method, body) in calls.items()}
+
+    assert {path for path, status in statuses.items() if status in {200, 202}} == allowed
+    assert {status for path, status in statuses.items() if path not in allowed} <= {403}
+
+
+async def test_refusal_says_what_is_needed(client: Client) -> None:
+    status, answer = await client.call(await client.key(KeyScope.INGEST), "GET", READ)
+
+    assert status == 403
+    assert answer == {"detail": f"GET {READ} needs a key with the scope `read`; this key has `ingest`."}
+
+
+async def test_expired_key_is_refused(client: Client) -> None:
+    key = await client.key(expires_at=datetime.now(UTC) + timedelta(seconds=2))
+    assert (await client.call(key, "GET", READ))[0] == 200
+
+    async with asyncio.timeout(30):
+        while True:
+            if (await client.call(key, "GET", READ))[0] == 401:
+                break
+            await asyncio.sleep(0.1)
+
+
+async def test_key_is_created_rotated_and_revoked_over_http(client: Client) -> None:
+    admin = await client.key()
+    wanted = {"name": "service", "scopes": ["ingest", "read"], "requests_per_s": 50, "concurrent_max": 5}
+    expires_at = (datetime.now(UTC) + timedelta(days=30)).isoformat()
+
+    status, created = await client.call(admin, "POST", "/keys/", {"key": {**wanted, "expires_at": expires_at}})
+    assert status == 200, created
+    key_id = created["key"]["id"]
+    _, rotated = await client.call(admin, "POST", f"/keys/{key_id}/rotate", {"overlap_s": 600})
+
+    listed = await client.listed(admin)
+    old, new = listed[created["text"][:8]], listed[rotated["text"][:8]]
+    assert {name: new[name] for name in wanted} == wanted == {name: old[name] for name in wanted}
+    assert created["text"][9:] not in str(listed)
+    ends_in = datetime.fromisoformat(old["expires_at"]) - datetime.now(UTC)
+    lasts = datetime.fromisoformat(new["expires_at"]) - datetime.fromisoformat(new["created_at"])
+    assert timedelta(minutes=1) < ends_in <= timedelta(minutes=10)
+    assert timedelta(days=29) < lasts <= timedelta(days=30)
+    for text in (created["text"], rotated["text"]):
+        assert (await client.call(text, "GET", READ))[0] == 200
+    status, revoked = await client.call(admin, "DELETE", f"/keys/{key_id}")
+    assert (status, revoked["key"]["id"], "revoked_at" in revoked["key"]) == (200, key_id, True)
+    assert (await client.call(created["text"], "GET", READ))[0] == 401
+    assert (await client.call(rotated["text"], "GET", READ))[0] == 200
+    assert (await client.call(admin, "POST", f"/keys/{key_id}/rotate", {}))[0] == 404
+
+
+async def test_wrong_requests_for_keys_are_explained(client: Client) -> None:
+    admin = await client.key()
+    for body, status, word in (
+        ({"key": {"name": "k", "scope": ["read"], "scopes": ["read"]}}, 422, "scope"),
+        ({"key": {"name": "k", "scopes": []}}, 422, "scopes"),
+        ({"key": {"name": "k", "scopes": ["everything"]}}, 422, "'ingest', 'read', 'write' or 'admin'"),
+        ({"key": {"name": "k", "scopes": ["read"], "requests_per_s": 0}}, 422, "requests_per_s"),
+        ({"key": {"name": "k", "scopes": ["read"], "expires_at": "2020-01-01T00:00:00Z"}}, 400, "has passed"),
+        ({"key": {"name": "k", "scopes": ["read"], "expires_at": "2030-01-01T00:00:00"}}, 422, "timezone"),
+    ):
+        found, answer = await client.call(admin, "POST", "/keys", body)
+        assert (found, word in str(answer)) == (status, True), answer
+    for path in (f"/keys/{uuid4()}", "/keys/no-id"):
+        assert (await client.call(admin, "DELETE", path))[0] == 404
+
+
+async def test_key_of_another_project_is_unknown(client: Client, shared_database: Database) -> None:
+    other = await Projects(shared_database, SystemClock()).create("other")
+    foreign = await client.keys.create(other.id, KeyWanted("foreign"))
+    admin = await client.key()
+
+    statuses = [
+        (await client.call(admin, "DELETE", f"/keys/{foreign.key.id}"))[0],
+        (await client.call(admin, "POST", f"/keys/{foreign.key.id}/rotate", {}))[0],
+    ]
+
+    assert statuses == [404, 404]
+    assert foreign.key.prefix not in await client.listed(admin)
+    assert (await client.call(foreign.text, "GET", READ))[0] == 200
+
+
+async def test_requests_a_second_are_limited(client: Client) -> None:
+    key, other = await client.key(requests_per_s=0.001), await client.key()
+
+    first, second = [await client.call(key, "GET", READ) for _ in range(2)]
+
+    assert first[0] == 200
+    assert second == (429, {"detail": "This key may send 0.001 requests a second."})
+    assert (await client.call(other, "GET", READ))[0] == 200
+
+
+async def test_requests_at_the_same_time_are_limited(client: Client) -> None:
+    key = await client.key(concurrent_max=1)
+    one_is_refused = asyncio.Event()
+
+    async def slow_body() -> AsyncIterator[bytes]:
+        yield b"{"
+        await one_is_refused.wait()
+        yield b"}"
+
+    calls = [asyncio.create_task(client.send(key, "/queries/query", slow_body())) for _ in range(2)]
+    [refused], [served] = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+    one_is_refused.set()
+
+    assert await refused == 429
+    assert await served == 200
+    assert (await client.call(key, "GET", READ))[0] == 200
+
+
+async def test_last_use_is_stored(client: Client) -> None:
+    admin, unused = await client.key(), await client.key(KeyScope.READ)
+    await client.call(admin, "GET", READ)
+
+    await client.keys.store_uses()
+
+    listed = await client.listed(admin)
+    used_at = datetime.fromisoformat(listed[admin[:8]]["last_used_at"])
+    assert abs(datetime.now(UTC) - used_at) < timedelta(minutes=1)
+    assert "last_used_at" not in listed[unused[:8]]
+
+
+async def test_grpc_needs_the_scope_too(client: Client, context: ApiContext) -> None:
+    request = ExportTraceServiceRequest().SerializeToString()
+    codes = {}
+    async with serving_grpc(context) as address, grpc.aio.insecure_channel(address) as channel:
+        for scope in (KeyScope.INGEST, KeyScope.READ):
+            metadata = (("authorization", f"ApiKey {await client.key(scope)}"),)
+            call = channel.unary_unary(TRACES)(request, metadata=metadata)
+            codes[scope] = await call.code()
+
+    assert codes == {KeyScope.INGEST: grpc.StatusCode.OK, KeyScope.READ: grpc.StatusCode.PERMISSION_DENIED}
