@@ -31,9 +31,10 @@ BINARY: Final = os.environ.get("OTELCOL_BINARY", "")
 BATCH_SPANS: Final = 200
 WITHIN_S: Final = 60.0
 
-pytestmark = pytest.mark.skipif(
-    not BINARY, reason="OTELCOL_BINARY does not name the binary of an OpenTelemetry Collector"
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(not BINARY, reason="OTELCOL_BINARY does not name the binary of an OpenTelemetry Collector"),
+]
 
 
 def config_of(port: int, exported: Path) -> dict[str, Any]:
