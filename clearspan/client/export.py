@@ -111,7 +111,8 @@ async def _run(api: ApiClient, paths: PartialPaths, request: Mapping[str, str], 
         return 0
     seconds = time.monotonic() - began_s
     rate = (state.rows - rows_before) / max(seconds, 0.001)
-    note(f"{paths.target}: {state.rows:,} spans, {bytes_count:,} bytes, in {seconds:.1f} s ({rate:,.0f} spans/s)")
+    spans = "1 span" if state.rows == 1 else f"{state.rows:,} spans"
+    note(f"{paths.target}: {spans}, {bytes_count:,} bytes, in {seconds:.1f} s ({rate:,.0f} spans/s)")
     return 0
 
 

@@ -190,7 +190,7 @@ def print_objects(objects: Iterable[Any]) -> None:
 
 def note(sentence: str) -> None:
     """Say something on standard error that is not part of the result."""
-    console(stderr=True).print(Text(printable(sentence), "dim"))
+    console(stderr=True).print(Text(printable(sentence), "dim"), soft_wrap=True)
 
 
 def bar(share: float, width: int) -> str:

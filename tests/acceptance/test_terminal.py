@@ -49,14 +49,15 @@ def test_progress_is_on_the_terminal_while_the_result_goes_to_a_file(shop: Runni
 
 
 def test_export_shows_what_it_has_received(shop: RunningStack, tmp_path: Path) -> None:
-    file = tmp_path / "spans.jsonl"
+    file = tmp_path / f"{'long ' * 20}.jsonl"
+    # The path of the file is wider than the terminal, and stays in one line.
     ours = json.dumps({"conditions": [{"field": "trace_id", "value": TRACE_ID}]})
-    shown = on_terminal(shop.environment, "export", str(file), "--filter", ours, columns=300)
+    shown = on_terminal(shop.environment, "export", str(file), "--filter", ours)
 
     assert shown.code == 0
     progress, *_, last = shown.lines()
     assert re.search(r"exporting 1 spans 0\.0 MB 0:00:\d\d", progress)
-    assert last.startswith(f"{file}: 1 spans, ")
+    assert last.startswith(f"{file}: 1 span, ")
 
 
 @pytest.mark.parametrize("command", [("query", *OURS), ("trace", TRACE_ID), ("groups", "--by", "span_name", *OURS)])
