@@ -27,11 +27,11 @@ def main() -> None:
     for it."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    os.nice(NICENESS)
     responses = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # printed text must not end up between responses
     for module in sys.argv[1:]:
         __import__(module)
+    os.nice(NICENESS)  # after the imports, which would otherwise take long while others keep all cores busy
 
     tune_for_batches()
     threading.Thread(target=_end_with, args=(sys.stdin.fileno(),), daemon=True).start()
