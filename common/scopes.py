@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Set
 from enum import StrEnum
 from typing import Final
 
@@ -16,7 +16,7 @@ class KeyScope(StrEnum):
     ADMIN = "admin"
 
 
-_INCLUDED: Final = {
+_INCLUDED: Final[Mapping[str, Set[KeyScope]]] = {
     KeyScope.INGEST: {KeyScope.INGEST},
     KeyScope.READ: {KeyScope.READ},
     KeyScope.WRITE: {KeyScope.WRITE, KeyScope.READ},
@@ -25,5 +25,5 @@ _INCLUDED: Final = {
 
 
 def with_included(scopes: Collection[str]) -> frozenset[KeyScope]:
-    """Return the scopes and those that they include."""
-    return frozenset[KeyScope]().union(*(_INCLUDED[KeyScope(scope)] for scope in scopes))
+    """Return the scopes and those that they include. Scopes of a later version grant nothing."""
+    return frozenset[KeyScope]().union(*(_INCLUDED.get(scope, frozenset()) for scope in scopes))
