@@ -41,8 +41,8 @@ STEP_S: Final = 60.0
 REST: Final = 3.0
 """The rest after a step, in multiples of its duration: a run uses a quarter of one processor."""
 
-PASSES_MAX: Final = 8
-PASS_SPANS_MIN: Final = 1_000_000
+PASSES_MAX: Final = 4
+PASS_SPANS_MIN: Final = 5_000_000
 """Passes over all traces of a project, each deletes at least this many spans."""
 
 IS_SETTLED: Final = (
