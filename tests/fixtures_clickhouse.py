@@ -11,6 +11,7 @@ import clickhouse_connect
 import pytest
 from clickhouse_connect.driver.client import Client
 
+from common.clickhouse import embedded, server
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore
 from common.settings import ClickHouseSettings
@@ -21,6 +22,13 @@ FreshSettings = Callable[[], ClickHouseSettings]
 _NUMBERS = itertools.count()
 _COPIES: list[tuple[Client, str]] = []
 """Databases that the tests of a module have made."""
+
+
+@pytest.fixture(autouse=True)
+def _late_engine_is_not_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait long for the engine to end a statement by itself: a busy machine may stop it for seconds."""
+    for module in (embedded, server):
+        monkeypatch.setattr(module, "GRACE_S", 30.0)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -14,6 +14,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
+from common.clickhouse import server
 from common.clickhouse.connect import open_store
 from common.clickhouse.embedded import EmbeddedStore
 from common.clickhouse.migrate import migrate
@@ -452,8 +453,9 @@ class TestServerAway:
         await store.close()
 
     async def test_hanging_server_is_unavailable_after_the_deadline(
-        self, server_store: ColumnStore, clickhouse_http: ClickHouseServer
+        self, server_store: ColumnStore, clickhouse_http: ClickHouseServer, monkeypatch: pytest.MonkeyPatch
     ):
+        monkeypatch.setattr(server, "GRACE_S", 1.0)
         await select(server_store, "SELECT 1")
         clickhouse_http.arm("hang")
         started_s = time.monotonic()
