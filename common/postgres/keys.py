@@ -25,7 +25,11 @@ from common.remembering import REMEMBERED_MAX, Remembering
 from common.scopes import KeyScope, with_included
 from common.times import Clock
 
-_SQL: Final = load_named_sql(Path(__file__).with_name("keys.sql"))
+_TEXTS: Final = load_named_sql(Path(__file__).with_name("keys.sql"))
+_SQL: Final = {
+    name: text.replace("{shown_columns}", _TEXTS["shown_columns"]).replace("{in_force}", _TEXTS["in_force"])
+    for name, text in _TEXTS.items()
+}
 
 VALID_FOR_S: Final = 5.0
 """How long a revoked key may still work in another process."""

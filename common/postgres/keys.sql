@@ -1,22 +1,27 @@
+-- shown_columns --
+id, project_id, user_id, name, prefix, scopes, requests_per_s, concurrent_max, created_at, expires_at,
+revoked_at, last_used_at
+
+-- in_force --
+revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
+
 -- create_key --
 -- Returns no row if the project does not exist.
 INSERT INTO api_keys (
     id, project_id, user_id, name, prefix, secret_hash, scopes, requests_per_s, concurrent_max, expires_at
 )
 SELECT $1, id, $6, $3, $4, $5, $7, $8, $9, $10 FROM projects WHERE id = $2
-RETURNING id, project_id, user_id, name, prefix, scopes, requests_per_s, concurrent_max, created_at, expires_at,
-    revoked_at, last_used_at;
+RETURNING {shown_columns};
 
 -- list_keys --
-SELECT id, project_id, user_id, name, prefix, scopes, requests_per_s, concurrent_max, created_at, expires_at,
-    revoked_at, last_used_at
+SELECT {shown_columns}
 FROM api_keys WHERE project_id = $1 ORDER BY created_at, id;
 
 -- rotate_key --
 -- A new key like $2, which then expires after $3. Returns no row if the key is not in force in this project.
 WITH old AS (
     SELECT * FROM api_keys
-    WHERE project_id = $1 AND id = $2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
+    WHERE project_id = $1 AND id = $2 AND {in_force}
     FOR UPDATE
 ), ending AS (
     UPDATE api_keys SET expires_at = least(old.expires_at, now() + $3::interval) FROM old WHERE api_keys.id = old.id
@@ -26,20 +31,18 @@ INSERT INTO api_keys (
 )
 SELECT $4, project_id, user_id, name, $5, $6, scopes, requests_per_s, concurrent_max, now() + (expires_at - created_at)
 FROM old
-RETURNING id, project_id, user_id, name, prefix, scopes, requests_per_s, concurrent_max, created_at, expires_at,
-    revoked_at, last_used_at;
+RETURNING {shown_columns};
 
 -- revoke_key --
 -- Revoking again keeps the first time. Returns no row if the key is not of this project.
 UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE project_id = $1 AND id = $2
-RETURNING id, project_id, user_id, name, prefix, scopes, requests_per_s, concurrent_max, created_at, expires_at,
-    revoked_at, last_used_at;
+RETURNING {shown_columns};
 
 -- find_key --
 SELECT
     id, project_id, user_id, secret_hash, scopes, requests_per_s, concurrent_max,
     coalesce(extract(epoch FROM expires_at - now())::float8, 'infinity') AS expires_in_s
-FROM api_keys WHERE prefix = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now());
+FROM api_keys WHERE prefix = $1 AND {in_force};
 
 -- store_uses_of_keys --
 UPDATE api_keys SET last_used_at = greatest(last_used_at, used.at)
@@ -48,5 +51,5 @@ FROM unnest($1::uuid[], $2::timestamptz[]) AS used (id, at) WHERE api_keys.id = 
 -- another_project_has_a_key --
 SELECT EXISTS (
     SELECT FROM api_keys
-    WHERE project_id != $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
+    WHERE project_id != $1 AND {in_force}
 ) AS is_so;
