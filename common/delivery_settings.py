@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from common.limits import KIB, MIB
+from common.setting_types import Group
 
 
-class DeliverySettings(BaseModel):
+class DeliverySettings(Group):
     """Subscriptions, and the processes that deliver them."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     private_addresses: Literal["on", "off"] = "off"
     """on: webhooks may reach loopback, link-local and private addresses."""
@@ -35,7 +34,7 @@ class DeliverySettings(BaseModel):
     """A process that does not renew its lease for this long loses its subscriptions to another one, in seconds."""
     parquet_directory: Path | None = None
     """The directory below which subscriptions may write Parquet files; by default they may not write any."""
-    s3_buckets: list[str] = []
+    s3_buckets: list[str] = Field(default_factory=list)
     """The S3 buckets in which subscriptions may write Parquet files, with the credentials of the process."""
     s3_endpoint: str | None = None
     """The address of a server that speaks S3; by default that of AWS."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal, get_args, get_origin
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, get_args, get_origin
 
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import SettingsError
 
-from common.settings import PREFIX, InvalidSettings, Settings
+from common.secret_files import UnreadableSecret, read_secret
+from common.setting_types import PREFIX, fields_of, file_variable, secrets_of, variable_of
+from common.settings import InvalidSettings, Settings
 
 CLIENT_URL: Final = f"{PREFIX}URL"
 CLIENT_KEY: Final = f"{PREFIX}KEY"
@@ -24,19 +27,26 @@ _JSON: Final = ("kafka", "topics")
 
 def read_settings() -> Settings:
     """Read the settings of this process. Raises ``InvalidSettings`` with one sentence per problem."""
-    allowed = {CLIENT_URL, CLIENT_KEY} | {_name(path) for path, _info in _fields(Settings)}
+    secrets = secrets_of(Settings)
+    paths = {variable_of(path): path for path, _info in fields_of(Settings)}
+    allowed = {CLIENT_URL, CLIENT_KEY, *map(file_variable, [CLIENT_KEY, *secrets]), *paths}
     given = [name for name in os.environ if name.upper().startswith(PREFIX)]
     if unknown := sorted(name for name in given if name.upper() not in allowed):
         sentences = [f"{name} is not a setting of Clearspan." for name in unknown]
         raise InvalidSettings(" ".join([*sentences, "`clearspan settings` lists all settings."]))
     if unreadable := [name for name in given if not _is_unicode(os.environ[name])]:
         raise InvalidSettings(" ".join(f"{name} is invalid: Input should be text in UTF-8." for name in unreadable))
+    texts = {name.upper(): os.environ[name] for name in given}
+    files = _secret_files(texts, secrets)
+    from_files = _nested({paths[name]: _read(file_variable(name), path) for name, path in files.items()})
     try:
-        return Settings()
+        return Settings(**from_files)
     except ValidationError as exc:
-        raise InvalidSettings(" ".join(_sentence(error) for error in exc.errors())) from exc
+        errors = exc.errors(include_input=False)
+        # Not chained: the error of pydantic quotes what was given, and that may be a secret.
+        raise InvalidSettings(" ".join(_sentence(error, files) for error in errors)) from None
     except SettingsError as exc:  # names the group, not the setting
-        raise InvalidSettings(f"{_name(_JSON)} is invalid: Input should be a JSON object.") from exc
+        raise InvalidSettings(f"{variable_of(_JSON)} is invalid: Input should be a JSON object.") from exc
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +54,44 @@ class ClientEnvironment:
     """Which API client commands speak to, and with which key; empty if the environment does not say."""
 
     url: str
-    key: str
+    key: str = field(repr=False)
 
 
 def read_client_environment() -> ClientEnvironment:
-    """Read what belongs to client commands."""
-    return ClientEnvironment(url=os.environ.get(CLIENT_URL, ""), key=os.environ.get(CLIENT_KEY, ""))
+    """Read what belongs to client commands. Raises ``InvalidSettings`` if the file of the key cannot be read."""
+    files = _secret_files(os.environ, [CLIENT_KEY])
+    key = _read(file_variable(CLIENT_KEY), files[CLIENT_KEY]) if files else os.environ.get(CLIENT_KEY, "")
+    return ClientEnvironment(url=os.environ.get(CLIENT_URL, ""), key=key)
+
+
+def _secret_files(texts: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+    """Return the path of each secret that is in a file, by the variable of the secret.
+
+    An empty variable counts as absent: Docker Compose passes on variables that nobody has set as empty ones.
+    """
+    files = {name: path for name in names if (path := texts.get(file_variable(name)))}
+    if both := [name for name in files if texts.get(name)]:
+        sentences = (f"{name} and {file_variable(name)} are both set: set only one of them." for name in both)
+        raise InvalidSettings(" ".join(sentences))
+    return files
+
+
+def _read(variable: str, path: str) -> str:
+    try:
+        return read_secret(Path(path))
+    except UnreadableSecret as exc:
+        raise InvalidSettings(f"{variable} is invalid: {exc}.") from None
+
+
+def _nested(values: Mapping[tuple[str, ...], str]) -> dict[str, Any]:
+    """Return values by their paths as groups of settings."""
+    groups: dict[str, Any] = {}
+    for path, value in values.items():
+        group = groups
+        for part in path[:-1]:
+            group = group.setdefault(part, {})
+        group[path[-1]] = value
+    return groups
 
 
 def _is_unicode(text: str) -> bool:
@@ -70,24 +112,14 @@ class SettingLine:
 def describe_settings() -> list[SettingLine]:
     """Return every setting with its default, allowed values and meaning, in the order of the model."""
     return [
-        SettingLine(_name(path), _default_text(info), _allowed_text(info), " ".join((info.description or "").split()))
-        for path, info in _fields(Settings)
+        SettingLine(
+            variable_of(path),
+            _default_text(info),
+            _allowed_text(variable_of(path), info),
+            " ".join((info.description or "").split()),
+        )
+        for path, info in fields_of(Settings)
     ]
-
-
-def _fields(model: type[BaseModel], above: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], FieldInfo]]:
-    fields: list[tuple[tuple[str, ...], FieldInfo]] = []
-    for name, info in model.model_fields.items():
-        group = info.annotation
-        if isinstance(group, type) and issubclass(group, BaseModel):
-            fields += _fields(group, (*above, name))
-        else:
-            fields.append(((*above, name), info))
-    return fields
-
-
-def _name(path: Sequence[object]) -> str:
-    return PREFIX + "__".join(str(part) for part in path).upper()
 
 
 def _default_text(info: FieldInfo) -> str:
@@ -101,7 +133,9 @@ def _default_text(info: FieldInfo) -> str:
     return str(default)
 
 
-def _allowed_text(info: FieldInfo) -> str:
+def _allowed_text(name: str, info: FieldInfo) -> str:
+    if info.annotation is SecretStr:
+        return f"text, or a file: {file_variable(name)}"
     if get_origin(info.annotation) is Literal:
         return ", ".join(str(value) for value in get_args(info.annotation))
     signs = (("gt", ">"), ("ge", "≥"), ("lt", "<"), ("le", "≤"))
@@ -109,9 +143,11 @@ def _allowed_text(info: FieldInfo) -> str:
     return ", ".join(bounds)
 
 
-def _sentence(error: Mapping[str, object]) -> str:
-    path = error["loc"] if isinstance(error["loc"], tuple) else ()
+def _sentence(error: Mapping[str, Any], files: Collection[str]) -> str:
+    """Return what is wrong. ``files`` are the secrets that were read from files."""
+    path = error["loc"]
     if path[:2] != _JSON:
-        return f"{_name(path)} is invalid: {error['msg']}."
+        name = variable_of(path)
+        return f"{file_variable(name) if name in files else name} is invalid: {error['msg']}."
     topic = "".join([f"{name!r}" for name in path[2:3]] + [f".{name}" for name in path[3:]])
-    return f"{_name(_JSON)} is invalid: {topic}{': ' if topic else ''}{error['msg']}."
+    return f"{variable_of(_JSON)} is invalid: {topic}{': ' if topic else ''}{error['msg']}."

@@ -8,215 +8,47 @@ unknown name. ``environment.py`` reads them once, at the composition root; every
 
 from __future__ import annotations
 
-import re
-from contextlib import suppress
-from enum import StrEnum
-from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Final, Literal
-from urllib.parse import parse_qs
+from typing import Final, Literal
 from uuid import UUID
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationInfo,
-    field_validator,
-)
-from pydantic_core import PydanticCustomError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from typing_extensions import override
 
 from common.delivery_settings import DeliverySettings
 from common.ids import DEFAULT_PROJECT_ID
+from common.kafka_settings import Encoding, KafkaSettings, TopicSettings
 from common.limits import KIB, MIB, NESTING_DEPTH_BOUND, SpanLimits
+from common.setting_types import PREFIX, Directory, File, Group, Name, Port, file_variable, secrets_of
+from common.store_settings import ClickHouseSettings, PostgresSettings
 
-PREFIX: Final = "CLEARSPAN_"
+__all__ = [
+    "ClickHouseSettings",
+    "ComputeSettings",
+    "DeliverySettings",
+    "Encoding",
+    "HttpSettings",
+    "IngestSettings",
+    "InvalidSettings",
+    "KafkaSettings",
+    "LimitSettings",
+    "PostgresSettings",
+    "QuerySettings",
+    "RetentionSettings",
+    "Settings",
+    "TopicSettings",
+]
+
 _SPAN_LIMITS: Final = SpanLimits()
 _NS_IN_S: Final = 1_000_000_000
-
-_SERVER: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::(?P<port>[0-9]{1,5}))?|[0-9A-Fa-f:.]+", re.ASCII)
-"""A host or an address; an IPv6 address is in brackets if a port follows."""
-_HOST: Final = re.compile(r"[\w.-]+")
-_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_SSL_MODES: Final = frozenset({"disable", "allow", "prefer", "require", "verify-ca", "verify-full"})
 
 
 class InvalidSettings(Exception):
     """A setting is unknown or invalid. The message names it and says what is allowed."""
 
 
-def _servers(text: str) -> str:
-    for server in text.split(","):
-        found = _SERVER.fullmatch(server.strip())
-        if found is None or int(found["port"] or 1) not in range(1, 65_536):
-            raise PydanticCustomError("servers", "Input should be host:port, comma separated")
-    return text
-
-
-def _host(text: str) -> str:
-    with suppress(ValueError):  # an IPv6 address, the only host that contains a colon
-        ip_address(text.removeprefix("[").removesuffix("]"))
-        return text
-    if not _HOST.fullmatch(text):
-        raise PydanticCustomError("host", "Input should be a host or an address, without scheme and port")
-    return text
-
-
-def _directory(path: object) -> object:
-    if path == "":
-        raise PydanticCustomError("directory", "Input should be the path of a directory")
-    return path
-
-
-def _topic(name: str) -> str:
-    if not _TOPIC.fullmatch(name) or name in (".", ".."):
-        raise PydanticCustomError("topic", "Input should be a valid Kafka topic: 1 to 249 of A-Z a-z 0-9 . _ -")
-    return name
-
-
-def _postgres_dsn(dsn: SecretStr) -> SecretStr:
-    """Check a connection string. The messages quote nothing of it: a password may be anywhere in it."""
-    scheme, colon, rest = dsn.get_secret_value().partition("://")
-    if not colon or scheme not in ("postgresql", "postgres"):
-        raise ValueError("a connection string begins with postgresql:// or postgres://")
-    hosts = rest.partition("?")[0].partition("/")[0].rpartition("@")[2].split(",")
-    ports = [host.rpartition("]")[2].partition(":")[2] or "0" for host in hosts]
-    if any(not port.isdecimal() or int(port) > 65_535 for port in ports):
-        raise ValueError("a port in it is not a number from 0 to 65535; percent-encode / @ : and ? in a password")
-    modes = parse_qs(rest.partition("?")[2]).get("sslmode", [])
-    if not _SSL_MODES.issuperset(modes):  # otherwise the process would wait as if the database were down
-        raise ValueError(f"sslmode in it is not one of {', '.join(sorted(_SSL_MODES))}")
-    return dsn
-
-
-Port = Annotated[int, Field(ge=0, le=65_535)]
-Name = Annotated[str, Field(min_length=1)]
-"""An empty host would listen on every address of the machine; Kafka has no empty group."""
-Host = Annotated[str, AfterValidator(_host)]
-Servers = Annotated[str, AfterValidator(_servers)]
-Directory = Annotated[Path, BeforeValidator(_directory)]
-Topic = Annotated[str, AfterValidator(_topic)]
-File = Annotated[Path | None, BeforeValidator(lambda path: None if path == "" else path)]
-
-
-class Encoding(StrEnum):
-    """How the value of a record is encoded unless its header ``content-type`` says otherwise (contract §4)."""
-
-    OTLP_PROTO = "otlp_proto"
-    OTLP_JSON = "otlp_json"
-    SPAN_JSON = "span_json"
-
-
-class _Group(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-
-class TopicSettings(_Group):
-    """One topic that the worker reads."""
-
-    encoding: Encoding
-    project_id: UUID | None = None
-
-
-def _default_topics() -> dict[str, TopicSettings]:
-    return {
-        "otlp_spans": TopicSettings(encoding=Encoding.OTLP_PROTO),
-        "otlp_spans_json": TopicSettings(encoding=Encoding.OTLP_JSON),
-        "spans": TopicSettings(encoding=Encoding.SPAN_JSON),
-    }
-
-
-class KafkaSettings(_Group):
-    """The broker, the topics and the consumer group."""
-
-    bootstrap: Servers = "127.0.0.1:9092"
-    """Bootstrap servers, comma separated."""
-    group: Name = "clearspan"
-    """Consumer group of the ingest worker."""
-    topics: dict[str, TopicSettings] = Field(default_factory=_default_topics)
-    """Topics that the worker reads: a JSON object of name → {encoding, project_id?}."""
-    intake_topic: Topic = "spans"
-    """Topic for spans that arrive over HTTP as JSON span objects; one of the topics that the worker reads."""
-    otlp_topic: Topic = "otlp_spans"
-    """Topic for spans that arrive over HTTP as OTLP; one of the topics that the worker reads."""
-    dead_letter_topic: Topic = Field("spans.dead_letter", validate_default=True)
-    """Topic for rejected records and spans."""
-    stored_topic: Topic = Field("spans.stored", validate_default=True)
-    """Topic in which workers announce how far spans are stored; it has one partition."""
-    partitions: int = Field(4, ge=1, le=1_000)
-    """Partitions of a topic that is created at the start."""
-    replication_factor: int = Field(1, ge=-1, le=10)
-    """Replicas of a topic that is created at the start; -1 is the broker's default."""
-    message_bytes_max: int = Field(12 * MIB, ge=1_000, le=1_024 * MIB)
-    """Largest record that is produced or fetched, in bytes."""
-    request_timeout_s: float = Field(10.0, gt=0, le=300)
-    """Deadline of one request to the broker, in seconds."""
-    session_timeout_s: float = Field(10.0, ge=1, le=300)
-    """A worker that sends no heartbeat for this long loses its partitions, in seconds."""
-
-    @field_validator("topics")
-    @classmethod
-    def _have_names(cls, topics: dict[str, TopicSettings]) -> dict[str, TopicSettings]:
-        if not topics:
-            raise PydanticCustomError("topics", "Input should contain at least one topic")
-        for name in topics:
-            _topic(name)
-        return topics
-
-    @field_validator("dead_letter_topic", "stored_topic")
-    @classmethod
-    def _not_read(cls, topic: str, info: ValidationInfo) -> str:
-        """A worker that reads its own output would dead-letter it, read that, and so on forever."""
-        if topic in info.data.get("topics", {}):
-            raise PydanticCustomError("topic", "Input should not be one of the topics that the worker reads")
-        return topic
-
-
-class ClickHouseSettings(_Group):
-    """The engine."""
-
-    interface: Literal["http", "https", "chdb"] = "http"
-    """http or https: a server; chdb: inside the process."""
-    host: Host = "127.0.0.1"
-    """Host of the server."""
-    port: Port = 8123
-    """HTTP port of the server."""
-    username: str = "default"
-    """User of the server."""
-    password: SecretStr = SecretStr("")
-    """Password of the server."""
-    database: str = Field("clearspan", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
-    """Database; `clearspan migrate` creates it."""
-    cluster: str = Field("", pattern=r"^[A-Za-z0-9_.-]*$")
-    """Name of the cluster; empty: one server."""
-    connections: int = Field(4, ge=1, le=64)
-    """Connections for queries, which run at the same time."""
-    insert_timeout_s: float = Field(60.0, gt=0, le=600)
-    """Deadline of one insert, in seconds."""
-    memory_bytes_max: int = Field(1_024 * MIB, ge=64 * MIB, le=1_024 * 1_024 * MIB)
-    """Memory of one query in the engine, in bytes; a query that needs more gets 504."""
-    insert_memory_bytes_max: int = Field(4_096 * MIB, ge=64 * MIB, le=1_024 * 1_024 * MIB)
-    """Memory of one insert or migration in the engine, in bytes; should be several times that of a batch."""
-
-
-class PostgresSettings(_Group):
-    """Projects, keys, applications and saved queries."""
-
-    dsn: Annotated[SecretStr, AfterValidator(_postgres_dsn)] = SecretStr(
-        "postgresql://clearspan@127.0.0.1:5432/clearspan"
-    )
-    """Connection string. If it has no password, that of PGPASSWORD is used."""
-    connections_max: int = Field(8, ge=1, le=100)
-    """Connections in the pool."""
-    timeout_s: float = Field(5.0, gt=0, le=60)
-    """Deadline of one statement, in seconds."""
-
-
-class IngestSettings(_Group):
+class IngestSettings(Group):
     """The worker: batches, retries, shutdown."""
 
     batch_rows_max: int = Field(20_000, ge=1, le=1_000_000)
@@ -245,7 +77,7 @@ class IngestSettings(_Group):
     """on: dead letters that cannot be masked keep their value although their project has masking rules."""
 
 
-class QuerySettings(_Group):
+class QuerySettings(Group):
     """The query side: pages, budgets, cursors."""
 
     page_limit_default: int = Field(100, ge=1, le=10_000)
@@ -277,7 +109,7 @@ class QuerySettings(_Group):
     """Secret that signs cursors; empty: one that `clearspan migrate` creates and Postgres keeps."""
 
 
-class HttpSettings(_Group):
+class HttpSettings(Group):
     """Connections, both of the API and of the worker's port."""
 
     connections_max: int = Field(2_000, ge=10, le=1_000_000)
@@ -296,7 +128,7 @@ class HttpSettings(_Group):
     """How long a streamed response waits for a client that does not read, in seconds; then the connection is closed."""
 
 
-class ComputeSettings(_Group):
+class ComputeSettings(Group):
     """Child processes of the API, which parse large bodies."""
 
     processes: int = Field(2, ge=0, le=64)
@@ -305,14 +137,14 @@ class ComputeSettings(_Group):
     """Time for one body in a process, in seconds; then it gets 503."""
 
 
-class RetentionSettings(_Group):
+class RetentionSettings(Group):
     """When old spans are deleted."""
 
     interval_s: float = Field(3_600.0, ge=1, le=86_400)
     """Time from the start of one run of retention to that of the next, in seconds."""
 
 
-class LimitSettings(_Group):
+class LimitSettings(Group):
     """The largest input (contract §6)."""
 
     body_bytes_max: int = Field(10 * MIB, ge=1_000, le=1_024 * MIB)
@@ -352,7 +184,12 @@ class Settings(BaseSettings):
     """All settings of all processes."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, use_attribute_docstrings=True
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+        hide_input_in_errors=True,  # it may be a secret
     )
 
     api_host: Name = "127.0.0.1"
@@ -397,3 +234,20 @@ class Settings(BaseSettings):
     http: HttpSettings = Field(default_factory=HttpSettings)
     compute: ComputeSettings = Field(default_factory=ComputeSettings)
     delivery: DeliverySettings = Field(default_factory=DeliverySettings)
+
+    @classmethod
+    @override
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Ignore the variables that name files with secrets: ``environment.py`` reads these files."""
+        if isinstance(env_settings, EnvSettingsSource):
+            files = {file_variable(name).lower() for name in secrets_of(cls)}
+            given = env_settings.env_vars
+            env_settings.env_vars = {name: text for name, text in given.items() if name not in files}
+        return init_settings, env_settings

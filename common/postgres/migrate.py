@@ -18,7 +18,7 @@ from common.errors import NotMigrated, Unavailable
 from common.ids import DEFAULT_USER_ID
 from common.migrations import Migration, is_behind, load_migrations, pending
 from common.postgres.errors import translated
-from common.postgres.pool import Database
+from common.postgres.pool import Database, connection_options
 from common.postgres.projects import FIRST_ENVIRONMENTS, SQL
 from common.settings import PostgresSettings
 
@@ -38,9 +38,7 @@ async def migrate(settings: PostgresSettings, /, *, default_project_id: UUID, fo
     ``InvalidMigration`` if an applied file has changed, and the errors of ``Database``.
     """
     with translated():
-        connection = await asyncpg.connect(
-            settings.dsn.get_secret_value(), timeout=settings.timeout_s, command_timeout=DEADLINE_S
-        )
+        connection = await asyncpg.connect(**connection_options(settings), command_timeout=DEADLINE_S)
         try:
             async with connection.transaction():
                 await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK_KEY)

@@ -105,10 +105,9 @@ async def open_database(settings: PostgresSettings) -> AsyncIterator[Database]:
     The server ends every statement after ``settings.timeout_s``.
     """
     pool = await asyncpg.create_pool(
-        settings.dsn.get_secret_value(),
+        **connection_options(settings),
         min_size=0,
         max_size=settings.connections_max,
-        timeout=settings.timeout_s,
         command_timeout=settings.timeout_s + GRACE_S,
         init=_prepare,
         reset=_leave,
@@ -121,6 +120,15 @@ async def open_database(settings: PostgresSettings) -> AsyncIterator[Database]:
         yield Database(pool, timeout_s=settings.timeout_s)
     finally:
         await pool.close()
+
+
+def connection_options(settings: PostgresSettings) -> dict[str, Any]:
+    """Return what the driver needs to connect."""
+    return {
+        "dsn": settings.dsn.get_secret_value(),
+        "password": settings.password.get_secret_value() or None,
+        "timeout": settings.timeout_s,
+    }
 
 
 async def _prepare(connection: Any) -> None:

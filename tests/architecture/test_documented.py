@@ -11,7 +11,8 @@ from prometheus_client import Counter, Gauge, Histogram
 from common import telemetry
 from common.environment import describe_settings
 from common.errors import RejectionCode
-from common.settings import IngestSettings, KafkaSettings, QuerySettings
+from common.setting_types import file_variable, secrets_of
+from common.settings import IngestSettings, KafkaSettings, QuerySettings, Settings
 from query_api.http.app import request_s_max
 
 ROOT = Path(__file__).parents[2]
@@ -88,3 +89,12 @@ def test_containers_get_more_time_to_stop_than_they_need():
 
     assert given_s["ingest"] > IngestSettings().shutdown_grace_s + 2 * a_request_s
     assert given_s["serve"] > request_s_max(QuerySettings()) + a_request_s
+
+
+def test_compose_files_set_only_settings():
+    known = {each.name for each in describe_settings()} | set(map(file_variable, secrets_of(Settings)))
+
+    for name in ("docker-compose.yml", "deploy/compose-secrets.yml"):
+        given = set(re.findall(r"^ +(CLEARSPAN_\w+):", _page(name), re.MULTILINE))
+        assert given
+        assert given - known == set()

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import AfterValidator, Field
 from yarl import URL
 
-from common.settings import Servers, Topic
+from common.setting_types import Servers, Topic
 from query_api.request.json_body import Named, Strict
 from query_api.request.references import Text
 

@@ -1,0 +1,97 @@
+"""What the groups of settings are made of: the base class, types with their checks, and the names of variables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
+
+PREFIX: Final = "CLEARSPAN_"
+
+FILE_SUFFIX: Final = "_FILE"
+"""Ends the name of the variable that names the file with a secret."""
+
+_SERVER: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::(?P<port>[0-9]{1,5}))?|[0-9A-Fa-f:.]+", re.ASCII)
+"""A host or an address; an IPv6 address is in brackets if a port follows."""
+_HOST: Final = re.compile(r"[\w.-]+")
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def _servers(text: str) -> str:
+    for server in text.split(","):
+        found = _SERVER.fullmatch(server.strip())
+        if found is None or int(found["port"] or 1) not in range(1, 65_536):
+            raise PydanticCustomError("servers", "Input should be host:port, comma separated")
+    return text
+
+
+def _host(text: str) -> str:
+    with suppress(ValueError):  # an IPv6 address, the only host that contains a colon
+        ip_address(text.removeprefix("[").removesuffix("]"))
+        return text
+    if not _HOST.fullmatch(text):
+        raise PydanticCustomError("host", "Input should be a host or an address, without scheme and port")
+    return text
+
+
+def _directory(path: object) -> object:
+    if path == "":
+        raise PydanticCustomError("directory", "Input should be the path of a directory")
+    return path
+
+
+def checked_topic(name: str) -> str:
+    """Return the name of a topic. Raises ``PydanticCustomError``."""
+    if not _TOPIC.fullmatch(name) or name in (".", ".."):
+        raise PydanticCustomError("topic", "Input should be a valid Kafka topic: 1 to 249 of A-Z a-z 0-9 . _ -")
+    return name
+
+
+Port = Annotated[int, Field(ge=0, le=65_535)]
+Name = Annotated[str, Field(min_length=1)]
+"""An empty host would listen on every address of the machine; Kafka has no empty group."""
+Host = Annotated[str, AfterValidator(_host)]
+Servers = Annotated[str, AfterValidator(_servers)]
+Directory = Annotated[Path, BeforeValidator(_directory)]
+Topic = Annotated[str, AfterValidator(checked_topic)]
+File = Annotated[Path | None, BeforeValidator(lambda path: None if path == "" else path)]
+
+
+class Group(BaseModel):
+    """A group of settings."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, hide_input_in_errors=True)
+
+
+def fields_of(model: type[BaseModel], above: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], FieldInfo]]:
+    """Return the settings of a model with their paths, in its order."""
+    fields: list[tuple[tuple[str, ...], FieldInfo]] = []
+    for name, info in model.model_fields.items():
+        group = info.annotation
+        if isinstance(group, type) and issubclass(group, BaseModel):
+            fields += fields_of(group, (*above, name))
+        else:
+            fields.append(((*above, name), info))
+    return fields
+
+
+def variable_of(path: Sequence[object]) -> str:
+    """Return the environment variable of a setting."""
+    return PREFIX + "__".join(str(part) for part in path).upper()
+
+
+def secrets_of(model: type[BaseModel]) -> list[str]:
+    """Return the variables of all settings that are secrets, in the order of the model."""
+    return [variable_of(path) for path, info in fields_of(model) if info.annotation is SecretStr]
+
+
+def file_variable(name: str) -> str:
+    """Return the variable that names the file with this secret."""
+    return f"{name}{FILE_SUFFIX}"
