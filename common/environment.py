@@ -129,7 +129,9 @@ def _default_text(info: FieldInfo) -> str:
     if isinstance(default, SecretStr):
         return default.get_secret_value()
     if isinstance(default, dict):
-        return json.dumps({name: value.model_dump(mode="json", exclude_none=True) for name, value in default.items()})
+        return json.dumps(
+            {name: value.model_dump(mode="json", exclude_defaults=True) for name, value in default.items()}
+        )
     return str(default)
 
 

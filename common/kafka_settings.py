@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Self
 from uuid import UUID
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from common.limits import MIB
@@ -25,6 +26,13 @@ class TopicSettings(Group):
 
     encoding: Encoding
     project_id: UUID | None = None
+    trust_project: bool = True
+
+    @model_validator(mode="after")
+    def _have_a_project(self) -> Self:
+        if not self.trust_project and self.project_id is None:
+            raise PydanticCustomError("topic", "Input should have a project_id if trust_project is false")
+        return self
 
 
 def _default_topics() -> dict[str, TopicSettings]:
@@ -43,10 +51,11 @@ class KafkaSettings(Group):
     group: Name = "clearspan"
     """Consumer group of the ingest worker."""
     topics: dict[str, TopicSettings] = Field(default_factory=_default_topics)
-    """Topics that the worker reads: a JSON object of name → {encoding, project_id?}."""
-    intake_topic: Topic = "spans"
+    """Topics that the worker reads: a JSON object of name → {encoding, project_id?, trust_project?}. With
+    `"trust_project": false` all its records belong to `project_id`, whatever they say."""
+    intake_topic: Topic = Field("spans", validate_default=True)
     """Topic for spans that arrive over HTTP as JSON span objects; one of the topics that the worker reads."""
-    otlp_topic: Topic = "otlp_spans"
+    otlp_topic: Topic = Field("otlp_spans", validate_default=True)
     """Topic for spans that arrive over HTTP as OTLP; one of the topics that the worker reads."""
     dead_letter_topic: Topic = Field("spans.dead_letter", validate_default=True)
     """Topic for rejected records and spans."""
@@ -71,6 +80,19 @@ class KafkaSettings(Group):
         for name in topics:
             checked_topic(name)
         return topics
+
+    @field_validator("intake_topic", "otlp_topic")
+    @classmethod
+    def _trusted(cls, topic: str, info: ValidationInfo) -> str:
+        """The API names the project of a span that arrives over HTTP in the header of its record."""
+        configured: TopicSettings | None = info.data.get("topics", {}).get(topic)
+        if configured is not None and not configured.trust_project:
+            sentence = (
+                "Input should be a topic whose trust_project is not false: spans that arrive over HTTP would all"
+                " belong to its project_id, whatever their key"
+            )
+            raise PydanticCustomError("topic", sentence)
+        return topic
 
     @field_validator("dead_letter_topic", "stored_topic")
     @classmethod

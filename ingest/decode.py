@@ -3,7 +3,8 @@
 The formats are in ``common/codec``. Pure, so that it runs in any process (``ingest/decoding``).
 
 The project of a span is, in this order: the header ``project-id`` of its record, the resource attribute ``project.id``,
-the project of the topic, the default project. Whether a project exists takes I/O, so the worker asks;
+the project of the topic, the default project. Records of a topic with ``trust_project: false`` get the header of its
+project before anything else sees them (``attributed``). Whether a project exists takes I/O, so the worker asks;
 ``without_projects`` then removes the spans of projects that do not exist.
 """
 
@@ -83,6 +84,22 @@ class Rules:
     def project_of(self, record: Record) -> UUID:
         """Return the project of the record's spans if neither header nor resource name one."""
         return self.topics[record.topic].project_id or self.default_project_id
+
+
+def attributed(records: Sequence[Record], rules: Rules) -> Sequence[Record]:
+    """Return the records; those of topics that may not name a project name the project of the topic.
+
+    The header wins over every attribute and stays with dead letters, so nothing that follows need know about trust.
+    """
+    untrusted = {name: topic.project_id for name, topic in rules.topics.items() if not topic.trust_project}
+    if not untrusted:
+        return records
+    return [_named(record, untrusted[record.topic]) if record.topic in untrusted else record for record in records]
+
+
+def _named(record: Record, project: UUID | None) -> Record:
+    others = (header for header in record.headers if header[0] != PROJECT_HEADER)
+    return record._replace(headers=(*others, (PROJECT_HEADER, str(project).encode())))
 
 
 def decode_record(record: Record, rules: Rules, *, now_ns: int) -> DecodedRecord:

@@ -32,6 +32,7 @@ from common.readiness import NOT_CONNECTED, Retry, probe
 from common.telemetry import CONSUMER_PAUSED, LAG_RECORDS, LOST_BATCHES, STAGE_SECONDS, get_logger
 from ingest.batch import SpanBatch
 from ingest.dead_letter import BulkPublisher, DeadLetters
+from ingest.decode import attributed
 from ingest.decoding.chunk import ChunkRecord, count_records
 from ingest.decoding.queue import DecodingQueue
 from ingest.flush import Flusher, FlushWatch
@@ -186,7 +187,7 @@ class Worker:
             timeout_s=self._poll_timeout_s(now_s=started_s), records_max=self._policy.poll_records_max
         )
         now_s = self._clock.monotonic_s()
-        self._queue.waiting.extend(records, now_s=now_s)
+        self._queue.waiting.extend(attributed(records, self._policy.rules), now_s=now_s)
         if records or not self._queue.is_decoding:
             self._is_behind = self._queue.waiting.is_whole
         STAGE_SECONDS.labels("poll").inc(now_s - started_s)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from pydantic import ValidationError
@@ -81,6 +83,10 @@ def test_invalid_value_is_named_in_a_sentence(monkeypatch: pytest.MonkeyPatch, n
             '{"My.spans": {"encoding": "otlp"}}',
             "'My.spans'.encoding: Input should be 'otlp_proto', 'otlp_json' or 'span_json'.",
         ),
+        (
+            '{"mine": {"encoding": "span_json", "trust_project": false}}',
+            "'mine': Input should have a project_id if trust_project is false.",
+        ),
         ('{"spans": {"encoding": "span_json", "project": 1}}', "'spans'.project: Extra inputs are not permitted."),
     ],
 )
@@ -99,6 +105,15 @@ def test_topic_that_the_worker_writes_must_not_be_read(monkeypatch: pytest.Monke
     monkeypatch.setenv("CLEARSPAN_KAFKA__TOPICS", '{"spans.dead_letter": {"encoding": "otlp_proto"}}')
 
     with pytest.raises(InvalidSettings, match=r"^CLEARSPAN_KAFKA__DEAD_LETTER_TOPIC is invalid: .+ the worker reads"):
+        read_settings()
+
+
+@pytest.mark.parametrize(("topic", "name"), [("spans", "INTAKE"), ("otlp_spans", "OTLP")])
+def test_topic_of_spans_over_http_must_be_trusted(monkeypatch: pytest.MonkeyPatch, topic: str, name: str) -> None:
+    settings = {"encoding": "span_json", "project_id": str(UUID(int=1)), "trust_project": False}
+    monkeypatch.setenv("CLEARSPAN_KAFKA__TOPICS", json.dumps({topic: settings}))
+
+    with pytest.raises(InvalidSettings, match=rf"^CLEARSPAN_KAFKA__{name}_TOPIC is invalid: .+ trust_project is not"):
         read_settings()
 
 
