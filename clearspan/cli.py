@@ -47,6 +47,7 @@ on servers
   clearspan ingest              run the worker, which moves spans from Kafka to ClickHouse
   clearspan serve               run the HTTP API
   clearspan deliver             deliver subscriptions and evaluate alerts
+  clearspan reset-offsets       after a restore of ClickHouse, read again what it lacks
 
 projects and keys
   clearspan projects create checkout            create a project, whose data no other project sees

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from clearspan.commands.options import add_command
+from clearspan.commands.options import add_command, add_json
 
 UP_DESCRIPTION: Final = """\
 Start the embedded stack: broker, Postgres, engine, worker and API in one process, without containers. It runs until it
@@ -15,6 +15,18 @@ examples
   clearspan up                              run in this terminal; Ctrl-C drains and stops
   clearspan up --detach                     run in the background, and send and find a first trace
   CLEARSPAN_API_PORT=8090 clearspan up      use another port for the API
+"""
+RESET_DESCRIPTION: Final = """\
+Let the worker read again what the tables lack. After ClickHouse was restored from a backup, the consumer group has
+committed offsets beyond what the restored tables hold. This moves the group back to there, and never forward. Stop
+every worker before, and start them after it. docs/backup.md describes the whole procedure.
+"""
+RESET_EXAMPLES: Final = """\
+examples
+  clearspan reset-offsets --dry-run      show what would be read again
+  clearspan reset-offsets                move the consumer group back
+
+The exit code is 1 if Kafka has deleted records that the tables lack: their spans cannot be restored.
 """
 
 
@@ -34,6 +46,11 @@ def add(commands: Any) -> None:
     reset.add_argument("--yes", action="store_true", help="delete without asking")
     summary = "create or update the tables in ClickHouse and Postgres"
     add_command(commands, "migrate", "clearspan.migrate:run", summary)
+    summary = "after a restore of ClickHouse, let the worker read again what the tables lack"
+    texts = {"description": RESET_DESCRIPTION, "epilog": RESET_EXAMPLES}
+    reset_offsets = add_command(commands, "reset-offsets", "clearspan.reset_offsets:run", summary, **texts)
+    reset_offsets.add_argument("--dry-run", action="store_true", help="change nothing")
+    add_json(reset_offsets)
     add_command(commands, "ingest", "ingest.app:run", "run the worker, which moves spans from Kafka to ClickHouse")
     add_command(commands, "serve", "query_api.http.app:run", "run the HTTP API")
     add_command(commands, "settings", None, "list every setting")

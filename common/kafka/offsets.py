@@ -1,6 +1,6 @@
-"""End offsets of the topics that the worker reads, and what its group has not committed yet.
+"""End offsets of the topics that the worker reads, what its group has not committed yet, and how to move it back.
 
-Both read offsets only, from outside of the group. End offsets are high watermarks: they include open transactions.
+All of it works from outside of the group. End offsets are high watermarks: they include open transactions.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import time
 from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
-from common.kafka.cluster import cluster_id_of, open_admin, partitions_of
+from common.errors import ServiceError
+from common.kafka.cluster import cluster_id_of, describe_partitions, open_admin, partitions_of
 from common.kafka.driver import open_reader, translated
-from common.kafka.record import Partition
+from common.kafka.record import LostPartition, Partition
 from common.settings import KafkaSettings
 
 CONNECTION_AGE_MAX_S: Final = 60.0
@@ -38,6 +39,60 @@ async def uncommitted(settings: KafkaSettings, topics: Collection[str]) -> dict[
                 ends = await reader.end_offsets(partitions)
                 counts = {at: end - (await reader.committed(at) or 0) for at, end in ends.items()}
     return {Partition(at.topic, at.partition): count for at, count in counts.items() if count > 0}
+
+
+class MovedBack(NamedTuple):
+    """A partition whose committed offset is beyond what is stored."""
+
+    partition: Partition
+    committed_offset: int
+    """The next offset that the group would have read."""
+    next_offset: int
+    """The next offset that it reads instead."""
+    gone_count: int
+    """Records between that Kafka no longer has."""
+
+
+async def move_back(
+    settings: KafkaSettings, stored_through: Mapping[str, int], /, *, dry_run: bool = False
+) -> list[MovedBack]:
+    """Let the group read again what it has committed beyond ``stored_through``; return what was moved, in order.
+
+    ``stored_through`` has the last stored offset of each partition id; nothing is stored of other partitions. The group
+    is never moved forward. Raises ``ServiceError`` if the group has members, and ``Unavailable`` (transient).
+    """
+    async with open_admin(settings) as admin:
+        cluster_id = await cluster_id_of(admin, settings)
+        partitions = await describe_partitions(admin, settings, settings.topics)
+    async with open_reader(settings, group=settings.group) as reader:
+        with translated("read the group's offsets"):
+            async with asyncio.timeout(settings.request_timeout_s):
+                firsts = await reader.beginning_offsets(partitions)
+                committed = {at: await reader.committed(at) or 0 for at in partitions}
+        moved = {}
+        for at in partitions:
+            wanted = stored_through.get(f"{cluster_id}/{at.topic}/{at.partition}", -1) + 1
+            if wanted < committed[at]:
+                first = min(firsts[at], committed[at])
+                partition = Partition(at.topic, at.partition)
+                moved[at] = MovedBack(partition, committed[at], max(wanted, first), max(0, first - wanted))
+        if moved and not dry_run:
+            await _commit(reader, settings, {at: each.next_offset for at, each in moved.items()})
+    return list(moved.values())
+
+
+async def _commit(reader: AIOKafkaConsumer, settings: KafkaSettings, offsets: Mapping[TopicPartition, int]) -> None:
+    """Commit for a group without members, which is the only one that accepts it."""
+    reader.assign(list(offsets))
+    try:
+        with translated("commit"):
+            async with asyncio.timeout(settings.request_timeout_s):
+                await reader.commit(dict(offsets))
+    except LostPartition as exc:
+        raise ServiceError(
+            f"The group {settings.group} has members: stop every `clearspan ingest`, and wait until Kafka has noticed"
+            f" ({settings.session_timeout_s:g} s after a worker was killed)."
+        ) from exc
 
 
 @dataclass(frozen=True, slots=True)

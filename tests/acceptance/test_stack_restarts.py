@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import subprocess
 import time
-from collections.abc import Iterator, Mapping
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +19,15 @@ import psutil
 import pytest
 
 from clearspan.embedded.layout import Layout, Running
+from common.kafka.record import Coordinates
 from tests.support.left_over import is_free, processes_below
 from tests.support.produce import produce
 from tests.support.stack import RunningStack, ask, clearspan, running_stack, stack_environment
 
 SAMPLE = Path(__file__).parents[1] / "data/samples/traceloop-sdk-01.otlp_proto.bin"
 ROOT_OF_SAMPLE = {"filtering": {"conditions": [{"field": "span_name", "value": "joke_workflow.workflow"}]}}
+
+FEED = {"windowing": {"by": "created_at", "limit": 10_000}}
 
 
 @pytest.fixture
@@ -79,9 +86,16 @@ def _dead_letters(environment: Mapping[str, str], *, count: int) -> list[dict[st
         time.sleep(0.1)
 
 
+def _wait_until_stored(stack: RunningStack, where: Sequence[Coordinates]) -> None:
+    wait = {"X-Clearspan-Wait-For": ",".join(f"{at.topic}/{at.partition}/{at.offset}" for at in where)}
+    request = urllib.request.Request(f"{stack.api}/spans/query", b"{}", {"Content-Type": "application/json", **wait})
+    with urllib.request.urlopen(request, timeout=120):
+        pass
+
+
 @dataclass(frozen=True)
 class Restarted:
-    """A stack that was stopped with SIGTERM and started again in the same directory."""
+    """A stack that was stopped with SIGTERM, whose data was copied as ``docs/backup.md`` says, and the copy started."""
 
     stack: RunningStack
     before: dict[str, Any]
@@ -90,6 +104,8 @@ class Restarted:
     """The sample as the second one returned it, before anything was sent to it."""
     kept: dict[str, str]
     """The dead letter that was not dropped."""
+    feed: dict[str, Any]
+    """What the second stack returned for a cursor of the feed that the first one returned after the sample."""
     modes: dict[str, int]
     """Permissions of the data directory and of what is in it, while the first stack ran."""
 
@@ -102,21 +118,33 @@ def restarted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restarted]:
     (root / "clearspan.log").chmod(0o644)
     with running_stack(root) as stack:
         modes = {path.name: path.stat().st_mode & 0o777 for path in [root, *root.iterdir()]}
-        produce(stack.kafka, "otlp_spans", [SAMPLE.read_bytes()] * 3)
-        before = stack.ask_until("/spans/query", ROOT_OF_SAMPLE, lambda answer: answer["count"] == 1)
+        _wait_until_stored(stack, produce(stack.kafka, "otlp_spans", [SAMPLE.read_bytes()] * 3))
+        before = stack.ask("/spans/query", ROOT_OF_SAMPLE)
+        assert before["count"] == 1
+        cursor = stack.ask("/spans/query", FEED)["windowing"]["next"]
         produce(stack.kafka, "otlp_spans", [b"not a span", b"nor is this"])
         first, second = _dead_letters(stack.environment, count=2)
         assert stack.command("dead-letters", "drop", first["id"], "--yes").returncode == 0
         produce(stack.kafka, "spans", [_span_json(number, b'"x"') for number in range(10_000)])
         stack.process.send_signal(signal.SIGTERM)
         stack.process.wait(180)
-    with running_stack(root) as stack:
+    copy = root.with_name("copy")
+    subprocess.run(["cp", "-a", root, copy], check=True)
+    shutil.rmtree(root)
+    with running_stack(copy) as stack:
         after = stack.ask("/spans/query", ROOT_OF_SAMPLE)
-        yield Restarted(stack, before, after, second, modes)
+        feed = stack.ask("/spans/query", {"windowing": {**FEED["windowing"], "next": cursor}})
+        yield Restarted(stack, before, after, second, feed, modes)
 
 
 def test_spans_survive_a_restart(restarted: Restarted):
     assert restarted.after == restarted.before
+
+
+def test_feed_goes_on_in_the_copy_of_the_data(restarted: Restarted):
+    names = Counter(span["span_name"] for span in restarted.feed["spans"])
+
+    assert names == {"grown": 10_000}
 
 
 def test_acknowledged_spans_are_stored_before_the_stack_ends(restarted: Restarted):

@@ -1,6 +1,6 @@
 """A server that speaks ClickHouse's HTTP interface over chDB: what our driver needs of it, and faults on demand.
 
-``python -m tests.fakes.clickhouse_http --path DIR [--port 0] [--password TEXT]`` prints its port and serves until it is
+``python -m tests.fakes.clickhouse_http --path DIR [--port 0] [--password TEXT] [--backups DIR]`` prints its port and serves until it is
 ended. Each request has a chDB handle of its own, as each has a session of its own on a real server, so that ``SET`` and
 ``USE`` touch nobody else. Source: https://clickhouse.com/docs/interfaces/http.
 
@@ -69,8 +69,8 @@ class Request(NamedTuple):
 class ClickHouseHttp:
     """The server: one chDB path, any number of requests at once."""
 
-    def __init__(self, path: Path, password: str) -> None:
-        self._path = str(path)
+    def __init__(self, path: Path, password: str, backups: Path | None) -> None:
+        self._path = str(path) if backups is None else f"{path}?backups.allowed_path={backups}"
         self._password = password
         self._keeps_the_engine_open = chdb.connect(self._path)
         self._fault: Fault | None = None
@@ -185,9 +185,9 @@ def _error(code: int, text: str) -> web.Response:
     )
 
 
-async def serve(path: Path, port: int, password: str) -> None:
+async def serve(path: Path, port: int, password: str, backups: Path | None) -> None:
     """Serve on the loopback interface until cancelled; the port stands on the first line of the output."""
-    runner = web.AppRunner(ClickHouseHttp(path, password).app(), shutdown_timeout=0.1)
+    runner = web.AppRunner(ClickHouseHttp(path, password, backups).app(), shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", port)
     await site.start()
@@ -200,5 +200,6 @@ if __name__ == "__main__":
     parser.add_argument("--path", type=Path, required=True)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--password", default="")
+    parser.add_argument("--backups", type=Path, help="the directory of BACKUP and RESTORE")
     arguments = parser.parse_args()
-    asyncio.run(serve(arguments.path, arguments.port, arguments.password))
+    asyncio.run(serve(arguments.path, arguments.port, arguments.password, arguments.backups))

@@ -38,10 +38,13 @@ class ClickHouseServer:
 
 
 @contextmanager
-def clickhouse_server(path: Path, *, port: int = 0, password: str = "") -> Iterator[ClickHouseServer]:
-    """A server over the data at ``path``; killed at the end."""
+def clickhouse_server(
+    path: Path, *, port: int = 0, password: str = "", backups: Path | None = None
+) -> Iterator[ClickHouseServer]:
+    """A server over the data at ``path``; killed at the end. ``backups`` is the directory of BACKUP and RESTORE."""
     command = [sys.executable, "-m", "tests.fakes.clickhouse_http", "--path", str(path), "--port", str(port)]
-    with subprocess.Popen([*command, "--password", password], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    command += ["--password", password, *([] if backups is None else ["--backups", str(backups)])]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             yield ClickHouseServer(process, int(process.stdout.readline()))

