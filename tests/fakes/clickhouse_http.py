@@ -4,8 +4,8 @@
 ended. Each request has a chDB handle of its own, as each has a session of its own on a real server, so that ``SET`` and
 ``USE`` touch nobody else. Source: https://clickhouse.com/docs/interfaces/http.
 
-``POST /faults?kind=hang|refuse|reset|error&after=0|1&code=N`` arms a fault for the next statement, once: ``after`` lets the
-statement take effect first.
+``POST /faults?kind=hang|refuse|reset|error&after=0|1&code=N&times=N&inserts=0|1`` arms a fault for the next statements, by
+default for one: ``after`` lets a statement take effect first; ``inserts`` leaves all others alone. ``times=0`` disarms.
 """
 
 from __future__ import annotations
@@ -49,11 +49,13 @@ FORMAT: Final = re.compile(r"\bFORMAT\s+(\w+)\s*$", re.IGNORECASE)
 
 
 class Fault(NamedTuple):
-    """What goes wrong with the next statement."""
+    """What goes wrong with the next ``times`` statements, or inserts."""
 
     kind: str
     after: bool
     code: int
+    times: int = 1
+    inserts: bool = False
 
 
 class Request(NamedTuple):
@@ -87,14 +89,21 @@ class ClickHouseHttp:
 
     async def _arm(self, request: web.Request) -> web.Response:
         query = request.query
-        self._fault = Fault(query["kind"], query.get("after") == "1", int(query.get("code", "0")))
+        fault = Fault(
+            query["kind"],
+            query.get("after") == "1",
+            int(query.get("code", "0")),
+            int(query.get("times", "1")),
+            query.get("inserts") == "1",
+        )
+        self._fault = fault if fault.times else None
         return web.Response()
 
     async def _statement(self, request: web.Request) -> web.Response:
-        fault, self._fault = self._fault, None
         if not self._is_welcome(request):
             return _error(516, "Code: 516. DB::Exception: default: Authentication failed. (AUTHENTICATION_FAILED)")
         received = await _read(request)
+        fault = self._fault_of(received)
         if fault is not None and not fault.after:
             return await _act_out(fault, request)
         try:
@@ -105,6 +114,14 @@ class ClickHouseHttp:
         if fault is not None:
             return await _act_out(fault, request)
         return _answer(received, body)
+
+    def _fault_of(self, received: Request) -> Fault | None:
+        """Return what goes wrong with this statement, and count it."""
+        fault = self._fault
+        if fault is None or (fault.inserts and not received.sql.lstrip().upper().startswith(b"INSERT")):
+            return None
+        self._fault = fault._replace(times=fault.times - 1) if fault.times > 1 else None
+        return fault
 
     def _is_welcome(self, request: web.Request) -> bool:
         if not self._password:

@@ -93,12 +93,19 @@ def embedded_broker(directory: Path) -> Iterator[Broker]:
 
 
 @contextmanager
-def apache_kafka(directory: Path) -> Iterator[Broker]:
-    """One node that is broker and controller, in about 350 MB."""
+def apache_kafka(directory: Path, *, port: int | None = None, advertised_port: int | None = None) -> Iterator[Broker]:
+    """One node that is broker and controller, in about 350 MB. Clients connect to ``advertised_port``, by default its own."""
     java = ["java", "-Xmx512m", "-Xms256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{_jars()}/*"]
     properties = directory / "server.properties"
-    port = free_port()
-    properties.write_text(_properties(port=port, controller_port=free_port(), data=directory / "data"))
+    port = port or free_port()
+    properties.write_text(
+        _properties(
+            port=port,
+            advertised_port=advertised_port or port,
+            controller_port=free_port(),
+            data=directory / "data",
+        )
+    )
     subprocess.run(
         [*java, "kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(properties)],
         check=True,
@@ -147,13 +154,13 @@ def _cluster_id() -> str:
     return "C" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
 
 
-def _properties(*, port: int, controller_port: int, data: Path) -> str:
+def _properties(*, port: int, advertised_port: int, controller_port: int, data: Path) -> str:
     return f"""
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller_port}
 listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{advertised_port}
 controller.listener.names=CONTROLLER
 log.dirs={data}
 offsets.topic.replication.factor=1

@@ -1,0 +1,208 @@
+"""What is stored, counted through the public API in four ways: by ids, by pages of a filter, by the feed, by groups.
+
+A fifth reader, the follower, reads the feed while the fault is there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from tests.faults.client import ApiClient, Json
+from tests.faults.producer import Place, Sent
+from tests.faults.spans import SHARDS, SPANS_PER_TRACE, trace_id_of
+
+TRACES_PER_REQUEST: Final = 100
+PAGE_SPANS: Final = 700
+WAIT_S: Final = 2
+EXAMPLES: Final = 5
+
+
+class Seen(NamedTuple):
+    """A span as a response shows it."""
+
+    number: int
+    attempt: int
+
+    @staticmethod
+    def of(span: Json) -> Seen:
+        marks = span["attributes"]["fault"]
+        return Seen(marks["number"], marks["attempt"])
+
+
+@dataclass
+class Findings:
+    """What is wrong: the good spans that a way of reading lacks or shows in an older version, and the rest in words.
+
+    ``admitted`` are missing spans whose loss the documents admit.
+    """
+
+    missing: dict[str, set[int]] = field(default_factory=dict)
+    admitted: set[int] = field(default_factory=set)
+    seen_twice: int = 0
+    others: list[str] = field(default_factory=list)
+
+    @property
+    def lost(self) -> set[int]:
+        """The numbers of missing spans whose loss nothing admits."""
+        return set().union(*self.missing.values()) - self.admitted
+
+    @property
+    def notes(self) -> list[str]:
+        """Everything that is wrong, in words."""
+        lost = {way: sorted(numbers - self.admitted) for way, numbers in self.missing.items()}
+        said = [
+            f"{way}: {len(numbers)} spans are missing, such as {numbers[:EXAMPLES]}"
+            for way, numbers in lost.items()
+            if numbers
+        ]
+        return said + self.others
+
+    def lack(self, way: str, numbers: set[int]) -> None:
+        """Note the spans that a way of reading lacks."""
+        self.missing[way] = numbers
+
+    def repeat(self, way: str, count: int, example: object) -> None:
+        """Note how many spans a way of reading shows too often."""
+        if count:
+            self.seen_twice += count
+            self.others.append(f"{way}: {count} spans too many, such as {example}")
+
+
+class Follower:
+    """Reads the feed of a project from its beginning in a thread, with both APIs in turn, through every fault."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self.seen: Counter[Seen] = Counter()
+        self._client = client
+        self._position: str | None = None
+        self._stopped = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def finish(self, is_enough: Callable[[Counter[Seen]], bool], *, within_s: float) -> Counter[Seen]:
+        """Return what was read when it is enough, or after the time."""
+        waited = threading.Event()
+        for _ in range(int(within_s / 0.05)):
+            if is_enough(self.seen) or not self._thread.is_alive():
+                break
+            waited.wait(0.05)
+        self._stopped.set()
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+        return self.seen
+
+    def _run(self) -> None:
+        try:
+            while not self._stopped.is_set():
+                self._read_page()
+        except BaseException as exc:  # noqa: BLE001 - raised again by `finish`
+            self._failure = exc
+
+    def _read_page(self) -> None:
+        windowing: Json = {"by": "created_at", "limit": PAGE_SPANS, "wait_s": WAIT_S}
+        if self._position is not None:
+            windowing["next"] = self._position
+        page = self._client.ask("/spans/query", {"windowing": windowing})
+        self.seen.update(map(Seen.of, page["spans"]))
+        self._position = page["windowing"]["next"]
+
+
+def check(client: ApiClient, round_name: str, sent: Sent, followed: Mapping[Seen, int]) -> Findings:
+    """Compare what was sent with the four ways, and with what a follower has seen meanwhile."""
+    findings = Findings()
+    wanted = {Seen(number, attempt) for number, attempt in sent.latest.items()}
+    ways: dict[str, Counter[Seen]] = {
+        "ids": _by_ids(client, round_name, sent),
+        "pages": _by_pages(client),
+        "feed": _by_feed(client),
+    }
+    for way, found in ways.items():
+        findings.lack(way, {number for number, _ in wanted - found.keys()})
+        _compare(findings, way, found, dict.fromkeys(wanted, 1))
+    _compare_groups(findings, client, sent)
+    findings.lack("follower", {number for number, _ in wanted - followed.keys()})
+    _compare(findings, "follower", followed, {Seen(*key): count for key, count in sent.tries.items()})
+    findings.others += [f"an answer of 500: {failure}" for failure in client.failures]
+    return findings
+
+
+def _compare(findings: Findings, way: str, found: Mapping[Seen, int], allowed: Mapping[Seen, int]) -> None:
+    extra = {seen: count - allowed.get(seen, 0) for seen, count in found.items() if count > allowed.get(seen, 0)}
+    findings.repeat(way, sum(extra.values()), next(iter(extra.items()), None))
+
+
+def _by_ids(client: ApiClient, round_name: str, sent: Sent) -> Counter[Seen]:
+    traces = sorted(
+        {trace_id_of(round_name, number // SPANS_PER_TRACE * SPANS_PER_TRACE).hex() for number in sent.latest}
+    )
+    found: Counter[Seen] = Counter()
+    for first in range(0, len(traces), TRACES_PER_REQUEST):
+        trace_ids = ",".join(traces[first : first + TRACES_PER_REQUEST])
+        found.update(map(Seen.of, client.get("/spans/", {"trace_ids": trace_ids})["spans"]))
+    return found
+
+
+def _by_pages(client: ApiClient) -> Counter[Seen]:
+    """Read every span that has a number, page by page; a filter that all good spans match."""
+    filtering = {"conditions": [{"field": "attributes", "key": "fault.number", "operator": "gte", "value": 0}]}
+    found: Counter[Seen] = Counter()
+    windowing: Json = {"limit": PAGE_SPANS}
+    while True:
+        page = client.ask("/spans/query", {"filtering": filtering, "windowing": windowing})
+        found.update(map(Seen.of, page["spans"]))
+        if "windowing" not in page:
+            return found
+        windowing = {"limit": PAGE_SPANS, "next": page["windowing"]["next"]}
+
+
+def _by_feed(client: ApiClient) -> Counter[Seen]:
+    found: Counter[Seen] = Counter()
+    windowing: Json = {"by": "created_at", "limit": PAGE_SPANS}
+    while True:
+        page = client.ask("/spans/query", {"windowing": windowing})
+        found.update(map(Seen.of, page["spans"]))
+        if not page["spans"] and "complete" not in page:
+            return found
+        windowing["next"] = page["windowing"]["next"]
+
+
+def _compare_groups(findings: Findings, client: ApiClient, sent: Sent) -> None:
+    """Compare the number of spans of each shard."""
+    wanted = Counter(f"shard {number % SHARDS}" for number in sent.latest)
+    body = {"group_by": [{"field": "attributes", "key": "fault.shard"}], "measures": [{"of": "count"}], "limit": 1_000}
+    answer = client.ask("/spans/groups/query", body)
+    found: dict[Any, int] = {
+        next(iter(group["by"].values())): group["values"]["count"] for group in answer.get("groups", [])
+    }
+    known = set().union(*findings.missing.values())
+    missing: set[int] = set()
+    for shard in wanted.keys() | found.keys():
+        of_shard = {number for number in sent.latest if f"shard {number % SHARDS}" == shard}
+        difference = wanted[shard] - found.get(shard, 0)
+        findings.repeat("groups", max(0, -difference), shard)
+        # Groups do not say which span they lack: first those that other ways lack, then any.
+        candidates = sorted(of_shard & known) + sorted(of_shard - known)
+        missing |= set(candidates[: max(0, difference)])
+    findings.lack("groups", missing)
+
+
+def dead_letters_of(admin: ApiClient, *, oldest: datetime) -> list[Place]:
+    """Return the places of all open dead letters since a time, one for each dead letter."""
+    found: list[Place] = []
+    parameters: dict[str, str | int] = {"oldest": oldest.isoformat(), "limit": 1_000}
+    while True:
+        page = admin.get("/admin/dead-letters", parameters)
+        found += [
+            Place(each["topic"], each["partition"], each["offset"], each.get("span_index"))
+            for each in page["dead_letters"]
+        ]
+        if "windowing" not in page:
+            return found
+        parameters["next"] = page["windowing"]["next"]

@@ -1,0 +1,78 @@
+"""A worker that kills itself at a named point: ``python -m tests.faults.dying_worker POINT NTH``.
+
+It gets SIGKILL when it reaches the point for the ``NTH`` time, so a supervisor starts a usual one after it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from clearspan.cli import main
+from common.kafka.consumer import KafkaSource
+from ingest.clickhouse_sink import ClickHouseSink
+from ingest.dead_letter import DeadLetters
+from ingest.decoding.queue import DecodingQueue
+from ingest.stored_positions import StoredPositions
+from ingest.worker import Worker
+
+
+class Point(NamedTuple):
+    """A method of the worker, and whether the process dies before or after its call."""
+
+    owner: type
+    method: str
+    is_before: bool
+
+
+POINTS: Final[Mapping[str, Point]] = {
+    "after decode": Point(DecodingQueue, "accept", is_before=False),
+    "before insert": Point(ClickHouseSink, "write", is_before=True),
+    "after insert": Point(ClickHouseSink, "write", is_before=False),
+    "after position": Point(StoredPositions, "record", is_before=False),
+    "before dead letters": Point(DeadLetters, "flush", is_before=True),
+    "after dead letters": Point(DeadLetters, "flush", is_before=False),
+    "before commit": Point(KafkaSource, "commit", is_before=True),
+    "after commit": Point(KafkaSource, "commit", is_before=False),
+    "in a rebalance": Point(Worker, "_on_revoked", is_before=True),
+    "in a drain": Point(Worker, "_drain", is_before=True),
+}
+
+
+def die_at(point: Point, nth: int) -> None:
+    """Wrap the method of the point."""
+    method: Callable[..., Any] = getattr(point.owner, point.method)
+    left = nth
+
+    def count() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def wrapped(*arguments: Any, **options: Any) -> Any:
+        if point.is_before:
+            count()
+        result = method(*arguments, **options)
+        if isinstance(result, Awaitable):
+            return _finished(result, point)
+        if not point.is_before:
+            count()
+        return result
+
+    async def _finished(result: Awaitable[Any], at: Point) -> Any:
+        value = await result
+        if not at.is_before:
+            count()
+        return value
+
+    setattr(point.owner, point.method, wrapped)
+
+
+if __name__ == "__main__":
+    die_at(POINTS[sys.argv[1]], int(sys.argv[2]))
+    sys.argv[1:] = ["ingest"]
+    main()

@@ -1,0 +1,212 @@
+"""A producer as services have one: it numbers its spans, waits for acknowledgements, and resends."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from tests.faults.spans import DURATION_NS, SPANS_PER_TRACE, TOPICS, NumberedSpan, encode, trace_id_of
+
+FAR_FROM_NOW_NS: Final = 3_600_000_000_000
+"""Spans start an hour before they are sent."""
+
+IN_FLIGHT_MAX: Final = 8
+RETRY_S: Final = 0.1
+ACKNOWLEDGED_S: Final = 120.0
+"""How long a producer goes on after its last record."""
+
+REQUEST_MS: Final = 5_000
+
+STARTED_NS: Final = time.time_ns()
+
+
+class Place(NamedTuple):
+    """Where a span of a record is: ``span_index`` is ``None`` for the whole record."""
+
+    topic: str
+    partition: int
+    offset: int
+    span_index: int | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one producer sends. Shares are of spans or records; times in seconds."""
+
+    round_name: str
+    spans_count: int
+    seed: int
+    lasting_s: float = 3.0
+    traces_per_record: int = 2
+    updated_share: float = 0.15
+    repeated_share: float = 0.1
+    bad_span_share: float = 0.0
+    bad_record_share: float = 0.0
+    topics: Sequence[str] = TOPICS
+    padding: str = ""
+    duration_ns: int = DURATION_NS
+    start_of: Callable[[int], int] | None = None
+    """The start of a span by its number, in ns since 1970; by default an hour ago, with ties."""
+
+    headers_of: Callable[[int], Sequence[tuple[str, bytes | None]]] = lambda _record: ()
+    faults: Sequence[str] = ("of_1970", "of_2200", "zero_id")
+
+    def start_ns(self, number: int) -> int:
+        """Return the start of a span."""
+        if self.start_of is not None:
+            return self.start_of(number)
+        return STARTED_NS - FAR_FROM_NOW_NS + number // 3 * 1_000_000
+
+
+@dataclass
+class Sent:
+    """What a producer knows: the truth that the checker compares with.
+
+    ``latest`` has the last acknowledged attempt of each good span, ``acknowledged_s`` its time. ``tries`` counts the records that were handed to
+    Kafka, acknowledged or not, by span and attempt. ``refused`` are the places of bad spans and records that Kafka has
+    acknowledged.
+    """
+
+    latest: dict[int, int] = field(default_factory=dict)
+    acknowledged_s: dict[int, float] = field(default_factory=dict)
+    tries: Counter[tuple[int, int]] = field(default_factory=Counter)
+    refused: set[Place] = field(default_factory=set)
+
+
+class Producer:
+    """Sends a plan in a thread. ``sent`` is complete after ``finish``."""
+
+    def __init__(self, bootstrap: str, project_id: str, plan: Plan) -> None:
+        self.sent = Sent()
+        self._bootstrap = bootstrap
+        self._headers = (("project-id", project_id.encode()),)
+        self._plan = plan
+        self._random = random.Random(plan.seed)
+        self._failure: BaseException | None = None
+        self._acknowledged = 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def acknowledged_share(self) -> float:
+        """The share of the records that is acknowledged."""
+        return self._acknowledged / max(1, len(self._records()))
+
+    def finish(self) -> Sent:
+        """Return what was sent, when everything is acknowledged."""
+        self._thread.join(ACKNOWLEDGED_S + self._plan.lasting_s)
+        if self._failure is not None:
+            raise self._failure
+        if self._thread.is_alive():
+            raise AssertionError(f"Kafka has not acknowledged everything within {ACKNOWLEDGED_S:g} s")
+        return self.sent
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._send_all())
+        except BaseException as exc:  # noqa: BLE001 - raised again by `finish`
+            self._failure = exc
+
+    def _records(self) -> list[range]:
+        step = self._plan.traces_per_record * SPANS_PER_TRACE
+        return [
+            range(first, min(first + step, self._plan.spans_count)) for first in range(0, self._plan.spans_count, step)
+        ]
+
+    async def _send_all(self) -> None:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self._bootstrap,
+            acks="all",
+            enable_idempotence=False,  # a resent record may be stored twice, as with most producers
+            max_request_size=16 * 1024 * 1024,
+            request_timeout_ms=REQUEST_MS,
+        )
+        await producer.start()
+        room = asyncio.Semaphore(IN_FLIGHT_MAX)
+        records = self._records()
+        began_s = time.monotonic()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for at, numbers in enumerate(records):
+                    due_s = began_s + self._plan.lasting_s * at / len(records)
+                    await asyncio.sleep(max(0.0, due_s - time.monotonic()))
+                    await room.acquire()
+                    task = tasks.create_task(self._send(producer, at, numbers))
+                    task.add_done_callback(lambda _: room.release())
+        finally:
+            await producer.stop()
+
+    async def _send(self, producer: AIOKafkaProducer, at: int, numbers: range) -> None:
+        """Send one record until Kafka acknowledges it; then perhaps the same again, or its spans once more, changed."""
+        topic = self._random.choice(list(self._plan.topics))
+        if self._random.random() < self._plan.bad_record_share:
+            where = await self._acknowledge(producer, topic, at, b"\xff no record", key=None)
+            self.sent.refused.add(where)
+        attempts = 1 + (self._random.random() < self._plan.updated_share)
+        for attempt in range(1, attempts + 1):
+            spans = [self._span(number, attempt) for number in numbers]
+            spans += self._bad_spans(numbers, attempt)
+            self._random.shuffle(spans)
+            for _ in range(1 + (self._random.random() < self._plan.repeated_share)):
+                await self._send_spans(producer, topic, at, spans)
+        self._acknowledged += 1
+
+    async def _send_spans(self, producer: AIOKafkaProducer, topic: str, at: int, spans: Sequence[NumberedSpan]) -> None:
+        key = trace_id_of(self._plan.round_name, at * self._plan.traces_per_record * SPANS_PER_TRACE).hex()
+        good = [span for span in spans if not span.fault]
+        where = await self._acknowledge(
+            producer, topic, at, encode(spans, topic), key=key.encode(), tried=[(s.number, s.attempt) for s in good]
+        )
+        for span in good:
+            self.sent.latest[span.number] = span.attempt
+            self.sent.acknowledged_s[span.number] = time.monotonic()
+        self.sent.refused |= {where._replace(span_index=n) for n, span in enumerate(spans) if span.fault}
+
+    async def _acknowledge(
+        self,
+        producer: AIOKafkaProducer,
+        topic: str,
+        at: int,
+        value: bytes,
+        *,
+        key: bytes | None,
+        tried: Sequence[tuple[int, int]] = (),
+    ) -> Place:
+        headers = [*self._headers, *self._plan.headers_of(at)]
+        while True:
+            self.sent.tries.update(tried)
+            try:
+                told = await producer.send_and_wait(topic, value, key=key, headers=headers)
+            except KafkaError:
+                await asyncio.sleep(RETRY_S)
+            else:
+                return Place(told.topic, told.partition, told.offset, None)
+
+    def _span(self, number: int, attempt: int, fault: str = "") -> NumberedSpan:
+        plan = self._plan
+        return NumberedSpan(
+            plan.round_name,
+            number,
+            attempt,
+            plan.start_ns(number),
+            duration_ns=plan.duration_ns,
+            fault=fault,
+            padding=plan.padding,
+        )
+
+    def _bad_spans(self, numbers: range, attempt: int) -> list[NumberedSpan]:
+        """Return further spans, which are refused; their numbers are beyond those of good ones."""
+        wanted = [number for number in numbers if self._random.random() < self._plan.bad_span_share]
+        return [
+            self._span(self._plan.spans_count + number, attempt, self._random.choice(list(self._plan.faults)))
+            for number in wanted
+        ]

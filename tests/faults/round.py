@@ -1,0 +1,157 @@
+"""One round: a project, a producer, a fault, and what is found afterwards."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from tests.faults.checker import Findings, Follower, Seen, check, dead_letters_of
+from tests.faults.installation import Installation
+from tests.faults.producer import Place, Plan, Producer, Sent
+
+FOLLOWED_S: Final = 120.0
+SPANS_COUNT: Final = 2_000
+LASTING_S: Final = 3.0
+CLOCKS_APART: Final = timedelta(seconds=1)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a round counted. ``produced`` are distinct good spans; ``admitted`` is the loss that the documents admit."""
+
+    scenario: str
+    seed: int
+    seconds: float
+    produced: int
+    stored: int
+    lost: int
+    seen_twice: int
+    dead_letters: int
+    admitted: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing was lost, seen twice, or otherwise wrong."""
+        return not (self.lost or self.seen_twice or self.notes)
+
+    def __str__(self) -> str:
+        admitted = f" admitted {self.admitted}" if self.admitted else ""
+        return (
+            f"produced {self.produced} stored {self.stored} lost {self.lost}{admitted}"
+            f" seen twice {self.seen_twice} dead letters {self.dead_letters}"
+        )
+
+
+@dataclass
+class Round:
+    """What a scenario is given: the installation, a source of chance, and the producer that it starts.
+
+    ``refused`` are places of records that the scenario itself has published and that must become dead letters.
+    """
+
+    found: Installation
+    name: str
+    seed: int
+    size: float = 1.0
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        self.project_id, self.key = self.found.new_project()
+        self.producer: Producer | None = None
+        self.refused: set[Place] = set()
+        self.began_at = datetime.now(UTC)
+
+    def produce(self, **changes: object) -> Producer:
+        """Start the producer of this round; ``changes`` are members of its plan."""
+        plan: dict[str, object] = {
+            "round_name": f"{self.name}/{self.seed}/{self.project_id}",
+            "spans_count": int(SPANS_COUNT * self.size),
+            "seed": self.seed,
+            "lasting_s": LASTING_S,
+            **changes,
+        }
+        self.plan = Plan(**plan)  # type: ignore[arg-type] # each scenario passes members of a plan
+        self.producer = Producer(self.found.bootstrap, self.project_id, self.plan)
+        return self.producer
+
+    def pause(self, longest_s: float = LASTING_S) -> None:
+        """Wait for a random time."""
+        time.sleep(self.random.random() * longest_s)
+
+    def until(self, condition: Callable[[], bool], what: str, *, within_s: float = 60.0) -> None:
+        """Wait for a condition. Raises ``AssertionError`` that says what did not happen."""
+        deadline_s = time.monotonic() + within_s
+        while not condition():
+            assert time.monotonic() < deadline_s, f"not within {within_s:g} s: {what}"
+            time.sleep(0.02)
+
+    def note(self, text: str) -> None:
+        """Report something else that is wrong: the round has failed."""
+        self.notes.append(text)
+
+
+Scenario = Callable[[Round], None]
+
+
+def play(found: Installation, scenario: Scenario, seed: int, *, size: float = 1.0) -> Outcome:
+    """Play one round: the scenario makes its fault and ends it; then everything is committed, counted and compared."""
+    found.wait_until_ready()
+    began_s = time.monotonic()
+    name = scenario.__name__
+    played = Round(found, name, seed, size)
+    follower = Follower(found.client(f"ApiKey {played.key}"))
+    scenario(played)
+    assert played.producer is not None, f"{name} produced nothing"
+    sent = played.producer.finish()
+    found.wait_until_ready()
+    found.wait_until_committed()
+    followed = follower.finish(lambda seen: _has_all(seen, sent), within_s=FOLLOWED_S)
+    findings = check(found.client(f"ApiKey {played.key}"), played.plan.round_name, sent, followed)
+    dead_letters = dead_letters_of(found.admin, oldest=played.began_at - CLOCKS_APART)
+    _compare_dead_letters(findings, sent.refused | played.refused, dead_letters)
+    return outcome_of(name, seed, began_s, sent, findings, dead_letters=len(set(dead_letters)), notes=played.notes)
+
+
+def outcome_of(
+    scenario: str,
+    seed: int,
+    began_s: float,
+    sent: Sent,
+    findings: Findings,
+    *,
+    dead_letters: int = 0,
+    notes: Sequence[str] = (),
+) -> Outcome:
+    """Return what was counted."""
+    return Outcome(
+        scenario=scenario,
+        seed=seed,
+        seconds=time.monotonic() - began_s,
+        produced=len(sent.latest),
+        stored=len(sent.latest.keys() - findings.lost - findings.admitted),
+        lost=len(findings.lost),
+        seen_twice=findings.seen_twice,
+        dead_letters=dead_letters,
+        admitted=len(findings.admitted),
+        notes=(*findings.notes, *notes),
+    )
+
+
+def _has_all(seen: Counter[Seen], sent: Sent) -> bool:
+    return all(Seen(number, attempt) in seen for number, attempt in sent.latest.items())
+
+
+def _compare_dead_letters(findings: Findings, refused: set[Place], found: list[Place]) -> None:
+    """Every refused span and record has a dead letter; without any there is none."""
+    missing = refused - set(found)
+    if missing:
+        findings.others.append(f"{len(missing)} dead letters are missing, such as {next(iter(missing))}")
+    if not refused and found:
+        findings.others.append(f"{len(found)} dead letters of good spans, such as {found[0]}")

@@ -1,0 +1,112 @@
+"""c. ClickHouse refuses, hangs, answers with errors, restarts, is slow, or rejects a row for ever."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from tests.faults.round import Round, Scenario
+
+AWAY_S: Final = 3.0
+HANGS_S: Final = 7.0
+"""Longer than the time of an insert."""
+
+READ_ONLY: Final = 242
+OUT_OF_DISK: Final = 243
+TOO_MANY_PARTS: Final = 252
+LOGICAL_ERROR: Final = 49
+
+
+def clickhouse_refuses(played: Round) -> None:
+    """Every connection is cut, new ones are refused."""
+    played.produce()
+    played.pause(1.5)
+    played.found.clickhouse_link.refuse()
+    time.sleep(AWAY_S)
+    played.found.clickhouse_link.restore()
+
+
+def clickhouse_hangs(played: Round) -> None:
+    """No byte passes for longer than an insert may take."""
+    played.produce()
+    played.pause(1.5)
+    played.found.clickhouse_link.hang()
+    time.sleep(HANGS_S)
+    played.found.clickhouse_link.restore()
+
+
+def clickhouse_stops(played: Round) -> None:
+    """The process of the engine stands still (SIGSTOP) for longer than an insert may take."""
+    played.produce()
+    played.pause(1.5)
+    played.found.engine.stop()
+    time.sleep(HANGS_S)
+    played.found.engine.go_on()
+
+
+def clickhouse_is_killed(played: Round) -> None:
+    """The engine gets SIGKILL and is started again over its data."""
+    played.produce()
+    played.pause(2.0)
+    played.found.engine.kill()
+    played.pause(2.0)
+    played.found.engine.start()
+
+
+def clickhouse_resets_after_inserts(played: Round) -> None:
+    """Inserts take effect, and the connection is reset before the response."""
+    played.found.engine.fail("reset", after=True, times=played.random.randint(2, 6))
+    played.produce()
+    time.sleep(AWAY_S)
+    played.found.engine.heal()
+
+
+def clickhouse_cuts_connections(played: Round) -> None:
+    """Every open connection is reset, again and again, wherever its statement is."""
+    producer = played.produce()
+    while producer.acknowledged_share < 1.0:
+        played.pause(0.4)
+        played.found.clickhouse_link.cut()
+
+
+def clickhouse_is_slow(played: Round) -> None:
+    """Every response comes two seconds later."""
+    played.found.clickhouse_link.delay(2.0)
+    played.produce(lasting_s=2.0)
+    time.sleep(6.0)
+    played.found.clickhouse_link.restore()
+
+
+def _fails(name: str, code: int, *, is_for_good: bool = False) -> Scenario:
+    def scenario(played: Round) -> None:
+        played.produce()
+        played.pause(1.0)
+        times = 1 if is_for_good else 1_000_000
+        played.found.engine.fail("error", code=code, times=times)
+        time.sleep(AWAY_S)
+        played.found.engine.heal()
+
+    scenario.__name__ = f"clickhouse_{name}"
+    scenario.__doc__ = f"Inserts fail with the code {code}."
+    return scenario
+
+
+def clickhouse_rejects_a_span(played: Round) -> None:
+    """The engine never accepts certain spans that the worker accepted: a constraint of the table keeps them out."""
+    played.produce(bad_span_share=0.01, faults=("poison",))
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    clickhouse_refuses,
+    clickhouse_hangs,
+    clickhouse_stops,
+    clickhouse_is_killed,
+    clickhouse_resets_after_inserts,
+    clickhouse_cuts_connections,
+    clickhouse_is_slow,
+    _fails("answers_500", LOGICAL_ERROR, is_for_good=True),
+    _fails("is_read_only", READ_ONLY),
+    _fails("is_out_of_disk", OUT_OF_DISK),
+    _fails("has_too_many_parts", TOO_MANY_PARTS),
+    clickhouse_rejects_a_span,
+)

@@ -1,0 +1,97 @@
+"""a. The embedded stack as a whole, killed: its broker keeps records in memory, and the README admits that loss alone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from common.ids import DEFAULT_PROJECT_ID
+from common.kafka.offsets import uncommitted_count
+from common.settings import KafkaSettings
+from tests.faults.checker import Findings, Follower, Seen, check
+from tests.faults.client import ApiClient
+from tests.faults.processes import ROOT
+from tests.faults.producer import Plan, Producer, Sent
+from tests.faults.round import Outcome, outcome_of
+from tests.faults.spans import TOPICS
+from tests.support.stack import stack_environment, wait_until_ready
+
+FOLLOWED_S: Final = 120.0
+SPANS_COUNT: Final = 2_000
+
+
+def kill_the_embedded_stack(seed: int, *, size: float = 1.0) -> Outcome:
+    """SIGKILL for the embedded stack, broker and Postgres included."""
+    name, source = kill_the_embedded_stack.__name__, random.Random(seed)
+    with TemporaryDirectory(prefix="clearspan-faults-stack-") as directory:
+        environment = stack_environment(Path(directory) / "data", CLEARSPAN_EMBEDDED_BROKER_BYTES_MAX="67108864")
+        with _stack(environment) as process:
+            began_s = time.monotonic()
+            kafka = f"127.0.0.1:{environment['CLEARSPAN_KAFKA_PORT']}"
+            client = ApiClient([f"http://127.0.0.1:{environment['CLEARSPAN_API_PORT']}"], "")
+            follower = Follower(client)
+            plan = Plan(f"{name}/{seed}", int(SPANS_COUNT * size), seed)
+            producer = Producer(kafka, str(DEFAULT_PROJECT_ID), plan)
+            time.sleep(0.5 + source.random() * plan.lasting_s)
+            seen = dict(follower.seen)
+            killed_s = time.monotonic()
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            with _stack(environment):
+                sent = producer.finish()
+                _wait_until_committed(kafka)
+                followed = follower.finish(lambda now: _has_the_later(now, sent, killed_s), within_s=FOLLOWED_S)
+                findings = check(client, plan.round_name, sent, followed)
+    _admit(findings, sent, seen, killed_s)
+    return outcome_of(name, seed, began_s, sent, findings)
+
+
+def _has_the_later(seen: Mapping[Seen, int], sent: Sent, killed_s: float) -> bool:
+    """Whether the follower has every span that was acknowledged after the kill."""
+    return all(
+        Seen(number, sent.latest[number]) in seen for number, at_s in sent.acknowledged_s.items() if at_s > killed_s
+    )
+
+
+def _admit(findings: Findings, sent: Sent, seen: Mapping[Seen, int], killed_s: float) -> None:
+    """Admit missing spans that were acknowledged before the kill, unless they had been stored: somebody had read them."""
+    findings.admitted = {
+        number
+        for number in findings.lost
+        if sent.acknowledged_s[number] <= killed_s and Seen(number, sent.latest[number]) not in seen
+    }
+
+
+def _wait_until_committed(kafka: str) -> None:
+    deadline_s = time.monotonic() + 120
+    while asyncio.run(uncommitted_count(KafkaSettings(bootstrap=kafka), TOPICS)):
+        assert time.monotonic() < deadline_s, "the embedded stack has not committed everything"
+        time.sleep(0.1)
+
+
+@contextmanager
+def _stack(environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """The embedded stack in the foreground of a process; stopped at the end if it still runs."""
+    log = Path(environment["CLEARSPAN_DATA_DIR"]).with_suffix(".log")
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "clearspan", "up"], cwd=ROOT, env=dict(environment), stdout=output, stderr=output
+        )
+    try:
+        ports = (environment["CLEARSPAN_API_PORT"], environment["CLEARSPAN_WORKER_PORT"])
+        wait_until_ready([f"http://127.0.0.1:{port}" for port in ports], process, log)
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            process.wait(180)

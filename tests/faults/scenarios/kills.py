@@ -1,0 +1,103 @@
+"""a. Workers that get SIGKILL, at random moments and at each named point."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from tests.faults.dying_worker import POINTS
+from tests.faults.processes import ServerProcess
+from tests.faults.round import Round, Scenario
+
+DIES_WITHIN_S = 90.0
+
+
+def kill_a_worker(played: Round) -> None:
+    """SIGKILL for one worker or the other, at random moments, three times."""
+    played.produce()
+    for _ in range(3):
+        played.pause(1.0)
+        worker = played.random.choice(played.found.workers)
+        worker.kill()
+        played.pause(0.5)
+        worker.start()
+
+
+def kill_both_workers(played: Round) -> None:
+    """SIGKILL for both workers at the same moment."""
+    played.produce()
+    played.pause(2.0)
+    for worker in played.found.workers:
+        worker.send(signal.SIGKILL)
+    for worker in played.found.workers:
+        worker.wait()
+        worker.start()
+
+
+def kill_both_apis(played: Round) -> None:
+    """SIGKILL for both APIs, one after the other; readers repeat their requests."""
+    played.produce()
+    for api in played.found.apis:
+        played.pause(1.5)
+        api.kill()
+        api.start()
+
+
+def end_workers_in_turn(played: Round) -> None:
+    """SIGTERM for each worker in turn, as a rolling deploy does: each has a drain of its own."""
+    played.produce()
+    for worker in played.found.workers:
+        played.pause(1.5)
+        code = worker.end(signal.SIGTERM)
+        if code != 0:
+            played.note(f"{worker.name} ended with {code} after SIGTERM")
+        worker.start()
+
+
+def _dies(played: Round, name: str, *, is_moved: bool) -> None:
+    """Replace a worker by one that dies at a point; ``is_moved``: partitions must move, or it ends, to reach it."""
+    worker = played.random.choice(played.found.workers)
+    worker.kill()
+    nth = 1 if is_moved else played.random.randint(1, 2)
+    worker.start("tests.faults.dying_worker", name, str(nth))
+    worker.wait_until_ready()
+    has_bad_spans = "dead letters" in name
+    producer = played.produce(bad_span_share=0.02 if has_bad_spans else 0.0)
+    if is_moved:
+        played.until(lambda: producer.acknowledged_share > 0.3, "a third of the records is acknowledged")
+        _move(played, name, worker)
+    died = time.monotonic() + DIES_WITHIN_S
+    while worker.is_running and time.monotonic() < died:
+        time.sleep(0.02)
+    if worker.is_running:
+        played.note(f"{worker.name} did not reach the point {name!r}")
+        worker.kill()
+    worker.restart()
+
+
+def _move(played: Round, name: str, worker: ServerProcess) -> None:
+    if name == "in a drain":
+        worker.send(signal.SIGTERM)
+        return
+    for other in played.found.workers:
+        if other is not worker:
+            other.kill()
+            other.start()
+
+
+def _scenario(name: str) -> Scenario:
+    def scenario(played: Round) -> None:
+        _dies(played, name, is_moved=name.startswith("in a"))
+
+    scenario.__name__ = f"kill_{name.replace(' ', '_')}"
+    scenario.__doc__ = f"SIGKILL for a worker {name}."
+    return scenario
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    kill_a_worker,
+    kill_both_workers,
+    kill_both_apis,
+    end_workers_in_turn,
+    *map(_scenario, POINTS),
+)

@@ -1,0 +1,41 @@
+"""One round of each kind of fault, over the real processes; ``make faults`` plays all scenarios, many times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.faults.installation import Installation, installation
+from tests.faults.scenarios.all import EMBEDDED, play_named
+
+SIZE = 0.25
+"""Of the spans of a usual round."""
+
+ONE_OF_EACH_KIND = (
+    "kill_after_insert",
+    "kill_after_dead_letters",
+    "sleeping_worker_wakes_up",
+    "clickhouse_resets_after_inserts",
+    "clickhouse_rejects_a_span",
+    "kafka_cuts_connections",
+    "postgres_cuts_transactions",
+    "bad_records_and_spans",
+    EMBEDDED,
+)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    with installation(tmp_path_factory.mktemp("faults")) as started:
+        yield started
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("name", ONE_OF_EACH_KIND)
+def test_nothing_is_lost_or_seen_twice(found: Installation, name: str) -> None:
+    outcome = play_named(found, name, 1, size=SIZE)
+
+    assert outcome.notes == ()
+    assert (outcome.lost, outcome.seen_twice) == (0, 0)
+    assert outcome.stored + outcome.admitted == outcome.produced > 0
