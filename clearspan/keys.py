@@ -45,7 +45,8 @@ async def create(
     expires_at = None if limits.expires is None else datetime.now(UTC) + limits.expires
     scopes = frozenset(limits.scopes or [KeyScope.ADMIN])
     wanted = KeyWanted(name, scopes, limits.requests_per_s, limits.concurrent_max, expires_at)
-    _show(await Keys(database, SystemClock()).create(project_id, wanted, user_id=user_id), as_json=as_json)
+    created = await _keys(database, settings).create(project_id, wanted, user_id=user_id)
+    _show(created, as_json=as_json)
 
 
 @on_postgres
@@ -54,7 +55,11 @@ async def rotate(
 ) -> None:
     """Replace a key by a new one like it, and show that once."""
     project_id = await _project_id(database, settings, project)
-    _show(await Keys(database, SystemClock()).rotate(project_id, key_id, overlap=overlap), as_json=as_json)
+    _show(await _keys(database, settings).rotate(project_id, key_id, overlap=overlap), as_json=as_json)
+
+
+def _keys(database: Database, settings: Settings) -> Keys:
+    return Keys(database, SystemClock(), count_max=settings.access.keys_max)
 
 
 def _show(created: NewKey, *, as_json: bool) -> None:

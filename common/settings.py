@@ -2,8 +2,7 @@
 
 The environment variables begin with ``CLEARSPAN_`` and nest with ``__`` (``CLEARSPAN_INGEST__BATCH_ROWS_MAX``). One
 model serves all processes, so that one environment file configures a whole installation and each process notices an
-unknown name. ``environment.py`` reads them once, at the composition root; everything else gets plain values.
-``docs/settings.md`` lists them; a test compares the page with these docstrings.
+unknown name. ``environment.py`` reads them once, at the composition root. ``docs/settings.md`` lists them.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import override
 
+from common.access_settings import AccessSettings
 from common.delivery_settings import DeliverySettings
 from common.ids import DEFAULT_PROJECT_ID
 from common.kafka_settings import Encoding, KafkaSettings, TopicSettings
@@ -234,6 +234,7 @@ class Settings(BaseSettings):
     http: HttpSettings = Field(default_factory=HttpSettings)
     compute: ComputeSettings = Field(default_factory=ComputeSettings)
     delivery: DeliverySettings = Field(default_factory=DeliverySettings)
+    access: AccessSettings = Field(default_factory=AccessSettings)
 
     @classmethod
     @override

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hmac import compare_digest
@@ -17,7 +18,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid4
 
-from common.errors import NotFound, ServiceError
+from common.access_settings import AccessSettings
+from common.errors import Conflict, NotFound, ServiceError
 from common.ids import DEFAULT_USER_ID
 from common.named_sql import load_named_sql
 from common.postgres.pool import Database, Transaction
@@ -102,18 +104,23 @@ class KeyOwner(NamedTuple):
 
 
 class Keys:
-    """The keys of all projects."""
+    """The keys of all projects. A project has at most ``count_max`` in force, and as many that have ended."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database, clock: Clock, *, count_max: int = AccessSettings().keys_max) -> None:
         self._database = database
         self._clock = clock
+        self._count_max = count_max
         self._remembered: Remembering[bytes, KeyOwner | None] = Remembering(clock, count_max=REMEMBERED_MAX)
         self._neighbors: Remembering[UUID, bool] = Remembering(clock, count_max=REMEMBERED_MAX)
         self._used_ns: dict[UUID, int] = {}
 
     async def create(self, project_id: UUID, /, wanted: KeyWanted, *, user_id: UUID = DEFAULT_USER_ID) -> NewKey:
-        """Create a key of a project for an existing user. Raises ``NotFound`` if the project does not exist."""
-        return await insert_key(self._database, project_id, wanted, user_id=user_id)
+        """Create a key of a project for an existing user.
+
+        Raises ``NotFound`` if the project does not exist, ``Conflict`` if it has too many keys.
+        """
+        async with self._changing_keys_of(project_id) as transaction:
+            return await insert_key(transaction, project_id, wanted, user_id=user_id)
 
     async def of_project(self, project_id: UUID, /) -> list[Key]:
         """Return the keys of a project, oldest first, revoked and expired ones included."""
@@ -122,14 +129,14 @@ class Keys:
     async def rotate(self, project_id: UUID, key_id: UUID, /, *, overlap: timedelta) -> NewKey:
         """Create a key like this one, with as long a life; the old one expires after ``overlap``, or when it would.
 
-        Raises ``NotFound`` if the project has no such key in force.
+        Raises ``NotFound`` if the project has no such key in force, ``Conflict`` if it would have too many with both.
         """
         prefix, secret = _new_text()
-        row = await self._database.fetch_one(
-            _SQL["rotate_key"], project_id, key_id, overlap, uuid4(), prefix, _hash(secret)
-        )
-        if row is None:
-            raise NotFound(f"There is no key {key_id} in force in this project.")
+        async with self._changing_keys_of(project_id) as transaction:
+            arguments = (project_id, key_id, overlap, uuid4(), prefix, _hash(secret))
+            row = await transaction.fetch_one(_SQL["rotate_key"], *arguments)
+            if row is None:
+                raise NotFound(f"There is no key {key_id} in force in this project.")
         self._remembered.forget_all()
         return NewKey(Key(**row), f"{prefix}.{secret}")
 
@@ -187,6 +194,20 @@ class Keys:
         except ServiceError:
             self._used_ns = {**used, **self._used_ns}
             raise
+
+    @asynccontextmanager
+    async def _changing_keys_of(self, project_id: UUID) -> AsyncIterator[Transaction]:
+        """Yield a transaction that adds a key. Rolls back and raises ``Conflict`` if that is one too many."""
+        async with self._database.transaction() as transaction:
+            await transaction.fetch_one(_SQL["lock_keys_of_project"], project_id)
+            yield transaction
+            row = await transaction.fetch_one(_SQL["count_keys_in_force"], project_id)
+            if row is not None and row["n"] > self._count_max:
+                raise Conflict(
+                    f"A project may have {self._count_max:,} keys in force: revoke one first, or rotate one with an"
+                    " overlap of 0."
+                )
+            await transaction.fetch_all(_SQL["forget_ended_keys"], project_id, self._count_max)
 
     async def _prove(self, *, prefix: str, secret: str) -> tuple[KeyOwner | None, float]:
         """Return the owner and for how many seconds that may be remembered."""

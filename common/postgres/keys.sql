@@ -13,6 +13,20 @@ INSERT INTO api_keys (
 SELECT $1, id, $6, $3, $4, $5, $7, $8, $9, $10 FROM projects WHERE id = $2
 RETURNING {shown_columns};
 
+-- lock_keys_of_project --
+-- Whoever adds keys to a project takes turns.
+SELECT FROM projects WHERE id = $1 FOR NO KEY UPDATE;
+
+-- count_keys_in_force --
+SELECT count(*) AS n FROM api_keys WHERE project_id = $1 AND {in_force};
+
+-- forget_ended_keys --
+-- All but the $2 that ended last.
+DELETE FROM api_keys WHERE id IN (
+    SELECT id FROM api_keys WHERE project_id = $1 AND NOT ({in_force})
+    ORDER BY least(revoked_at, expires_at) DESC, id OFFSET $2
+);
+
 -- list_keys --
 SELECT {shown_columns}
 FROM api_keys WHERE project_id = $1 ORDER BY created_at, id;

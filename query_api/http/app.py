@@ -163,7 +163,7 @@ async def _keys(settings: Settings, database: Database, clock: Clock) -> AsyncIt
     if settings.auth == "off":
         yield None
         return
-    keys = Keys(database, clock)
+    keys = Keys(database, clock, count_max=settings.access.keys_max)
     storing = asyncio.create_task(_keep_storing_uses(keys), name="store-uses-of-keys")
     try:
         yield keys

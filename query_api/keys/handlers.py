@@ -24,7 +24,7 @@ async def list_keys(request: Request) -> Response:
 
 
 async def create_key(request: Request) -> Response:
-    """Create a key of the project, and return its text, which is stored nowhere."""
+    """Create a key of the project, and return its text, which is stored nowhere. With too many keys in force: 409."""
     wanted = request.body.key
     now = datetime.fromtimestamp(request.context.clock.now_ns() / 1e9, UTC)
     if wanted.expires_at is not None and wanted.expires_at <= now:
@@ -56,8 +56,10 @@ async def revoke_key(request: Request) -> Response:
 
 
 def _keys(request: Request) -> Keys:
-    known = request.context.keys
-    return known if isinstance(known, Keys) else Keys(database_of(request.context), request.context.clock)
+    context = request.context
+    if isinstance(context.keys, Keys):
+        return context.keys
+    return Keys(database_of(context), context.clock, count_max=context.settings.access.keys_max)
 
 
 def _key_id(request: Request) -> UUID:
@@ -88,6 +90,7 @@ KEY_ROUTES: Final = (
         body=CreateKey,
         body_required=True,
         needs=KeyScope.ADMIN,
+        refused_statuses=(409,),
     ),
     Route(
         "POST",
@@ -98,7 +101,7 @@ KEY_ROUTES: Final = (
         KeyResponse,
         body=RotateKey,
         needs=KeyScope.ADMIN,
-        refused_statuses=(404,),
+        refused_statuses=(404, 409),
     ),
     Route(
         "DELETE",

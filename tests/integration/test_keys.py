@@ -13,6 +13,7 @@ import grpc.aio
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from common.errors import Conflict
 from common.postgres.keys import Keys, KeyWanted
 from common.postgres.pool import Database
 from common.postgres.projects import Projects
@@ -211,6 +212,42 @@ async def test_requests_at_the_same_time_are_limited(client: Client) -> None:
     assert await refused == 429
     assert await served == 200
     assert (await client.call(key, "GET", READ))[0] == 200
+
+
+async def test_keys_of_a_project_are_bounded(client: Client, shared_database: Database) -> None:
+    keys = Keys(shared_database, SystemClock(), count_max=3)
+
+    async def create() -> bool:
+        try:
+            await keys.create(client.project_id, KeyWanted("k"))
+        except Conflict:
+            return False
+        return True
+
+    assert sum(await asyncio.gather(*(create() for _ in range(10)))) == 3
+    listed = await keys.of_project(client.project_id)
+    assert len(listed) == 3
+    with pytest.raises(Conflict):
+        await keys.rotate(client.project_id, listed[0].id, overlap=timedelta(hours=1))
+    assert await keys.of_project(client.project_id) == listed
+    for _ in range(5):
+        newest = (await keys.of_project(client.project_id))[-1]
+        await keys.rotate(client.project_id, newest.id, overlap=timedelta(0))
+
+    left = await keys.of_project(client.project_id)
+    assert [key.expires_at is None for key in left].count(True) == 3
+    assert len(left) == 6
+
+
+async def test_one_key_too_many_is_409(client: Client, context: ApiContext) -> None:
+    assert isinstance(context.keys, Keys)
+    context.keys._count_max = 1
+    admin = await client.key()
+
+    status, answer = await client.call(admin, "POST", "/keys", {"key": {"name": "k", "scopes": ["read"]}})
+
+    assert status == 409
+    assert "1 keys in force" in answer["detail"]
 
 
 async def test_last_use_is_stored(client: Client) -> None:
