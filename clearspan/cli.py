@@ -17,6 +17,7 @@ from typing import Final, NoReturn
 from clearspan.commands import (
     alerts,
     applications,
+    audit_log,
     completion,
     dead_letters,
     export,
@@ -52,6 +53,7 @@ on servers
 projects and keys
   clearspan projects create checkout            create a project, whose data no other project sees
   clearspan keys create laptop --project checkout
+  clearspan audit-log --last 1d                 show who changed what, and who was refused
 
 spans, from any deployment (CLEARSPAN_URL, CLEARSPAN_KEY)
   clearspan query --last 1h --errors            find spans
@@ -85,6 +87,7 @@ _GROUPS: Final = (
     dead_letters,
     keys,
     projects,
+    audit_log,
     prices,
     completion,
 )

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Concatenate, Final, ParamSpec
 
+from clearspan.audited import audited_if_possible
 from clearspan.client.output import TableColumn, print_objects, print_table
 from clearspan.console import at_running_stack, confirm, print_json, print_result, printable, report_failures
 from common.kafka import dead_letters as topic
@@ -75,13 +76,19 @@ async def show(log: KafkaLog, kafka: KafkaSettings, *, dead_letter_id: str, as_j
         print(f"{'value':<12} {_readable(value)}")
 
 
-@on_kafka
-async def replay(log: KafkaLog, kafka: KafkaSettings, *, dead_letter_ids: Sequence[str], as_json: bool) -> None:
+def replay(settings: Settings, *, dead_letter_ids: Sequence[str], as_json: bool) -> int:
     """Publish dead letters again to the topics from which they came."""
-    dead_letter_ids = list(dict.fromkeys(dead_letter_ids))
+    return _replay(settings, settings, list(dict.fromkeys(dead_letter_ids)), as_json=as_json)
+
+
+@on_kafka
+async def _replay(
+    log: KafkaLog, kafka: KafkaSettings, settings: Settings, dead_letter_ids: Sequence[str], *, as_json: bool
+) -> None:
     await topic.require_open(log, kafka.dead_letter_topic, dead_letter_ids)
     await topic.require_read(log, kafka.dead_letter_topic, dead_letter_ids, topics=kafka.topics)
-    async with _publisher(kafka) as publisher:
+    recording = audited_if_possible(settings, "dead-letters replay", ids=dead_letter_ids)
+    async with recording, _publisher(kafka) as publisher:
         for dead_letter_id in dead_letter_ids:
             where = await topic.replay(log, publisher, kafka.dead_letter_topic, dead_letter_id)
             text = f"{dead_letter_id} went to {where.topic}, partition {where.partition}, offset {where.offset}."
@@ -94,13 +101,16 @@ def drop(settings: Settings, *, dead_letter_ids: Sequence[str], yes: bool, as_js
     if not yes and not confirm(f"Drop {', '.join(dead_letter_ids)}? [y/N] "):
         print("Nothing was dropped.", file=sys.stderr)
         return 1
-    return _drop(settings, dead_letter_ids, as_json=as_json)
+    return _drop(settings, settings, dead_letter_ids, as_json=as_json)
 
 
 @on_kafka
-async def _drop(log: KafkaLog, kafka: KafkaSettings, dead_letter_ids: Sequence[str], *, as_json: bool) -> None:
+async def _drop(
+    log: KafkaLog, kafka: KafkaSettings, settings: Settings, dead_letter_ids: Sequence[str], *, as_json: bool
+) -> None:
     await topic.require_open(log, kafka.dead_letter_topic, dead_letter_ids)
-    async with _publisher(kafka) as publisher:
+    recording = audited_if_possible(settings, "dead-letters drop", ids=dead_letter_ids)
+    async with recording, _publisher(kafka) as publisher:
         for dead_letter_id in dead_letter_ids:
             await topic.drop(log, publisher, kafka.dead_letter_topic, dead_letter_id)
             text = f"{dead_letter_id} is dropped."

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from clearspan.audited import audited
 from clearspan.client.output import TableColumn, print_objects, print_table
 from clearspan.commands.keys import KeyOptions
 from clearspan.console import print_result
@@ -45,7 +46,9 @@ async def create(
     expires_at = None if limits.expires is None else datetime.now(UTC) + limits.expires
     scopes = frozenset(limits.scopes or [KeyScope.ADMIN])
     wanted = KeyWanted(name, scopes, limits.requests_per_s, limits.concurrent_max, expires_at)
-    created = await _keys(database, settings).create(project_id, wanted, user_id=user_id)
+    async with audited(database, "keys create", project_id=project_id) as changed:
+        created = await _keys(database, settings).create(project_id, wanted, user_id=user_id)
+        changed.ids.append(str(created.key.id))
     _show(created, as_json=as_json)
 
 
@@ -55,7 +58,10 @@ async def rotate(
 ) -> None:
     """Replace a key by a new one like it, and show that once."""
     project_id = await _project_id(database, settings, project)
-    _show(await _keys(database, settings).rotate(project_id, key_id, overlap=overlap), as_json=as_json)
+    async with audited(database, "keys rotate", project_id=project_id, ids=[key_id]) as changed:
+        created = await _keys(database, settings).rotate(project_id, key_id, overlap=overlap)
+        changed.ids.append(str(created.key.id))
+    _show(created, as_json=as_json)
 
 
 def _keys(database: Database, settings: Settings) -> Keys:
@@ -82,7 +88,9 @@ async def list_all(database: Database, settings: Settings, *, project: str | Non
 @on_postgres
 async def revoke(database: Database, settings: Settings, *, key_id: UUID, project: str | None, as_json: bool) -> None:
     """Revoke a key."""
-    await Keys(database, SystemClock()).revoke(await _project_id(database, settings, project), key_id)
+    project_id = await _project_id(database, settings, project)
+    async with audited(database, "keys revoke", project_id=project_id, ids=[key_id]):
+        await Keys(database, SystemClock()).revoke(project_id, key_id)
     text = f"{key_id} is revoked; a running API may still accept it for five seconds."
     print_result({"id": str(key_id), "is_revoked": True}, text, as_json=as_json)
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Concatenate, Final, ParamSpec
 from uuid import UUID
 
+from clearspan.audited import audited
 from clearspan.client.output import TableColumn, print_objects, print_table
 from clearspan.console import at_running_stack, print_result, report_failures
 from common.errors import InvalidInput, NotFound
@@ -41,7 +42,9 @@ def on_postgres(
 @on_postgres
 async def create(database: Database, _settings: Settings, *, name: str, as_json: bool) -> None:
     """Create a project."""
-    project = await Projects(database, SystemClock()).create(name)
+    async with audited(database, "projects create") as changed:
+        project = await Projects(database, SystemClock()).create(name)
+        changed.ids.append(str(project.id))
     text = f"{project.id}\n\nCreate a key for it:  clearspan keys create NAME --project {project.id}"
     print_result(_members(project), text, as_json=as_json)
 

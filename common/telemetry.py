@@ -93,6 +93,16 @@ COMPUTE_RESTARTS: Final = Counter(
 INTAKE_SPANS: Final = Counter(
     "clearspan_intake_spans_total", "Spans received over HTTP and gRPC.", ["route", "outcome"]
 )
+AUDIT_ENTRIES: Final = Counter("clearspan_audit_entries_total", "Entries written to the audit log.", ["kind"])
+AUDIT_FAILURES: Final = Counter(
+    "clearspan_audit_failures_total",
+    "Tries to write the audit log that failed. Changes are refused meanwhile; refusals and outcomes are tried again.",
+)
+AUDIT_LOST: Final = Counter(
+    "clearspan_audit_lost_total",
+    "Outcomes and refusals that are missing in the audit log: too many waited, or the process ended.",
+    ["kind"],
+)
 RETENTION_RUN_SECONDS: Final = Histogram(
     "clearspan_retention_run_seconds", "Duration of runs of retention in this process.", buckets=SECONDS_BUCKETS
 )

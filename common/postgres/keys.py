@@ -103,6 +103,13 @@ class KeyOwner(NamedTuple):
     concurrent_max: int | None = None
 
 
+class _Proof(NamedTuple):
+    """Whose key a text is, ``None`` if it is none, and whether it is valid now."""
+
+    owner: KeyOwner | None
+    is_in_force: bool
+
+
 class Keys:
     """The keys of all projects. A project has at most ``count_max`` in force, and as many that have ended."""
 
@@ -110,7 +117,7 @@ class Keys:
         self._database = database
         self._clock = clock
         self._count_max = count_max
-        self._remembered: Remembering[bytes, KeyOwner | None] = Remembering(clock, count_max=REMEMBERED_MAX)
+        self._remembered: Remembering[bytes, _Proof] = Remembering(clock, count_max=REMEMBERED_MAX)
         self._neighbors: Remembering[UUID, bool] = Remembering(clock, count_max=REMEMBERED_MAX)
         self._used_ns: dict[UUID, int] = {}
 
@@ -158,13 +165,20 @@ class Keys:
             return None
         known = self._remembered.recall(_hash(key_text))
         if known is not None:
-            owner = known[0]
+            owner, is_in_force = known[0]
         else:
-            owner, for_s = await self._prove(prefix=shape[1], secret=shape[2])
-            self._remembered.remember(_hash(key_text), owner, for_s=for_s)
-        if owner is not None and owner.key_id is not None:
+            (owner, is_in_force), for_s = await self._prove(prefix=shape[1], secret=shape[2])
+            self._remembered.remember(_hash(key_text), _Proof(owner, is_in_force), for_s=for_s)
+        if owner is None or not is_in_force:
+            return None
+        if owner.key_id is not None:
             self._used_ns[owner.key_id] = self._clock.now_ns()
         return owner
+
+    def ended(self, key_text: str, /) -> KeyOwner | None:
+        """Return the owner of a key that was just refused because it is revoked or has expired, else ``None``."""
+        known = self._remembered.recall(_hash(key_text))
+        return None if known is None or known[0].is_in_force else known[0].owner
 
     async def has_neighbors(self, project_id: UUID, /) -> bool:
         """Return whether another project has a valid key; a second project is seen within ``ALONE_FOR_S``.
@@ -209,12 +223,13 @@ class Keys:
                 )
             await transaction.fetch_all(_SQL["forget_ended_keys"], project_id, self._count_max)
 
-    async def _prove(self, *, prefix: str, secret: str) -> tuple[KeyOwner | None, float]:
-        """Return the owner and for how many seconds that may be remembered."""
+    async def _prove(self, *, prefix: str, secret: str) -> tuple[_Proof, float]:
+        """Return what is known of a key, and for how many seconds that may be remembered."""
         row = await self._database.fetch_one(_SQL["find_key"], prefix)
         if row is None or not compare_digest(row["secret_hash"], _hash(secret)):
-            return None, INVALID_FOR_S
-        return _owner(row), min(VALID_FOR_S, row["expires_in_s"])
+            return _Proof(None, is_in_force=False), INVALID_FOR_S
+        proof = _Proof(_owner(row), row["is_in_force"])
+        return proof, min(VALID_FOR_S, row["expires_in_s"]) if proof.is_in_force else INVALID_FOR_S
 
 
 async def insert_key(

@@ -14,7 +14,7 @@ SELECT $1, id, $6, $3, $4, $5, $7, $8, $9, $10 FROM projects WHERE id = $2
 RETURNING {shown_columns};
 
 -- lock_keys_of_project --
--- Whoever adds keys to a project takes turns.
+-- Transactions that add keys to a project take turns.
 SELECT FROM projects WHERE id = $1 FOR NO KEY UPDATE;
 
 -- count_keys_in_force --
@@ -54,9 +54,9 @@ RETURNING {shown_columns};
 
 -- find_key --
 SELECT
-    id, project_id, user_id, secret_hash, scopes, requests_per_s, concurrent_max,
+    id, project_id, user_id, secret_hash, scopes, requests_per_s, concurrent_max, ({in_force}) AS is_in_force,
     coalesce(extract(epoch FROM expires_at - now())::float8, 'infinity') AS expires_in_s
-FROM api_keys WHERE prefix = $1 AND {in_force};
+FROM api_keys WHERE prefix = $1;
 
 -- store_uses_of_keys --
 UPDATE api_keys SET last_used_at = greatest(last_used_at, used.at)

@@ -29,6 +29,7 @@ from common.kafka.offsets import KafkaEndOffsets
 from common.kafka.producer import KafkaPublisher
 from common.kafka.record import EndOffsets, Publisher
 from common.memory import tune_for_batches
+from common.postgres.audit import AuditLog
 from common.postgres.keys import Keys
 from common.postgres.migrate import cursor_secret
 from common.postgres.migrate import require_tables as require_postgres_tables
@@ -38,6 +39,7 @@ from common.settings import InvalidSettings, QuerySettings, Settings
 from common.telemetry import configure_logging, get_logger
 from common.times import Clock, SystemClock
 from common.waiting import wait_for
+from query_api.audit.recorder import AuditRecorder, recording
 from query_api.compute.pool import ProcessCompute, ThreadCompute
 from query_api.freshness.follow import Follower, following
 from query_api.http import routes
@@ -98,6 +100,9 @@ async def open_api(
     check_intake_topics(settings.kafka)
     async with AsyncExitStack() as resources:
         database = await resources.enter_async_context(open_database(settings.postgres))
+        clock = clock or SystemClock()
+        audit = AuditRecorder(AuditLog(database), clock, settings.access)
+        await resources.enter_async_context(recording(audit))
         if store is None:
             store = open_store(settings.clickhouse, data_dir=settings.data_dir)
             resources.push_async_callback(store.close)
@@ -107,7 +112,6 @@ async def open_api(
         processes = settings.compute.processes
         compute = ProcessCompute(settings.compute, preload=routes.__name__) if processes else ThreadCompute()
         resources.push_async_callback(compute.close)
-        clock = clock or SystemClock()
         dead_letters = DeadLetterIndex(KafkaLog(settings.kafka), settings.kafka.dead_letter_topic, clock)
         resources.push_async_callback(dead_letters.close)
         known_ends = KnownEndOffsets(ends or KafkaEndOffsets(settings.kafka), clock)
@@ -127,7 +131,8 @@ async def open_api(
                 dead_letters=dead_letters,
                 started_us=clock.now_ns() // 1_000,
                 database=database,
-            )
+            ),
+            audit=audit,
         )
         state.context = replace(state.context, checks=_checks(state, database))
         follower = Follower(

@@ -10,7 +10,6 @@ unused.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -27,21 +26,20 @@ from multidict import MultiMapping
 
 from common.errors import (
     ErrorCode,
-    Forbidden,
     InvalidInput,
-    NotAdmin,
     Overloaded,
     ServiceError,
-    Unauthorized,
     Unavailable,
 )
 from common.fair_share import OWN_WORK, FairBudget, Tenant, working_for
 from common.http.server import RESPONSE_HEADERS, Handler, Server
-from common.ids import DEFAULT_USER_ID
 from common.postgres.keys import KeyOwner
-from common.settings import HttpSettings, Settings
+from common.settings import HttpSettings
 from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
+from query_api.audit.recorder import AuditRecorder
 from query_api.freshness.headers import with_freshness
+from query_api.http.auditing import CLIENT_GONE_STATUS, Caller, record_change, record_refusal
+from query_api.http.authentication import owner_of, tenant_of
 from query_api.http.body import COMPRESS_BYTES_MIN, compress, read_request_body, takes_gzip
 from query_api.http.stream import check_can_stream, send_stream
 from query_api.request.context import ApiContext
@@ -55,11 +53,6 @@ NO_ROUTE: Final = "none"
 OTHER_METHOD: Final = "other"
 """Metric labels of unknown paths and methods, so that clients cannot create labels."""
 
-CLIENT_GONE_STATUS: Final = 499
-"""The status in log and metrics of a request whose client left before the response; it is never sent."""
-
-_NOBODY: Final = KeyOwner(NO_PROJECT, DEFAULT_USER_ID)
-_KEY_BYTES_MAX: Final = 512
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _log: Final = get_logger("clearspan.api")
@@ -75,6 +68,9 @@ class StartupState:
     context: ApiContext
     waits_for: str = ""
     """A sentence that says what is missing. Until it is empty, every route that is not public answers 503."""
+
+    audit: AuditRecorder | None = None
+    """Writes the audit log; ``None`` only in tests."""
 
     key_limits: KeyLimits = field(init=False)
 
@@ -97,6 +93,8 @@ class _RequestLog:
     broken_off: int | None = None
     """The status of the failure that broke off a stream."""
 
+    caller: Caller = field(default_factory=Caller)
+
 
 class Dispatcher:
     """Answers every request of the process."""
@@ -108,7 +106,7 @@ class Dispatcher:
 
     async def dispatch(self, http_request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request. Raises nothing but ``CancelledError``."""
-        request_log = _RequestLog(request_id_of(http_request.headers))
+        request_log = _RequestLog(request_id_of(http_request.headers), caller=Caller(http_request.remote))
         clock = self._state.context.clock
         started_s = clock.monotonic_s()
         record = partial(_record, http_request.method, request_log)
@@ -119,6 +117,8 @@ class Dispatcher:
             record(status=CLIENT_GONE_STATUS, seconds=clock.monotonic_s() - started_s)
             raise
         seconds = clock.monotonic_s() - started_s
+        route, headers = request_log.route, http_request.headers
+        record_refusal(self._state.audit, self._state.context, request_log.caller, route, headers, http_response.status)
         # After the response is sent, so that no client waits for the log.
         asyncio.get_running_loop().call_soon(
             partial(record, status=request_log.broken_off or http_response.status, seconds=seconds)
@@ -186,6 +186,7 @@ class Dispatcher:
         headers, access = http_request.headers, route.access
         owner = await authenticate(self._state, access=access, headers=headers, query=http_request.query)
         request_log.is_authenticated, request_log.project_id = True, owner.project_id
+        request_log.caller.owner = owner
         check_scope(owner, route)
         request_log.admission.enter_context(self._state.key_limits.admitted(owner))
         request_log.tenant = await tenant_of(context, owner.project_id)
@@ -196,7 +197,9 @@ class Dispatcher:
             if route.is_streamed:
                 check_can_stream(http_request)
             request = Request(context, owner.project_id, path, query, body, headers, owner.user_id, sees_all)
-            return await (with_freshness(request, route.handler) if route.reads_spans else route.handler(request))
+            return await record_change(
+                self._state.audit, request_log.caller, route, request, request_log.request_id, _handled
+            )
 
 
 async def authenticate(
@@ -208,80 +211,8 @@ async def authenticate(
     return await owner_of(state.context, access=access, headers=headers, query=query)
 
 
-async def owner_of(
-    context: ApiContext, *, access: Access, headers: Mapping[str, str], query: MultiMapping[str]
-) -> KeyOwner:
-    """Return the project and the user of a request (contract §2).
-
-    A key belongs to one project. While authentication is off, every request belongs to the default project and the
-    default user, whatever its headers say. Raises ``Unauthorized``, or ``Unavailable`` if keys cannot be looked up.
-    """
-    authorization = headers.get("Authorization", "")
-    if context.keys is None and access is not Access.PUBLIC:
-        _check_same_site(headers)
-    match access:
-        case Access.PUBLIC:
-            return _NOBODY
-        case Access.OPERATOR if context.keys is None:
-            return _NOBODY
-        case Access.ADMIN | Access.OPERATOR:
-            _check_admin(authorization, context.settings)
-            return _NOBODY
-        case Access.PROJECT if context.keys is None:
-            return KeyOwner(context.settings.default_project_id, DEFAULT_USER_ID)
-        case Access.PROJECT:
-            if any(_names_no_project(text) for text in query.getall("project_id", [])):
-                raise Unauthorized
-            found = await context.keys.find(_key_text(authorization))
-            if found is None:
-                raise Unauthorized
-            return found
-
-
-def _check_same_site(headers: Mapping[str, str]) -> None:
-    """Reject what another web site sends through the browser of somebody who runs Clearspan without authentication.
-
-    Browsers set ``Sec-Fetch-Site``, and pages cannot change it; programs do not send it.
-    """
-    if headers.get("Sec-Fetch-Site", "none") not in {"none", "same-origin"}:
-        raise Forbidden("While authentication is off, requests from other web sites are not accepted.")
-
-
-async def tenant_of(context: ApiContext, project_id: UUID) -> Tenant:
-    """Return the tenant to whose share of resources a request counts; without a project it is the program itself."""
-    if project_id == NO_PROJECT:
-        return OWN_WORK
-    has_neighbors = context.keys is not None and await context.keys.has_neighbors(project_id)
-    return Tenant(project_id, has_neighbors, context.settings.query.queue_s)
-
-
-def _check_admin(authorization: str, settings: Settings) -> None:
-    scheme, _, key = authorization.partition(" ")
-    expected = settings.admin_key.get_secret_value()
-    is_right = hmac.compare_digest(key.strip().encode("utf-8", "replace"), expected.encode())
-    if scheme.lower() != "access" or not expected or not is_right:
-        raise NotAdmin
-
-
-def _key_text(authorization: str) -> str:
-    """Return the key of ``ApiKey <key>`` or of a bare key. Raises ``Unauthorized`` if the text cannot be a key."""
-    words = authorization.split()
-    if len(words) == 2 and words[0].lower() == "apikey":
-        del words[0]
-    if len(words) != 1 or not words[0].isascii() or len(words[0]) > _KEY_BYTES_MAX:
-        raise Unauthorized
-    return words[0]
-
-
-def _names_no_project(text: str) -> bool:
-    """Whether the text is ``null`` or the zero UUID: a client without a project must not get another's data (reference
-    §12)."""
-    if text == "null":
-        return True
-    try:
-        return UUID(text) == NO_PROJECT
-    except ValueError:
-        return False
+async def _handled(route: Route, request: Request) -> Response:
+    return await (with_freshness(request, route.handler) if route.reads_spans else route.handler(request))
 
 
 class _NoParameters(Strict):

@@ -77,6 +77,7 @@ TAGS: Final[Mapping[str, str]] = {
     "Subscriptions": "Deliver spans to other systems as they are stored.",
     "Alerts": "Send a message when a measure of spans passes a bound.",
     "Keys": "Manage the API keys of the project.",
+    "Audit log": "Read who changed what, and who was refused.",
     "Workflows": "Read application revisions under the names that the SDK uses.",
     "Accounts": "Create accounts, inspect API keys, and delete projects.",
     "Retention": "Limit how long spans are kept and how much they take, and see what is deleted and when.",

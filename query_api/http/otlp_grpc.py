@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
+from urllib.parse import unquote
 
 import grpc
 from multidict import CIMultiDict, MultiDict
@@ -25,11 +26,13 @@ from common.fair_share import FairBudget, FairShare, working_for
 from common.settings import InvalidSettings, Settings
 from common.telemetry import GRPC_REQUEST_SECONDS, get_logger
 from query_api.freshness.headers import COORDINATES_HEADER
+from query_api.http.auditing import Caller, record_refusal
+from query_api.http.authentication import tenant_of
 from query_api.http.body import read_wire, rules_of
-from query_api.http.dispatch import REQUEST_ID_HEADER, StartupState, authenticate, request_id_of, tenant_of
+from query_api.http.dispatch import REQUEST_ID_HEADER, StartupState, authenticate, request_id_of
 from query_api.intake.grpc_status import code_of, status_message, with_retry_info
 from query_api.intake.otlp import PROTOBUF
-from query_api.request.errors import INTERNAL_MESSAGE, new_operation_id
+from query_api.request.errors import INTERNAL_MESSAGE, new_operation_id, status_of
 from query_api.request.key_limits import check_scope
 from query_api.request.route import NO_PROJECT, Request, Response, Route
 
@@ -105,7 +108,7 @@ class OtlpGrpcServer:
     async def _serve(self, route: Route, _messages: object, call: Any) -> bytes:
         """Answer one call: return the response, or end it with a status."""
         headers = _headers(call)
-        served = _Served(route, request_id_of(headers), self._state)
+        served = _Served(route, headers, _address(call), self._state)
         with served.recorded():
             try:
                 response = await self._answer(route, headers, call, served)
@@ -123,7 +126,7 @@ class OtlpGrpcServer:
     async def _answer(self, route: Route, headers: CIMultiDict[str], call: Any, served: _Served) -> Response:
         state, context = self._state, self._state.context
         owner = await authenticate(state, access=route.access, headers=headers, query=MultiDict())
-        served.project_id = owner.project_id
+        served.caller.owner, served.project_id = owner, owner.project_id
         check_scope(owner, route)
         tenant = await tenant_of(context, owner.project_id)
         with state.key_limits.admitted(owner), working_for(tenant), self._calls.holding(1):
@@ -154,11 +157,14 @@ class OtlpGrpcServer:
 class _Served:
     """One call, for the log, the metrics and errors."""
 
-    def __init__(self, route: Route, request_id: str, state: StartupState) -> None:
+    def __init__(self, route: Route, headers: CIMultiDict[str], address: str | None, state: StartupState) -> None:
         self._route = route
+        self._headers = headers
+        self._state = state
         self._clock = state.context.clock
         self._code = CANCELLED
-        self.request_id = request_id
+        self.request_id = request_id_of(headers)
+        self.caller = Caller(address)
         self.project_id = NO_PROJECT
 
     @contextmanager
@@ -191,6 +197,8 @@ class _Served:
                 reason=error.detail,
                 request_id=self.request_id,
             )
+        status_code = status_of(error)
+        record_refusal(self._state.audit, self._state.context, self.caller, self._route, self._headers, status_code)
         text = error.public_message[:_MESSAGE_CHARACTERS_MAX]
         status = status_message(code_of(error), text)
         return await self._abort(
@@ -244,6 +252,12 @@ def _headers(call: Any) -> CIMultiDict[str]:
     headers = CIMultiDict(texts)
     headers["Content-Type"] = PROTOBUF
     return headers
+
+
+def _address(call: Any) -> str | None:
+    """Return the address of the client: gRPC says ``ipv4:127.0.0.1:50000`` or ``ipv6:%5B::1%5D:50000``."""
+    kind, _, rest = unquote(str(call.peer())).partition(":")
+    return rest.rpartition(":")[0].strip("[]") or None if kind in {"ipv4", "ipv6"} else None
 
 
 def _trailing(response: Response, request_id: str) -> tuple[tuple[str, str], ...]:

@@ -14,6 +14,7 @@ from query_api.admin import schemas as admin
 from query_api.analytics import facets_models, groups_models
 from query_api.analytics import handlers as analytics
 from query_api.analytics import models as analytics_models
+from query_api.audit.handlers import AUDIT_ROUTES
 from query_api.compat import accounts, flat
 from query_api.compat import simple_traces as simple
 from query_api.compat import simple_traces_models as simple_models
@@ -251,6 +252,7 @@ ROUTES: Final = about.with_about(
         *WORKFLOW_ROUTES,
         *_changed_by_administrators(*MASKING_ROUTES, *RETENTION),
         *KEY_ROUTES,
+        *AUDIT_ROUTES,
         *SUBSCRIPTION_ROUTES,
         *ALERT_ROUTES,
         *ACCOUNTS,

@@ -29,6 +29,10 @@ class KeyFinder(Protocol):
         """Return the owner of a valid key, or ``None``. Raises ``Unavailable``."""
         ...
 
+    def ended(self, key_text: str, /) -> KeyOwner | None:
+        """Return the owner of a key that was just refused because it is revoked or has expired, else ``None``."""
+        ...
+
     async def has_neighbors(self, project_id: UUID, /) -> bool:
         """Return whether another project has a key too; true if that is unknown."""
         ...

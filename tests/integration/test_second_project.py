@@ -65,6 +65,7 @@ TELLS_NOTHING_OF_A_PROJECT: Final = {
     "PUT /retention": "the same",
     "DELETE /retention": "the same",
     "POST /keys": "returns a new key",
+    "GET /audit": "nothing is recorded here; its own tests show that a project sees its own entries",
     "PUT /masking": "repeats what was sent",
     "DELETE /masking": "the same",
     "GET /access/permissions/check": "says that the key is in force",

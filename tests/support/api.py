@@ -20,6 +20,7 @@ from common.postgres.keys import KeyOwner
 from common.postgres.pool import Database
 from common.settings import QuerySettings, Settings
 from common.times import Clock
+from query_api.audit.recorder import AuditRecorder
 from query_api.http.app import make_runner
 from query_api.http.dispatch import StartupState
 from query_api.http.routes import ROUTES
@@ -68,6 +69,9 @@ class KnownKeys:
         project_id = self._projects.get(key_text)
         return None if project_id is None else KeyOwner(project_id, self._user_id)
 
+    def ended(self, _key_text: str, /) -> KeyOwner | None:
+        return None
+
     async def has_neighbors(self, project_id: UUID, /) -> bool:
         return not {project_id}.issuperset(self._projects.values())
 
@@ -108,9 +112,11 @@ def context_of(
 
 
 @asynccontextmanager
-async def serving(context: ApiContext, *, routes: tuple[Route, ...] = ROUTES) -> AsyncIterator[aiohttp.ClientSession]:
+async def serving(
+    context: ApiContext, *, routes: tuple[Route, ...] = ROUTES, audit: AuditRecorder | None = None
+) -> AsyncIterator[aiohttp.ClientSession]:
     """A client whose paths are relative to the server."""
-    runner = make_runner(StartupState(context), routes)
+    runner = make_runner(StartupState(context, audit=audit), routes)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()

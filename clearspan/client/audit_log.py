@@ -1,0 +1,137 @@
+"""``clearspan audit-log``: who changed what, and who was refused."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage, open_connection
+from clearspan.client.output import TableColumn, print_objects, print_table
+from clearspan.client.span_values import local_time
+from clearspan.commands.options import ServerOptions, WindowOptions
+from clearspan.console import fail
+from common.errors import InvalidInput
+from common.settings import Settings
+from common.times import RelativeTime, format_us, nearest_formattable_us, parse_time_ns
+
+PAGE_MAX: Final = 1_000
+OF_PROJECT: Final = "/audit"
+OF_ALL: Final = "/admin/audit"
+_COLUMNS: Final = (
+    TableColumn("time", is_whole=True),
+    TableColumn("outcome", is_whole=True),
+    TableColumn("status", "right", is_whole=True),
+    TableColumn("requests", "right", is_whole=True),
+    TableColumn("operation", is_whole=True),
+    TableColumn("who"),
+    TableColumn("what"),
+    TableColumn("address", is_optional=True),
+    TableColumn("project", is_optional=True),
+)
+
+
+class _Wanted(NamedTuple):
+    """The parameters of a request, and how many entries are wanted."""
+
+    path: str
+    parameters: Mapping[str, str]
+    limit: int
+
+
+def show(
+    settings: Settings,
+    *,
+    server: ServerOptions,
+    window: WindowOptions,
+    all_projects: bool,
+    admin_key: str | None,
+    limit: int,
+    as_json: bool,
+    **filters: object,
+) -> int:
+    """Print the entries that match, newest first; return the exit code."""
+    scheme = "Access" if all_projects else "ApiKey"
+    if all_projects and server.project is not None:
+        return fail("--all-projects and --project exclude each other.", code=2)
+    try:
+        parameters = {**_window(window), **_filters(filters)}
+        if all_projects:
+            server = server._replace(key=settings.admin_key.get_secret_value() if admin_key is None else admin_key)
+        wanted = _Wanted(OF_ALL if all_projects else OF_PROJECT, parameters, limit)
+        asyncio.run(_print(settings, server, scheme, wanted, as_json=as_json))
+    except WrongUsage as exc:
+        return fail(str(exc), code=2)
+    except RequestFailed as exc:
+        if all_projects and exc.status == 401:
+            return fail("The API does not accept the admin key: give it with --admin-key or CLEARSPAN_ADMIN_KEY.")
+        return fail(str(exc))
+    return 0
+
+
+async def _print(settings: Settings, server: ServerOptions, scheme: str, wanted: _Wanted, *, as_json: bool) -> None:
+    async with open_connection(settings, server, scheme=scheme) as api:
+        if as_json:
+            async for page in _pages(api, wanted):
+                print_objects(page)
+            return
+        entries = [entry async for page in _pages(api, wanted) for entry in page]
+    if entries:
+        print_table(_COLUMNS, map(_row, entries))
+    else:
+        print("There are no entries.")
+
+
+async def _pages(api: ApiClient, wanted: _Wanted) -> AsyncIterator[Sequence[Mapping[str, Any]]]:
+    left, parameters = wanted.limit, dict(wanted.parameters)
+    while left:
+        answer = await api.get(wanted.path, **parameters, limit=str(min(left, PAGE_MAX)))
+        yield answer["entries"]
+        left -= answer["count"]
+        if "windowing" not in answer:
+            return
+        parameters["next"] = answer["windowing"]["next"]
+
+
+def _filters(filters: Mapping[str, object]) -> dict[str, str]:
+    names = {"outcome": "outcome", "operation": "operation", "key_id": "key_id", "entity": "entity_id"}
+    return {names[option]: str(value) for option, value in filters.items() if value is not None}
+
+
+def _window(window: WindowOptions) -> dict[str, str]:
+    if window.last is not None and window.oldest is not None:
+        raise WrongUsage("--last and --oldest exclude each other; give one.")
+    oldest = f"-{window.last}" if window.last is not None else window.oldest
+    bounds = {"oldest": oldest, "newest": window.newest}
+    return {name: _absolute(text, name) for name, text in bounds.items() if text is not None}
+
+
+def _absolute(text: str, name: str) -> str:
+    now_us = time.time_ns() // 1_000
+    try:
+        relative = RelativeTime.read(text)
+        time_us = parse_time_ns(text) // 1_000 if relative is None else relative.at_us(now_us)
+    except (ValueError, InvalidInput) as exc:
+        raise WrongUsage(f"--{name}: {exc}") from None
+    return format_us(nearest_formattable_us(time_us))
+
+
+def _row(entry: Mapping[str, Any]) -> Sequence[object]:
+    return (
+        local_time(entry["at"]),
+        entry["outcome"],
+        entry.get("status"),
+        entry["requests_count"],
+        entry["operation"],
+        _who(entry),
+        ", ".join(entity.get("slug", entity["id"]) for entity in entry["entities"]),
+        entry.get("address"),
+        entry.get("project_id"),
+    )
+
+
+def _who(entry: Mapping[str, Any]) -> str:
+    name = entry.get("actor_name") or entry.get("key_id")
+    actor = str(entry["actor"]).replace("_", " ")
+    return actor if name is None else f"{actor} {name}"

@@ -1,0 +1,241 @@
+"""Writes the audit log: changes before they begin, their outcomes and refusals after the response (ADR 0023).
+
+One task writes what has come together, so that many changes at the same time are one statement. A change waits for its
+entry and is refused without one. Refusals and outcomes wait for nothing: while Postgres is away they stay in memory,
+counted and bounded, and are tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from common.access_settings import AccessSettings
+from common.errors import ServiceError, Unavailable
+from common.postgres.audit import (
+    TRIM_ROWS,
+    AuditKind,
+    AuditLog,
+    AuditSubject,
+    BegunWrite,
+    EndedWrite,
+    Entities,
+)
+from common.telemetry import AUDIT_ENTRIES, AUDIT_FAILURES, AUDIT_LOST, get_logger
+from common.times import Clock
+from query_api.audit.refusals import RefusalCounts
+
+FLUSH_S: Final = 1.0
+"""How long a refusal or an outcome waits at most before it is written, or tried again."""
+
+RETRY_S: Final = 0.25
+"""The pause after a failure."""
+
+BATCH_MAX: Final = 500
+"""Entries of one statement."""
+
+ENDED_MAX: Final = 10_000
+"""Outcomes that wait while Postgres is away; the entries of further ones stay without an outcome."""
+
+TRIM_S: Final = 60.0
+"""How often the oldest entries are deleted of projects that have new ones."""
+
+TRIM_AGE_S: Final = 3_600.0
+"""How often entries are deleted that are too old."""
+
+_log: Final = get_logger("clearspan.audit")
+
+
+class _Waiting(NamedTuple):
+    write: BegunWrite
+    entry_id: asyncio.Future[int]
+
+
+class AuditRecorder:
+    """The audit log of one process. ``work`` must run."""
+
+    def __init__(self, log: AuditLog, clock: Clock, settings: AccessSettings) -> None:
+        self._table = log
+        self._clock = clock
+        self._settings = settings
+        self._begun: deque[_Waiting] = deque()
+        self._ended: deque[EndedWrite] = deque()
+        self._refusals = RefusalCounts(clock)
+        self._wake = asyncio.Event()
+        self._touched: set[tuple[UUID, AuditKind]] = set()
+        self._is_failing = False
+        self._flushing = asyncio.Lock()
+
+    async def begin(self, write: BegunWrite) -> int:
+        """Write the entry of a change; return its id. Raises ``Unavailable`` if that fails: the change must not be."""
+        waiting = _Waiting(write, asyncio.get_running_loop().create_future())
+        self._begun.append(waiting)
+        self._wake.set()
+        return await waiting.entry_id
+
+    def end(self, write: EndedWrite) -> None:
+        """Record the outcome of a change, soon."""
+        if len(self._ended) >= ENDED_MAX:
+            AUDIT_LOST.labels(AuditKind.WRITE).inc()
+            return
+        self._ended.append(write)
+        self._wake.set()
+
+    def refuse(self, subject: AuditSubject, status: int) -> None:
+        """Record a refusal, soon."""
+        self._refusals.add(subject, status)
+
+    async def work(self) -> None:
+        """Write what comes, until cancelled."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FLUSH_S):
+                    await self._wake.wait()
+            self._wake.clear()
+            try:
+                succeeded = await self.flush()
+            except Exception:  # noqa: BLE001 - a defect must not end the log, for which all changes wait
+                _log.exception("The audit log failed unexpectedly.")
+                succeeded = False
+            if not succeeded:
+                await asyncio.sleep(RETRY_S)
+
+    async def flush(self, *, is_last: bool = False) -> bool:
+        """Write what waits; return whether that succeeded. What can never be written is dropped and counted."""
+        async with self._flushing:
+            while True:
+                succeeded = await self._write_begun()
+                succeeded &= await self._write_ended()
+                succeeded &= await self._write_refusals(is_last=is_last)
+                if not succeeded:
+                    return False
+                if not self._begun:
+                    self._is_failing = False
+                    return True
+
+    async def _write_ended(self) -> bool:
+        while self._ended:
+            batch = [self._ended[place] for place in range(min(BATCH_MAX, len(self._ended)))]
+            if not await self._tried(self._table.end(batch), AuditKind.WRITE, len(batch)):
+                return False
+            for _ in batch:
+                self._ended.popleft()
+        return True
+
+    async def _write_refusals(self, *, is_last: bool) -> bool:
+        while due := self._refusals.due(is_last=is_last)[:BATCH_MAX]:
+            count = sum(each.requests_count for each in due)
+            if not await self._tried(self._table.add_refusals(due), AuditKind.REFUSAL, count):
+                return False
+            self._refusals.written(due)
+            AUDIT_ENTRIES.labels(AuditKind.REFUSAL).inc(len(due))
+            self._touched.update((each.subject.project_id, AuditKind.REFUSAL) for each in due)
+        self._refusals.written([])
+        return True
+
+    async def _tried(self, writing: Coroutine[Any, Any, None], kind: AuditKind, count: int) -> bool:
+        """Return whether something is written, or can never be."""
+        try:
+            await writing
+        except ServiceError as error:
+            self._report(error)
+            if error.transient:
+                return False
+            AUDIT_LOST.labels(kind).inc(count)
+        return True
+
+    async def _write_begun(self) -> bool:
+        batch = [self._begun.popleft() for _ in range(min(BATCH_MAX, len(self._begun)))]
+        batch = [waiting for waiting in batch if not waiting.entry_id.done()]  # of requests that are still there
+        if not batch:
+            return True
+        try:
+            ids = await self._table.begin([waiting.write for waiting in batch])
+        except BaseException as error:
+            failure = Unavailable(
+                f"The audit log cannot be written: {error}",
+                public_message="Changes are recorded in the audit log, which cannot be written now.",
+            )
+            for waiting in batch:
+                if not waiting.entry_id.done():
+                    waiting.entry_id.set_exception(failure)
+            if not isinstance(error, ServiceError):
+                raise
+            self._report(error)
+            return False
+        for waiting, entry_id in zip(batch, ids, strict=True):
+            if not waiting.entry_id.done():
+                waiting.entry_id.set_result(entry_id)
+        AUDIT_ENTRIES.labels(AuditKind.WRITE).inc(len(batch))
+        self._touched.update((waiting.write.subject.project_id, AuditKind.WRITE) for waiting in batch)
+        return True
+
+    async def trim(self, *, by_age: bool) -> None:
+        """Delete the oldest entries of projects that have new ones, and with ``by_age`` those that are too old."""
+        count_max = {
+            AuditKind.WRITE: self._settings.audit_writes_max,
+            AuditKind.REFUSAL: self._settings.audit_refusals_max,
+        }
+        while self._touched:
+            project_id, kind = self._touched.pop()
+            try:
+                while await self._table.trim_project(project_id, kind, count_max=count_max[kind]) == TRIM_ROWS:
+                    pass
+            except ServiceError:
+                self._touched.add((project_id, kind))
+                raise
+        while by_age and await self._table.trim_age(self._settings.audit_days_max) == TRIM_ROWS:
+            pass
+
+    async def keep_trimming(self) -> None:
+        """Trim every ``TRIM_S``, until cancelled."""
+        aged_s = self._clock.monotonic_s() - TRIM_AGE_S
+        while True:
+            by_age = self._clock.monotonic_s() >= aged_s + TRIM_AGE_S
+            try:
+                await self.trim(by_age=by_age)
+            except ServiceError as error:
+                _log.warning("The audit log is not trimmed yet.", reason=error.detail)
+            else:
+                aged_s = self._clock.monotonic_s() if by_age else aged_s
+            await asyncio.sleep(TRIM_S)
+
+    async def close(self) -> None:
+        """Write what is left; say what is lost."""
+        await self.flush(is_last=True)
+        outcomes, refusals = len(self._ended), self._refusals.total()
+        if outcomes or refusals:
+            AUDIT_LOST.labels(AuditKind.WRITE).inc(outcomes)
+            AUDIT_LOST.labels(AuditKind.REFUSAL).inc(refusals)
+            _log.error("The audit log lacks what could not be written.", outcomes=outcomes, refusals=refusals)
+
+    def _report(self, error: ServiceError) -> None:
+        AUDIT_FAILURES.inc()
+        if not self._is_failing:
+            _log.error("The audit log cannot be written: changes are refused until it can.", reason=error.detail)
+        self._is_failing = True
+
+
+def ended(entry_id: int, status: int, entities: Entities) -> EndedWrite:
+    """Return the end of a change; without entities those of its begin stay."""
+    return EndedWrite(entry_id, status, entities or None)
+
+
+@asynccontextmanager
+async def recording(recorder: AuditRecorder) -> AsyncIterator[None]:
+    """Write and trim in the background while inside; then write what is left."""
+    tasks = [
+        asyncio.create_task(recorder.work(), name="write-audit-log"),
+        asyncio.create_task(recorder.keep_trimming(), name="trim-audit-log"),
+    ]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        await recorder.close()

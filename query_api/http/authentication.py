@@ -1,0 +1,105 @@
+"""Whose request it is: the project and the user of its key, and the tenant to whose share it counts (contract §2)."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from typing import Final
+from uuid import UUID
+
+from multidict import MultiMapping
+
+from common.errors import Forbidden, NotAdmin, Unauthorized
+from common.fair_share import OWN_WORK, Tenant
+from common.ids import DEFAULT_USER_ID
+from common.postgres.keys import KeyOwner
+from common.settings import Settings
+from query_api.request.context import ApiContext, KeyFinder
+from query_api.request.route import NO_PROJECT, Access
+
+_NOBODY: Final = KeyOwner(NO_PROJECT, DEFAULT_USER_ID)
+_KEY_BYTES_MAX: Final = 512
+
+
+async def owner_of(
+    context: ApiContext, *, access: Access, headers: Mapping[str, str], query: MultiMapping[str]
+) -> KeyOwner:
+    """Return the project and the user of a request (contract §2).
+
+    A key belongs to one project. While authentication is off, every request belongs to the default project and the
+    default user, whatever its headers say. Raises ``Unauthorized``, or ``Unavailable`` if keys cannot be looked up.
+    """
+    authorization = headers.get("Authorization", "")
+    if context.keys is None and access is not Access.PUBLIC:
+        _check_same_site(headers)
+    match access:
+        case Access.PUBLIC:
+            return _NOBODY
+        case Access.OPERATOR if context.keys is None:
+            return _NOBODY
+        case Access.ADMIN | Access.OPERATOR:
+            _check_admin(authorization, context.settings)
+            return _NOBODY
+        case Access.PROJECT if context.keys is None:
+            return KeyOwner(context.settings.default_project_id, DEFAULT_USER_ID)
+        case Access.PROJECT:
+            if any(_names_no_project(text) for text in query.getall("project_id", [])):
+                raise Unauthorized
+            found = await context.keys.find(_key_text(authorization))
+            if found is None:
+                raise Unauthorized
+            return found
+
+
+def _check_same_site(headers: Mapping[str, str]) -> None:
+    """Reject what another web site sends through the browser of somebody who runs Clearspan without authentication.
+
+    Browsers set ``Sec-Fetch-Site``, and pages cannot change it; programs do not send it.
+    """
+    if headers.get("Sec-Fetch-Site", "none") not in {"none", "same-origin"}:
+        raise Forbidden("While authentication is off, requests from other web sites are not accepted.")
+
+
+async def tenant_of(context: ApiContext, project_id: UUID) -> Tenant:
+    """Return the tenant to whose share of resources a request counts; without a project it is the program itself."""
+    if project_id == NO_PROJECT:
+        return OWN_WORK
+    has_neighbors = context.keys is not None and await context.keys.has_neighbors(project_id)
+    return Tenant(project_id, has_neighbors, context.settings.query.queue_s)
+
+
+def _check_admin(authorization: str, settings: Settings) -> None:
+    scheme, _, key = authorization.partition(" ")
+    expected = settings.admin_key.get_secret_value()
+    is_right = hmac.compare_digest(key.strip().encode("utf-8", "replace"), expected.encode())
+    if scheme.lower() != "access" or not expected or not is_right:
+        raise NotAdmin
+
+
+def _key_text(authorization: str) -> str:
+    """Return the key of ``ApiKey <key>`` or of a bare key. Raises ``Unauthorized`` if the text cannot be a key."""
+    words = authorization.split()
+    if len(words) == 2 and words[0].lower() == "apikey":
+        del words[0]
+    if len(words) != 1 or not words[0].isascii() or len(words[0]) > _KEY_BYTES_MAX:
+        raise Unauthorized
+    return words[0]
+
+
+def _names_no_project(text: str) -> bool:
+    """Whether the text is ``null`` or the zero UUID: a client without a project must not get another's data (reference
+    §12)."""
+    if text == "null":
+        return True
+    try:
+        return UUID(text) == NO_PROJECT
+    except ValueError:
+        return False
+
+
+def ended_key(keys: KeyFinder, headers: Mapping[str, str]) -> KeyOwner | None:
+    """Return the owner of the key of a request that was refused, if the key is revoked or has expired."""
+    try:
+        return keys.ended(_key_text(headers.get("Authorization", "")))
+    except Unauthorized:
+        return None
