@@ -1,7 +1,7 @@
 # The commands that a person types. `make help` lists them.
 # A fresh machine needs python3 (3.11 or later), pip and make; the rest is installed into .venv from pinned, hashed wheels.
 .DEFAULT_GOAL := help
-.PHONY: help up down logs reset status test test-unit test-long faults lint golden snippets bench requirements vendor screenshots clean
+.PHONY: help up down logs reset status test test-unit test-long faults lint golden snippets bench requirements sbom vendor screenshots clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -9,7 +9,8 @@ BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 # Print the package that is being downloaded: the large ones take a while.
-INSTALL = $(BIN)/python -m pip install --no-input --progress-bar off --require-hashes
+# Wheels alone: building a package would run code of it, with build tools that nothing pins.
+INSTALL = $(BIN)/python -m pip install --no-input --progress-bar off --require-hashes --only-binary :all:
 PACKAGES = awk '/^Collecting/ {printf "  %s\n", $$2; fflush()}'
 # `make test` gives each file to one process, folder by folder, so that the slow acceptance tests start first.
 # These wait for servers half of the time, so three processes keep two cores busy. Each process has its own engine,
@@ -82,6 +83,9 @@ requirements: $(VENV)/dev ## recompile the pinned requirements from pyproject.to
 	@for set in "server:" "embedded:--extra embedded" "dev:--extra embedded --extra test --extra lint"; do \
 	  uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet \
 	    --extra build $${set#*:} --output-file requirements/$${set%%:*}.txt; done
+
+sbom: $(VENV)/dev ## print what a server installs, with versions and digests (CycloneDX)
+	@$(BIN)/python -m tests.sbom
 
 vendor: $(VENV)/dev ## copy the libraries of the explorer from npm (needs npm)
 	@$(BIN)/python -m query_api.explorer.vendoring

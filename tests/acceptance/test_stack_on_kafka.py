@@ -1,0 +1,64 @@
+"""The embedded stack on a Kafka that it does not own: ``CLEARSPAN_EMBEDDED_BROKER=off``."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from clearspan.embedded.layout import Layout
+from common.kafka.offsets import uncommitted_count
+from common.settings import Encoding, TopicSettings
+from tests.support.kafka import Broker
+from tests.support.ports import free_port
+from tests.support.produce import produce
+from tests.support.stack import RunningStack, running_stack
+
+
+def span(number: int) -> bytes:
+    return json.dumps(
+        {"trace_id": "1" * 32, "span_id": f"{number:016x}", "span_name": "s", "start_time": "2026-01-01T00:00:00Z"}
+    ).encode()
+
+
+def count_is(stack: RunningStack, count: int) -> None:
+    stack.ask_until("/spans/query", {}, lambda answer: answer["count"] == count)
+
+
+@pytest.mark.kafka
+def test_killed_stack_loses_nothing_that_its_kafka_has(kafka: Broker, unique: str, tmp_path: Path) -> None:
+    """Spans that were acknowledged but not stored, and dead letters, are in Kafka, not in the stack."""
+    settings = {
+        "CLEARSPAN_EMBEDDED_BROKER": "off",
+        "CLEARSPAN_KAFKA__BOOTSTRAP": kafka.bootstrap,
+        "CLEARSPAN_KAFKA__GROUP": unique,
+        "CLEARSPAN_KAFKA__SESSION_TIMEOUT_S": "2",
+        "CLEARSPAN_KAFKA__TOPICS": json.dumps({unique: {"encoding": "span_json"}}),
+        "CLEARSPAN_KAFKA__INTAKE_TOPIC": unique,
+        "CLEARSPAN_KAFKA__OTLP_TOPIC": unique,
+        "CLEARSPAN_KAFKA__DEAD_LETTER_TOPIC": f"{unique}.dead",
+        "CLEARSPAN_KAFKA__STORED_TOPIC": f"{unique}.stored",
+        "CALF_TANSU_BIN": "/nowhere",  # the program of the embedded broker is not needed
+    }
+    root = tmp_path / "data"
+    with running_stack(root, **settings) as stack:
+        produce(kafka.bootstrap, unique, [span(1), b"not a span"])
+        count_is(stack, 1)
+        produce(kafka.bootstrap, unique, [span(2)])
+        os.kill(stack.process.pid, signal.SIGKILL)
+        stack.process.wait(180)
+    produce(kafka.bootstrap, unique, [span(3)])
+    with running_stack(root, **settings, CLEARSPAN_KAFKA_PORT=str(free_port())) as stack:
+        count_is(stack, 3)
+        [dead_letter] = stack.command("dead-letters", "list", "--json").stdout.splitlines()
+        assert json.loads(dead_letter)["reason"]
+        stack.process.send_signal(signal.SIGTERM)
+        assert stack.process.wait(180) == 0
+
+    read = kafka.settings(group=unique, topics={unique: TopicSettings(encoding=Encoding.SPAN_JSON)})
+    assert asyncio.run(uncommitted_count(read, [unique])) == 0
+    assert not Layout(root).dead_letters.exists()
