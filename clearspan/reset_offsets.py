@@ -14,9 +14,11 @@ from clearspan.console import fail, report_failures
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import require_tables
 from common.clickhouse.stored_through import read_positions_of
+from common.clickhouse.topic_history import StoredTopicHistory
 from common.kafka.offsets import MovedBack, move_back
 from common.settings import Settings
 from common.stored_position import ALL_PROJECTS
+from common.times import SystemClock
 
 READ_S: Final = 60.0
 """Deadline of the statement that reads the stored positions."""
@@ -49,10 +51,11 @@ async def _move_back(settings: Settings, moved: list[MovedBack], *, dry_run: boo
     try:
         await require_tables(store)
         positions = await read_positions_of(store, ALL_PROJECTS, deadline_s=READ_S)
+        through = {position.partition_id: position.through_offset for position in positions}
+        history = StoredTopicHistory(store, SystemClock())
+        moved += await move_back(settings.kafka, through, history=history, dry_run=dry_run)
     finally:
         await store.close()
-    through = {position.partition_id: position.through_offset for position in positions}
-    moved += await move_back(settings.kafka, through, dry_run=dry_run)
 
 
 def _print(moved: Sequence[MovedBack], *, dry_run: bool) -> None:

@@ -23,6 +23,7 @@ class Readiness:
 
     def __init__(self) -> None:
         self._reasons: dict[str, str] = {}
+        self._gaps: dict[str, str] = {}
 
     def red(self, component: str, reason: str) -> None:
         """Mark a component as not ready; the latest reason is reported."""
@@ -40,6 +41,15 @@ class Readiness:
         if self._reasons.pop(component, None) is not None:
             NOT_READY.labels(component).set(0)
             _log.info("No longer waiting.", component=component)
+
+    def gap(self, partition: str, reason: str) -> None:
+        """Name the latest gap of a partition for as long as the process runs. It does not make the process unready."""
+        self._gaps[partition] = reason
+
+    @property
+    def gaps(self) -> dict[str, str]:
+        """Partition → what of it cannot be read any more; empty if nothing was missing since the process started."""
+        return dict(self._gaps)
 
     @property
     def reasons(self) -> dict[str, str]:

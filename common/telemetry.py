@@ -65,6 +65,14 @@ PARTITIONS_HELD: Final = Gauge(
     "1 for a partition that the worker holds because too many consecutive records were rejected.",
     ["topic", "partition"],
 )
+GAPS: Final = Counter(
+    "clearspan_gaps_total",
+    "Gaps in a partition, by cause: deleted (by retention, before it was read), truncated, created_again.",
+    ["topic", "partition", "cause"],
+)
+GAP_RECORDS: Final = Counter(
+    "clearspan_gap_records_total", "Offsets that Kafka deleted before the worker read them.", ["topic", "partition"]
+)
 DECODER_RESTARTS: Final = Counter(
     "clearspan_decoder_restarts_total", "Decoder processes that crashed or hung and were replaced."
 )

@@ -10,6 +10,7 @@ from typing import Final
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import require_tables as require_clickhouse_tables
 from common.clickhouse.store import ColumnStore
+from common.clickhouse.topic_history import StoredTopicHistory
 from common.http.health import open_health
 from common.kafka.cluster import ensure_topics
 from common.kafka.consumer import KafkaSource
@@ -27,6 +28,7 @@ from common.telemetry import get_logger
 from common.times import SystemClock
 from ingest.clickhouse_sink import ClickHouseSink
 from ingest.decoding.decoder import open_decoder
+from ingest.gaps import Gaps
 from ingest.policy import Dependencies, KnownProjects, Policy
 from ingest.semconv.prices import prices_in
 from ingest.stored_positions import StoredPositions, open_announcer
@@ -77,8 +79,10 @@ async def open_worker(
         clock = SystemClock()
         announcer = await stack.enter_async_context(open_announcer(publisher, topic=settings.kafka.stored_topic))
         timeout_s = settings.clickhouse.insert_timeout_s
+        gaps = Gaps(readiness)
         dependencies = Dependencies(
-            source=source or KafkaSource(settings.kafka),
+            source=source
+            or KafkaSource(settings.kafka, history=StoredTopicHistory(store, clock), report_gap=gaps.report),
             decoder=decoder,
             sinks=(ClickHouseSink(store, clock=clock, insert_timeout_s=timeout_s),),
             positions=StoredPositions(store, clock=clock, insert_timeout_s=timeout_s, announce=announcer.announce),

@@ -80,6 +80,7 @@ class SpanBatch:
         self._origin_starts: list[int] = []
         self._extents: dict[str, Extent] = {}
         self._rows: pa.Table | None = None
+        self._timestamps_ms = 0
 
     @property
     def is_empty(self) -> bool:
@@ -93,6 +94,7 @@ class SpanBatch:
             self.opened_s = now_s
         self.records.append(record)
         self.bytes_count += RECORD_BYTES + len(record.value or b"") + len(record.key or b"") + outcome.bytes_count
+        self._timestamps_ms += record.timestamp_ms
         first = self._extents[partition_id].first_offset if partition_id in self._extents else record.offset
         self._extents[partition_id] = Extent(first, record.offset, record.timestamp_ms)
         if outcome.dead_letters:
@@ -114,13 +116,15 @@ class SpanBatch:
     @property
     def dedup_token(self) -> str:
         """Identifies the content: the same records in the same order give the same token, so a repeated insert changes
-        nothing.
+        nothing. The timestamps tell records apart that follow a truncation of the log and take the offsets of others.
         """
         extents = [
             f"{partition_id}:{extent.first_offset}-{extent.last_offset}"
             for partition_id, extent in self._extents.items()
         ]
-        return hashlib.sha1("\n".join([*extents, str(self.rows_count)]).encode(), usedforsecurity=False).hexdigest()
+        return hashlib.sha1(
+            "\n".join([*extents, str(self.rows_count), str(self._timestamps_ms)]).encode(), usedforsecurity=False
+        ).hexdigest()
 
     @property
     def extents(self) -> Mapping[str, Extent]:

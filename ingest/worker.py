@@ -13,6 +13,7 @@ Errors are handled in two places: HTTP, and here:
 ``Rejected``           dead letter, continue; past a streak: hold the partition
 transient              retry with back-off, keep the offset, ``/readyz`` is red
 ``LostPartition``      drop what was read; the new owner reads it again
+``TopicReplaced``      flush what was read, then join the group again
 anything else          a defect: stop without committing, the supervisor restarts us
 =====================  ==============================================================
 """
@@ -27,7 +28,7 @@ from typing import Final
 from uuid import UUID
 
 from common.errors import ServiceError
-from common.kafka.record import Partition
+from common.kafka.record import Partition, TopicReplaced
 from common.readiness import NOT_CONNECTED, Retry, probe
 from common.telemetry import CONSUMER_PAUSED, LAG_RECORDS, LOST_BATCHES, STAGE_SECONDS, get_logger
 from ingest.batch import SpanBatch
@@ -141,6 +142,8 @@ class Worker:
                 raise
             _log.warning("Leaving the consumer group to join it again.", error=exc.detail)
             async with self._turn:
+                if isinstance(exc, TopicReplaced):  # what was read cannot be read again
+                    await self._drain(within_s=REVOKE_FLUSH_S)
                 await self._discard()
             await self._join()
 

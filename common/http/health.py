@@ -30,9 +30,10 @@ async def _respond(request: web.BaseRequest, *, readiness: Readiness) -> web.Str
         return _json({"status": "alive"})
     if request.path == "/metrics":
         return web.Response(body=generate_latest(), headers={**RESPONSE_HEADERS, "Content-Type": CONTENT_TYPE_LATEST})
+    gaps = {"gaps": readiness.gaps} if readiness.gaps else {}
     if reasons := readiness.reasons:
-        return _json({"status": "not ready", "waiting_for": reasons}, status=503)
-    return _json({"status": "ready"})
+        return _json({"status": "not ready", "waiting_for": reasons, **gaps}, status=503)
+    return _json({"status": "ready", **gaps})
 
 
 def _json(body: Any, *, status: int = 200, **headers: str) -> web.Response:

@@ -9,21 +9,27 @@ Facts about the driver (aiokafka 0.14) on which this relies:
 - It buffers at most one response per partition, so not polling stops the fetches. Polling for a partition that does
   not exist keeps the membership alive and keeps the buffer, which its own ``pause`` discards.
 - ``commit`` retries forever, so it has a deadline.
+- It would continue at the first record when an offset is out of range, and say nothing: so it may not.
+- It fetches by the name of a topic, so after each poll the leaders are asked for the ids of the topics.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, ConsumerRecord, TopicPartition
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, ConsumerRecord, OffsetAndMetadata, TopicPartition
+from aiokafka.errors import NoOffsetForPartitionError, OffsetOutOfRangeError
 from typing_extensions import override
 
-from common.errors import Unavailable
-from common.kafka.cluster import read_cluster_id
+from common.errors import ServiceError, Unavailable
+from common.kafka.cluster import open_admin
 from common.kafka.driver import ended, prepare_driver, started, translated
-from common.kafka.record import Partition, Rebalanced, Record
+from common.kafka.partition_ids import PartitionIds, TopicHistory
+from common.kafka.record import LostPartition, Partition, Rebalanced, Record, ReportGap, TopicReplaced
+from common.kafka.starts import CommittedOffset, Start, read_committed, read_held, start_of
+from common.kafka.topics import ClusterTopics, read_topics
 from common.settings import KafkaSettings
 
 REBALANCE_TIMEOUT_S: Final = 60.0
@@ -45,19 +51,30 @@ _NOWHERE: Final = TopicPartition("", 0)
 class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver ships no types
     """A member of the group ``settings.group``, subscribed to ``settings.topics``. One open at a time."""
 
-    def __init__(self, settings: KafkaSettings) -> None:
+    def __init__(
+        self, settings: KafkaSettings, *, history: TopicHistory | None = None, report_gap: ReportGap | None = None
+    ) -> None:
         self._settings = settings
         self._consumer: AIOKafkaConsumer | None = None
         self._assigned = asyncio.Event()
         self._paused = False
-        self._cluster_id = ""
-        self._failure: Unavailable | None = None
+        self._ids = PartitionIds(history, adds=True)
+        self._report_gap = report_gap
+        self._begun: set[TopicPartition] = set()
+        self._replaced: set[str] = set()
+        self._created_again: set[str] = set()
+        self._failure: ServiceError | None = None
 
     async def open(self, *, on_revoked: Rebalanced, on_assigned: Rebalanced) -> None:
         """Join the group. ``on_revoked`` is awaited before the partitions go to another member."""
         prepare_driver()
         await self.close()
-        self._cluster_id = await read_cluster_id(self._settings)
+        async with open_admin(self._settings) as admin:
+            with translated("ask for the topics"):
+                async with asyncio.timeout(self._settings.request_timeout_s):
+                    topics = await read_topics(admin._client, sorted(self._settings.topics))
+        # Before the group is joined, because the history may be unavailable for long.
+        self._created_again |= await self._ids.learn(topics)
         with translated("join the group"):
             consumer = self._new_consumer()
             self._consumer = consumer
@@ -71,9 +88,13 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
                 raise
 
     async def poll(self, *, timeout_s: float, records_max: int) -> Sequence[Record]:
-        """Return records in offset order per partition; none if ``timeout_s`` passes, or while all is paused."""
+        """Return records in offset order per partition; none if ``timeout_s`` passes, or while all is paused.
+
+        Raises ``TopicReplaced``, and then never returns records of the new topic until the next ``open``.
+        """
         consumer = self._opened()
         partitions = (_NOWHERE,) if self._paused else ()
+        taken: Mapping[TopicPartition, list[ConsumerRecord]] = {}
         with translated("poll"):
             try:
                 async with asyncio.timeout(timeout_s + 0.1):
@@ -83,8 +104,14 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
                     )
             except TimeoutError:
                 return []
+            except NoOffsetForPartitionError as exc:
+                await self._begin(consumer, {exc.args[0]} - self._begun)
+            except OffsetOutOfRangeError as exc:
+                await self._continue_in_range(consumer, exc.args[0])
         if self._failure is not None:
             raise self._failure
+        if taken:
+            await self._require_same_topics(consumer, taken)
         return [as_record(record) for records in taken.values() for record in records]
 
     def pause(self, *partitions: Partition) -> None:
@@ -104,18 +131,32 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
         if not next_offsets:
             return
         consumer = self._opened()
-        with translated("commit"):
-            async with asyncio.timeout(self._settings.request_timeout_s):
-                await consumer.commit(
-                    {_driver_partition(partition): offset for partition, offset in next_offsets.items()}
-                )
+        gone = {at.topic for at in next_offsets if self._is_gone(consumer, at.topic)}
+        offsets = {
+            _driver_partition(at): OffsetAndMetadata(offset, self._ids.topics.topic_ids.get(at.topic, ""))
+            for at, offset in next_offsets.items()
+            if at.topic not in gone
+        }
+        if offsets:
+            with translated("commit"):
+                async with asyncio.timeout(self._settings.request_timeout_s):
+                    await consumer.commit(offsets)
+        if gone:  # the driver would try for ever
+            raise LostPartition(f"commit: the topic {', '.join(sorted(gone))} was deleted.")
 
     async def lag(self) -> Mapping[Partition, int]:
-        """Return the number of records between the position and the end of each assigned partition."""
+        """Return the number of records between the position and the end of each assigned partition.
+
+        Raises ``Unavailable`` if a topic does not exist; reading it begins when it does.
+        """
         consumer = self._opened()
         with translated("read the lag"):
             async with asyncio.timeout(self._settings.request_timeout_s):
                 await self._assigned.wait()
+                missing = [each for each in self._settings.topics if not consumer.partitions_for_topic(each)]
+                if missing:
+                    await consumer._client.force_metadata_update()  # by itself it asks every five minutes
+                    raise Unavailable(f"The topic {', '.join(missing)} does not exist.")
                 ends = await consumer.end_offsets(list(consumer.assignment()))
                 return {
                     Partition(at.topic, at.partition): max(0, end - await consumer.position(at))
@@ -124,8 +165,8 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
                 }
 
     def partition_id_of(self, partition: Partition) -> str:
-        """Return ``cluster id/topic/partition``."""
-        return f"{self._cluster_id}/{partition.topic}/{partition.partition}"
+        """Return ``cluster id/topic/partition``, with the topic id if the topic was created again."""
+        return self._ids.id_of(partition)
 
     async def close(self) -> None:
         """Leave the group. Safe to call twice or before ``open``."""
@@ -133,6 +174,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
         self._assigned.clear()
         self._failure = None
         self._paused = False
+        self._replaced.clear()
         if consumer is not None:
             with translated("leave the group"):
                 async with asyncio.timeout(self._settings.request_timeout_s):
@@ -144,7 +186,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
             bootstrap_servers=self._settings.bootstrap,
             group_id=self._settings.group,
             enable_auto_commit=False,
-            auto_offset_reset="earliest",
+            auto_offset_reset="none",
             isolation_level="read_committed",
             max_partition_fetch_bytes=message_bytes,
             fetch_max_bytes=max(message_bytes, FETCH_BYTES_MAX),
@@ -173,12 +215,86 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
         The driver swallows what a listener raises, so the next ``poll`` raises it.
         """
         try:
-            self._cluster_id = await read_cluster_id(self._settings)
-        except Unavailable as exc:
+            self._begun.clear()
+            await self._begin(self._opened(), assigned)
+        except ServiceError as exc:
             self._failure = exc
         else:
             await self._on_assigned(_partitions(assigned))
         self._assigned.set()
+
+    async def _begin(self, consumer: AIOKafkaConsumer, partitions: Collection[TopicPartition]) -> None:
+        """Move to where each of these partitions is to be read, and report what is missing before it.
+
+        A partition whose topic does not exist any more is left out.
+        """
+        with translated("begin to read"):
+            async with asyncio.timeout(self._settings.request_timeout_s):
+                before = await self._ask_for_topics(consumer)
+                existing = [at for at in partitions if at.topic in before.topic_ids]
+                committed = await read_committed(consumer, existing)
+                held = await read_held(consumer, existing)
+                # Asked again, so that the ids are valid for the offsets.
+                topics = await self._ask_for_topics(consumer)
+        if topics != before:
+            raise Unavailable("Topics were created or deleted while their offsets were read.")
+        self._created_again |= await self._ids.learn(topics)
+        for at in existing:
+            start = start_of(
+                Partition(at.topic, at.partition),
+                committed.get(at),
+                held[at],
+                topic_id=topics.topic_ids[at.topic],
+                is_new=at.topic in self._created_again,
+            )
+            self._go_on(consumer, at, start)
+        self._created_again -= {at.topic for at in existing}
+
+    async def _continue_in_range(self, consumer: AIOKafkaConsumer, positions: Mapping[TopicPartition, int]) -> None:
+        """Move partitions whose position is outside of what they hold, and report what is missing."""
+        partitions = [at for at in positions if at in consumer.assignment()]
+        async with asyncio.timeout(self._settings.request_timeout_s):
+            await self._require_same_topics(consumer, partitions)
+            held = await read_held(consumer, partitions)
+        for at in partitions:
+            if at in consumer.assignment() and await consumer.position(at) == positions[at]:
+                partition = Partition(at.topic, at.partition)
+                self._go_on(consumer, at, start_of(partition, CommittedOffset(positions[at]), held[at], topic_id=""))
+
+    def _go_on(self, consumer: AIOKafkaConsumer, at: TopicPartition, start: Start) -> None:
+        consumer.seek(at, start.offset)
+        self._begun.add(at)
+        if start.gap is not None and self._report_gap is not None:
+            self._report_gap(start.gap)
+
+    async def _require_same_topics(self, consumer: AIOKafkaConsumer, partitions: Collection[TopicPartition]) -> None:
+        """Raise ``TopicReplaced`` unless what was fetched from these partitions is of the topics that are known.
+
+        The driver fetches by name. An id never comes back, so an id that is the same after the fetch was the same
+        before. The leaders are asked: they know about a new topic before they accept its records.
+        """
+        known = self._ids.topics
+        names = {at.topic for at in partitions if known.topic_ids.get(at.topic)}
+        if not names:  # the broker gives no ids
+            return
+        client = consumer._client
+        leaders = {client.cluster.leader_for_partition(at) for at in partitions} - {None, -1}
+        with translated("ask for topic ids"):
+            async with asyncio.timeout(self._settings.request_timeout_s):
+                answers = await asyncio.gather(*(read_topics(client, names, node_id=leader) for leader in leaders))
+        for cluster_id, topic_ids in answers:
+            replaced = {name for name in topic_ids if topic_ids[name] != known.topic_ids[name]}
+            if cluster_id != known.cluster_id:
+                replaced = names
+            if replaced:
+                self._replaced |= replaced
+                raise TopicReplaced(f"The topic {', '.join(sorted(replaced))} was deleted and created again.")
+
+    async def _ask_for_topics(self, consumer: AIOKafkaConsumer) -> ClusterTopics:
+        return await read_topics(consumer._client, sorted(self._settings.topics))
+
+    def _is_gone(self, consumer: AIOKafkaConsumer, topic: str) -> bool:
+        return topic in self._replaced or not consumer.partitions_for_topic(topic)
 
 
 def _partitions(partitions: set[TopicPartition]) -> frozenset[Partition]:

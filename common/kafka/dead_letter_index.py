@@ -106,8 +106,8 @@ class DeadLetterIndex:
         self._claimed: set[str] = set()
         self._reset("")
 
-    def _reset(self, cluster_id: str) -> None:
-        self._cluster_id = cluster_id
+    def _reset(self, log_id: str) -> None:
+        self._log_id = log_id
         self._progress: dict[int, _Progress] = {}
         self._open = OpenDeadLetters(sys.maxsize)
         self._block = BLOCK_RECORDS
@@ -208,7 +208,7 @@ class DeadLetterIndex:
             raise Unavailable(f"There is no topic {self.topic}.")
         if self._is_other_topic(extent) or self._is_worn():
             await self._stop_scan()
-            self._reset(extent.cluster_id)
+            self._reset(extent.log_id)
         for number, offsets in extent.partitions.items():
             if number not in self._progress:
                 end = max(offsets.start, offsets.stop - self._block)
@@ -221,7 +221,7 @@ class DeadLetterIndex:
 
     def _is_other_topic(self, extent: TopicExtent) -> bool:
         """Whether another cluster has replaced the one that was read, or the topic was created again."""
-        return extent.cluster_id != self._cluster_id or any(
+        return extent.log_id != self._log_id or any(
             number not in extent.partitions or extent.partitions[number].stop < progress.end
             for number, progress in self._progress.items()
         )

@@ -8,10 +8,11 @@ from typing import Final
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from common.errors import Unavailable
-from common.kafka.cluster import cluster_id_of, describe_partitions, open_admin, partitions_of
+from common.kafka.cluster import describe_partitions, open_admin, partitions_of
 from common.kafka.consumer import as_record
 from common.kafka.driver import open_reader, translated
 from common.kafka.record import Coordinates, Record, TopicExtent
+from common.kafka.topics import read_topics
 from common.settings import KafkaSettings
 
 CHUNK_RECORDS: Final = 500
@@ -51,9 +52,11 @@ class KafkaLog:
                 reader.assign(partitions)
                 firsts = await reader.beginning_offsets(partitions)
                 ends = await reader.end_offsets(partitions)
-            # Asked after the offsets, so that the id is valid for them.
-            cluster_id = await cluster_id_of(admin, self._settings)
-        return TopicExtent(cluster_id, {at.partition: range(firsts[at], ends[at]) for at in partitions})
+                # Asked after the offsets, so that the ids are valid for them.
+                cluster_id, topic_ids = await read_topics(admin._client, [topic])
+        return TopicExtent(
+            f"{cluster_id}/{topic_ids.get(topic, '')}", {at.partition: range(firsts[at], ends[at]) for at in partitions}
+        )
 
     async def read_ranges(self, topic: str, ranges: Mapping[int, range]) -> AsyncIterator[Sequence[Record]]:
         """Yield the records at these offsets, in chunks, in offset order per partition."""

@@ -16,9 +16,11 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
 from common.errors import ServiceError
-from common.kafka.cluster import cluster_id_of, describe_partitions, open_admin, partitions_of
+from common.kafka.cluster import describe_partitions, open_admin, partitions_of
 from common.kafka.driver import open_reader, translated
+from common.kafka.partition_ids import PartitionIds, TopicHistory
 from common.kafka.record import LostPartition, Partition
+from common.kafka.topics import ClusterTopics, read_topics
 from common.settings import KafkaSettings
 
 CONNECTION_AGE_MAX_S: Final = 60.0
@@ -54,16 +56,26 @@ class MovedBack(NamedTuple):
 
 
 async def move_back(
-    settings: KafkaSettings, stored_through: Mapping[str, int], /, *, dry_run: bool = False
+    settings: KafkaSettings,
+    stored_through: Mapping[str, int],
+    /,
+    *,
+    history: TopicHistory | None = None,
+    dry_run: bool = False,
 ) -> list[MovedBack]:
     """Let the group read again what it has committed beyond ``stored_through``; return what was moved, in order.
 
-    ``stored_through`` has the last stored offset of each partition id; nothing is stored of other partitions. The group
-    is never moved forward. Raises ``ServiceError`` if the group has members, and ``Unavailable`` (transient).
+    ``stored_through`` has the last stored offset of each partition id, and ``history`` says which ids the partitions
+    have; nothing is stored of other partitions. The group is never moved forward. Raises ``ServiceError`` if the group
+    has members, and ``Unavailable`` (transient).
     """
     async with open_admin(settings) as admin:
-        cluster_id = await cluster_id_of(admin, settings)
+        with translated("ask for topic ids"):
+            async with asyncio.timeout(settings.request_timeout_s):
+                topics = await read_topics(admin._client, sorted(settings.topics))
         partitions = await describe_partitions(admin, settings, settings.topics)
+    ids = PartitionIds(history, adds=False)
+    await ids.learn(topics)
     async with open_reader(settings, group=settings.group) as reader:
         with translated("read the group's offsets"):
             async with asyncio.timeout(settings.request_timeout_s):
@@ -71,10 +83,10 @@ async def move_back(
                 committed = {at: await reader.committed(at) or 0 for at in partitions}
         moved = {}
         for at in partitions:
-            wanted = stored_through.get(f"{cluster_id}/{at.topic}/{at.partition}", -1) + 1
+            partition = Partition(at.topic, at.partition)
+            wanted = stored_through.get(ids.id_of(partition), -1) + 1
             if wanted < committed[at]:
                 first = min(firsts[at], committed[at])
-                partition = Partition(at.topic, at.partition)
                 moved[at] = MovedBack(partition, committed[at], max(wanted, first), max(0, first - wanted))
         if moved and not dry_run:
             await _commit(reader, settings, {at: each.next_offset for at, each in moved.items()})
@@ -99,7 +111,7 @@ async def _commit(reader: AIOKafkaConsumer, settings: KafkaSettings, offsets: Ma
 class _Connection:
     admin: AIOKafkaAdminClient
     reader: AIOKafkaConsumer
-    cluster_id: str
+    topics: ClusterTopics
     partitions: list[TopicPartition]
     opened_s: float
     resources: AsyncExitStack
@@ -109,12 +121,13 @@ class KafkaEndOffsets:
     """``EndOffsets`` of ``settings.topics``, over a connection that stays open. One call at a time.
 
     The connection is closed after ``CONNECTION_AGE_MAX_S`` and after any failure. A cluster that was replaced by a new
-    one at the same address starts all offsets at 0, and the driver reconnects to it silently: so every call also asks
-    for the cluster id.
+    one at the same address starts all offsets at 0, and so does a topic that is created again; the driver notices
+    neither. So every call also asks for the ids of the cluster and of the topics.
     """
 
-    def __init__(self, settings: KafkaSettings) -> None:
+    def __init__(self, settings: KafkaSettings, *, history: TopicHistory | None = None) -> None:
         self._settings = settings
+        self._ids = PartitionIds(history, adds=False)
         self._connection: _Connection | None = None
 
     async def ask(self) -> Mapping[str, int]:
@@ -140,16 +153,20 @@ class KafkaEndOffsets:
         while True:
             connection = self._connection or await self._connect()
             ends = await connection.reader.end_offsets(connection.partitions)
-            # Asked after the offsets, so that the id is valid for them.
-            if await cluster_id_of(connection.admin, self._settings) == connection.cluster_id:
-                return {f"{connection.cluster_id}/{at.topic}/{at.partition}": end for at, end in ends.items()}
+            # Asked after the offsets, so that the ids are valid for them.
+            if await self._topics(connection.admin) == connection.topics:
+                return {self._ids.id_of(Partition(at.topic, at.partition)): end for at, end in ends.items()}
             await self.close()
 
     async def _connect(self) -> _Connection:
         async with AsyncExitStack() as opening:
             admin = await opening.enter_async_context(open_admin(self._settings))
-            cluster_id = await cluster_id_of(admin, self._settings)
+            topics = await self._topics(admin)
+            await self._ids.learn(topics)
             partitions = await partitions_of(self._settings, self._settings.topics)
             reader = await opening.enter_async_context(open_reader(self._settings, isolation_level="read_uncommitted"))
-            self._connection = _Connection(admin, reader, cluster_id, partitions, time.monotonic(), opening.pop_all())
+            self._connection = _Connection(admin, reader, topics, partitions, time.monotonic(), opening.pop_all())
         return self._connection
+
+    async def _topics(self, admin: AIOKafkaAdminClient) -> ClusterTopics:
+        return await read_topics(admin._client, sorted(self._settings.topics))

@@ -6,6 +6,7 @@ No type of the driver leaves this package. ``next_offset`` is the only place tha
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from enum import StrEnum
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from common.errors import ErrorCode, ServiceError
@@ -71,6 +72,60 @@ class LostPartition(ServiceError):
     transient = True
 
 
+class TopicReplaced(LostPartition):
+    """A topic was deleted and created again while its records were read: its offsets now mean other records."""
+
+
+class GapCause(StrEnum):
+    """Why records of a partition cannot be read any more."""
+
+    DELETED = "deleted"
+    TRUNCATED = "truncated"
+    CREATED_AGAIN = "created_again"
+
+
+class Gap(NamedTuple):
+    """Offsets of a partition that Kafka no longer holds, from ``first_offset`` to before ``end_offset``.
+
+    ``end_offset`` is ``None`` if it is unknown.
+    """
+
+    partition: Partition
+    first_offset: int
+    end_offset: int | None
+    cause: GapCause
+
+    @property
+    def records_count(self) -> int:
+        """How many offsets were never read, as far as it is known; those of a truncated log were read before."""
+        is_counted = self.cause is GapCause.DELETED and self.end_offset is not None
+        return self.end_offset - self.first_offset if is_counted and self.end_offset is not None else 0
+
+    def in_words(self) -> str:
+        """Say what is missing, why, and from where the partition is read."""
+        offsets = f"{self.first_offset:,} to {(self.end_offset or 1) - 1:,}"
+        match self.cause:
+            case GapCause.DELETED:
+                return (
+                    f"Kafka deleted the offsets {offsets} before they were read; reading goes on at"
+                    f" {self.end_offset:,}. Is the retention of the topic long enough?"
+                )
+            case GapCause.TRUNCATED:
+                return (
+                    f"Kafka lost the offsets {offsets}, which were read before; new records take their place."
+                    " The partition is read again from its first record."
+                )
+            case GapCause.CREATED_AGAIN:
+                unread = f"from offset {self.first_offset:,} on" if self.first_offset else "that were not read"
+                return (
+                    "The topic was deleted and created again; it is read from its first record. Records of the deleted"
+                    f" topic {unread} are lost."
+                )
+
+
+ReportGap: TypeAlias = Callable[[Gap], None]
+
+
 class Coordinates(NamedTuple):
     """Where a published record is."""
 
@@ -94,7 +149,10 @@ class RecordSource(Protocol):
         ...
 
     async def poll(self, *, timeout_s: float, records_max: int) -> Sequence[Record]:
-        """Return records in offset order per partition; none if ``timeout_s`` passes, or while all is paused."""
+        """Return records in offset order per partition; none if ``timeout_s`` passes, or while all is paused.
+
+        Raises ``TopicReplaced``: flush what was returned before, then open the source again.
+        """
         ...
 
     def pause(self, *partitions: Partition) -> None:
@@ -120,7 +178,7 @@ class RecordSource(Protocol):
         """Return the id ``cluster id/topic/partition``.
 
         Offsets are compared only within one id. A cluster that replaces another one has another id, so its offset 0
-        does not look older than the offset 5,000 of its predecessor.
+        does not look older than the offset 5,000 of its predecessor. So has a topic that is created again (ADR 0027).
         """
         ...
 
@@ -144,9 +202,12 @@ class Publisher(Protocol):
 
 
 class TopicExtent(NamedTuple):
-    """What a topic holds now: by partition, the offsets from its first record to its end. No partitions: no topic."""
+    """What a topic holds now: by partition, the offsets from its first record to its end. No partitions: no topic.
 
-    cluster_id: str
+    ``log_id`` changes when another cluster answers, and when the topic is created again.
+    """
+
+    log_id: str
     partitions: Mapping[int, range]
 
 

@@ -20,6 +20,7 @@ from aiohttp import web
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import require_tables as require_clickhouse_tables
 from common.clickhouse.store import ColumnStore
+from common.clickhouse.topic_history import StoredTopicHistory
 from common.errors import ServiceError, Unavailable
 from common.fair_share import FairBudget
 from common.kafka.cluster import read_cluster_id
@@ -114,7 +115,9 @@ async def open_api(
         resources.push_async_callback(compute.close)
         dead_letters = DeadLetterIndex(KafkaLog(settings.kafka), settings.kafka.dead_letter_topic, clock)
         resources.push_async_callback(dead_letters.close)
-        known_ends = KnownEndOffsets(ends or KafkaEndOffsets(settings.kafka), clock)
+        known_ends = KnownEndOffsets(
+            ends or KafkaEndOffsets(settings.kafka, history=StoredTopicHistory(store, clock)), clock
+        )
         resources.push_async_callback(known_ends.close)
         state = StartupState(
             ApiContext(

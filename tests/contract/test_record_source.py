@@ -296,7 +296,7 @@ async def test_extent_is_every_partition_with_its_offsets(cluster: Cluster) -> N
 
     assert before.partitions == {number: range(0) for number in range(PARTITIONS)}
     assert after.partitions == {**before.partitions, where.partition: range(1)}
-    assert (after.cluster_id, bool(after.cluster_id)) == (before.cluster_id, True)
+    assert (after.log_id, bool(after.log_id)) == (before.log_id, True)
 
 
 async def test_only_the_records_of_a_range_are_read(cluster: Cluster) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -83,6 +83,27 @@ async def test_group_reads_again_what_is_not_stored(settings: KafkaSettings, thr
     assert before == {used.partition: COMMITTED}
     assert await _committed(settings) == {used.partition: next_offset}
     assert await move_back(settings, stored) == []
+
+
+class OlderTopics:
+    """A ``TopicHistory`` in which every topic was another one before."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._topics = settings.topics
+
+    async def read(self, _cluster_id: str, /) -> Mapping[str, Sequence[str]]:
+        return {topic: ["id-of-the-older-topic"] for topic in self._topics}
+
+    async def add(self, _cluster_id: str, _topic_ids: Mapping[str, str], /) -> None:
+        """Only a worker adds ids."""
+
+
+async def test_what_was_stored_of_an_older_topic_of_the_same_name_does_not_count(settings: KafkaSettings) -> None:
+    used, stored = await _used(settings), await _through(settings, PRODUCED)
+
+    moved = await move_back(settings, stored, history=OlderTopics(settings))
+
+    assert moved == [MovedBack(used, COMMITTED, 0, 0)]
 
 
 @pytest.mark.parametrize("through", [COMMITTED - 1, COMMITTED, PRODUCED])

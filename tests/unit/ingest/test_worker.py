@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from common.errors import InvalidStatement, Overloaded, RejectionCode, ServiceError, TooLarge, Unavailable
 from common.ids import DEFAULT_PROJECT_ID
-from common.kafka.record import LostPartition, Partition
+from common.kafka.record import LostPartition, Partition, TopicReplaced
 from common.limits import SpanLimits
 from common.settings import Encoding, TopicSettings
 from ingest.batch import FlushPolicy
@@ -439,6 +439,19 @@ async def test_rejections_read_again_after_a_failure_start_a_new_streak() -> Non
         assert f"{TOPIC}/0" not in bench.dependencies.readiness.reasons
 
     assert bench.broker.committed() == {Partition(TOPIC, 0): 3}
+
+
+async def test_what_was_read_of_a_replaced_topic_is_stored_first() -> None:
+    """It cannot be read again. Its offset may not be committed: it would count in the new topic."""
+    bench = Bench(replace(POLICY, flush=FlushPolicy(rows_max=1_000, age_s_max=3_600)))
+    await bench.broker.append(TOPIC, request(["old"]), partition=0)
+
+    async with bench.running():
+        await until(lambda: bench.worker._batch.rows_count == 1)
+        bench.broker.commit_faults.append(LostPartition("the topic was deleted"))
+        bench.broker.poll_faults.append(TopicReplaced("the topic was created again"))
+        await until(lambda: bench.source._group.generation > 1)
+        assert bench.sink.names == ["old"]
 
 
 async def test_held_partition_is_tried_again_and_held_again_after_a_failure() -> None:

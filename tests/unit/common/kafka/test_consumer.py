@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +15,8 @@ from common.errors import Unavailable
 from common.kafka import consumer
 from common.kafka.consumer import KafkaSource, as_record
 from common.kafka.record import Partition
+from common.kafka.starts import CommittedOffset
+from common.kafka.topics import ClusterTopics
 from common.settings import KafkaSettings
 from tests.fakes.kafka_driver import RememberedDriver
 
@@ -31,7 +36,11 @@ class _Consumer(RememberedDriver):
         self.topics = topics
         self.listener = listener
 
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        self.positions = {partition: offset}
+
     async def start(self) -> None:
+        self._client = None
         await self.listener.on_partitions_assigned({TopicPartition("spans", 0)})
 
     async def getmany(self, *_partitions: TopicPartition, timeout_ms: int, max_records: int) -> dict[Any, Any]:
@@ -39,8 +48,22 @@ class _Consumer(RememberedDriver):
         return {}
 
 
+@asynccontextmanager
+async def no_admin(_settings: KafkaSettings) -> AsyncIterator[Any]:
+    yield SimpleNamespace(_client=None)
+
+
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[_Consumer]:
+    async def read_committed(_consumer: Any, _partitions: Any) -> dict[TopicPartition, CommittedOffset]:
+        return {}
+
+    async def read_held(_consumer: Any, partitions: Collection[TopicPartition]) -> dict[TopicPartition, range]:
+        return dict.fromkeys(partitions, range(5, 9))
+
+    monkeypatch.setattr(consumer, "open_admin", no_admin)
+    monkeypatch.setattr(consumer, "read_committed", read_committed)
+    monkeypatch.setattr(consumer, "read_held", read_held)
     return _Consumer.in_place_of("AIOKafkaConsumer", consumer, monkeypatch)
 
 
@@ -48,19 +71,30 @@ async def nothing(_partitions: frozenset[Partition]) -> None:
     """Done."""
 
 
+def answer_with(monkeypatch: pytest.MonkeyPatch, *cluster_ids: str | None) -> None:
+    """Let the cluster answer with these ids, one each time it is asked; ``None`` is no answer."""
+    answers = iter(cluster_ids)
+
+    async def read_topics(_client: Any, topics: Collection[str], *, node_id: int | None = None) -> ClusterTopics:
+        answer = next(answers)
+        if answer is None:
+            raise Unavailable("away")
+        return ClusterTopics(answer, dict.fromkeys(topics, "id"))
+
+    monkeypatch.setattr(consumer, "read_topics", read_topics)
+
+
 async def test_consumer_neither_commits_itself_nor_reads_uncommitted(
     made: list[_Consumer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def read_cluster_id(_settings: KafkaSettings) -> str:
-        return "c"
-
-    monkeypatch.setattr(consumer, "read_cluster_id", read_cluster_id)
+    answer_with(monkeypatch, "c", "c", "c")
     source = KafkaSource(KafkaSettings())
     await source.open(on_revoked=nothing, on_assigned=nothing)
 
-    expected = {"enable_auto_commit": False, "isolation_level": "read_committed", "auto_offset_reset": "earliest"}
+    expected = {"enable_auto_commit": False, "isolation_level": "read_committed", "auto_offset_reset": "none"}
     assert expected.items() <= made[0].options.items()
     assert made[0].topics == ["otlp_spans", "otlp_spans_json", "spans"]
+    assert made[0].positions == {TopicPartition("spans", 0): 5}
     assert await source.poll(timeout_s=1, records_max=1) == []
     await source.close()
     await source.close()
@@ -71,15 +105,7 @@ async def test_failure_of_an_assignment_is_raised_by_the_next_poll(
     made: list[_Consumer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver swallows what its listener raises: records would get the partition id of another cluster."""
-    answers: list[str | None] = ["c", None, "c", "d"]
-
-    async def read_cluster_id(_settings: KafkaSettings) -> str:
-        answer = answers.pop(0)
-        if answer is None:
-            raise Unavailable("away")
-        return answer
-
-    monkeypatch.setattr(consumer, "read_cluster_id", read_cluster_id)
+    answer_with(monkeypatch, "c", None, "c", "d", "d")
     source = KafkaSource(KafkaSettings())
     assigned: list[frozenset[Partition]] = []
 
