@@ -94,6 +94,7 @@ class Upgrade:
     """A deployment in which an old worker and an old API run, clients use them, and the first spans are stored."""
 
     def __init__(self, deployed: Deployment, old: Release) -> None:
+        self.old = old
         assert deployed.imported_from(old) == {old.directory}
         assert deployed.command(old, "migrate").returncode == 0
         self.deployed = deployed
@@ -119,6 +120,13 @@ class Upgrade:
         self.new_worker, self.new_api = self.deployed.start(THIS, "ingest"), self.deployed.start(THIS, "serve")
         later_project = Project.create(self.old_api)
         assert later_project.page(self.new_api, {}) == ([], "")
+
+    def check_refused_migration(self) -> None:
+        """The old release does not migrate newer tables."""
+        if THIS.migrations - self.old.migrations:
+            refused = self.deployed.command(self.old, "migrate")
+            assert refused.returncode == 1
+            assert refused.stderr.rstrip().endswith("the program is older than the database.")
 
     def use_both(self, producer: Producer) -> None:
         """Use each cursor and coordinate of one release at the other, while both store spans."""
@@ -163,6 +171,7 @@ def test_upgrade_loses_nothing_and_returns_nothing_twice(deployed: Deployment, t
         upgrade.migrate()
         producer.use(upgrade.old_api, upgrade.new_api)
         walked += project.walk([upgrade.new_api, upgrade.old_api], cursor=cursor)
+        upgrade.check_refused_migration()
         upgrade.use_both(producer)
         upgrade.restart_old(producer)
         upgrade.end_old(producer)
