@@ -17,6 +17,7 @@ from typing import Final, NoReturn
 from clearspan.commands import (
     alerts,
     applications,
+    audit,
     audit_log,
     completion,
     dead_letters,
@@ -55,6 +56,10 @@ projects and keys
   clearspan keys create laptop --project checkout
   clearspan audit-log --last 1d                 show who changed what, and who was refused
 
+is everything there that was sent?
+  clearspan audit                               send marked spans and read them back in four ways
+  clearspan audit --verify                      compare what Kafka still holds with what is stored
+
 spans, from any deployment (CLEARSPAN_URL, CLEARSPAN_KEY)
   clearspan query --last 1h --errors            find spans
   clearspan tail --errors                       print failed spans as they arrive
@@ -64,7 +69,8 @@ spans, from any deployment (CLEARSPAN_URL, CLEARSPAN_KEY)
   clearspan subscriptions list                  what is delivered to other systems
   clearspan alerts list                         what is watched, and what is in breach
 
-Exit codes: 0 success, 1 failure, 2 wrong usage or settings, 3 nothing found (where the help says so), 130 interrupted.
+Exit codes: 0 success, 1 failure, 2 wrong usage or settings, 3 nothing found and 4 not known (where the help says so),
+130 interrupted.
 Settings are environment variables; `clearspan settings` lists them.
 """
 
@@ -88,6 +94,7 @@ _GROUPS: Final = (
     keys,
     projects,
     audit_log,
+    audit,
     prices,
     completion,
 )

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from common.scopes import KeyScope
-from query_api.admin import dead_letters, projects, resolve, status
+from query_api.admin import dead_letters, presence, projects, resolve, status
 from query_api.admin import schemas as admin
 from query_api.analytics import facets_models, groups_models
 from query_api.analytics import handlers as analytics
@@ -174,6 +174,9 @@ STATUS: Final = (
           "Get the time up to which the data of all projects is queryable.", "Status", freshness.Freshness,
           access=Access.OPERATOR, reads_spans=True),
     Route("GET", "/admin/status", status.get_status, "Get the status of the installation.", "Status", status.Status,
+          access=Access.OPERATOR),
+    Route("POST", "/admin/presence/query", presence.query_presence, "Query which spans of records are not stored.",
+          "Status", presence.PresenceResponse, body=presence.PresenceQuery, body_required=True,
           access=Access.OPERATOR),
 )
 DEAD_LETTERS: Final = tuple(

@@ -453,6 +453,7 @@ def test_every_query_of_the_reference_is_covered() -> None:
     added = {"/spans/groups/query", "/spans/facets/query", "/traces/summaries/query"}
     beyond = {
         "/environments/revisions/log",
+        "/admin/presence/query",
         *added,
         *(route.path for route in (*DEAD_LETTERS, *SUBSCRIPTION_ROUTES, *ALERT_ROUTES, *KEY_ROUTES)),
     }
