@@ -14,8 +14,9 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import SettingsError
 
 from common.secret_files import UnreadableSecret, read_secret
-from common.setting_types import PREFIX, fields_of, file_variable, secrets_of, variable_of
+from common.setting_types import PREFIX, fields_of, file_variable, load_function, secrets_of, variable_of
 from common.settings import InvalidSettings, Settings
+from common.tls import TlsSettings, UnusableCertificate, tls_context
 
 CLIENT_URL: Final = f"{PREFIX}URL"
 CLIENT_KEY: Final = f"{PREFIX}KEY"
@@ -40,13 +41,33 @@ def read_settings() -> Settings:
     files = _secret_files(texts, secrets)
     from_files = _nested({paths[name]: _read(file_variable(name), path) for name, path in files.items()})
     try:
-        return Settings(**from_files)
+        settings = Settings(**from_files)
     except ValidationError as exc:
         errors = exc.errors(include_input=False)
         # Not chained: the error of pydantic quotes what was given, and that may be a secret.
         raise InvalidSettings(" ".join(_sentence(error, files) for error in errors)) from None
     except SettingsError as exc:  # names the group, not the setting
         raise InvalidSettings(f"{variable_of(_JSON)} is invalid: Input should be a JSON object.") from exc
+    _check_connections(settings)
+    return settings
+
+
+def _check_connections(settings: Settings) -> None:
+    """Raise ``InvalidSettings`` for certificates that cannot be used, and for a function that does not exist."""
+    if settings.kafka.has_tls:
+        _check_certificates(settings.kafka.tls, ("kafka", "tls"))
+    if name := settings.kafka.sasl.token_function:
+        try:
+            load_function(name)
+        except ValueError as exc:
+            raise InvalidSettings(f"{variable_of(('kafka', 'sasl', 'token_function'))} is invalid: {exc}.") from exc
+
+
+def _check_certificates(tls: TlsSettings, path: tuple[str, ...]) -> None:
+    try:
+        tls_context(tls)
+    except UnusableCertificate as exc:
+        raise InvalidSettings(f"{variable_of((*path, exc.member))} is invalid: {exc}.") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +171,8 @@ def _sentence(error: Mapping[str, Any], files: Collection[str]) -> str:
     path = error["loc"]
     if path[:2] != _JSON:
         name = variable_of(path)
+        if any(error["type"] == group for group in ("tls", "sasl")):
+            name += "__…"
         return f"{file_variable(name) if name in files else name} is invalid: {error['msg']}."
     topic = "".join([f"{name!r}" for name in path[2:3]] + [f".{name}" for name in path[3:]])
     return f"{variable_of(_JSON)} is invalid: {topic}{': ' if topic else ''}{error['msg']}."

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Self
+from typing import ClassVar, Final, Literal, NamedTuple, Self, TypeAlias
 from uuid import UUID
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from common.limits import MIB
-from common.setting_types import Group, Name, Servers, Topic, checked_topic
+from common.setting_types import File, Group, Name, Servers, Topic, checked_topic
+from common.tls import TlsNames, TlsSettings
 
 
 class Encoding(StrEnum):
@@ -43,11 +44,68 @@ def _default_topics() -> dict[str, TopicSettings]:
     }
 
 
+class SaslSettings(Group):
+    """How Clearspan proves to the broker who it is."""
+
+    mechanism: Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = ""
+    """Mechanism of SASL, if the security protocol has SASL."""
+    username: str = ""
+    """User for PLAIN and SCRAM."""
+    password: SecretStr = SecretStr("")
+    """Password of that user."""
+    token_file: File = None
+    """File with the token for OAUTHBEARER; it is read again for each connection."""
+    token_function: str = Field("", pattern=r"^([A-Za-z_][\w.]*:[A-Za-z_]\w*)?$")
+    """Function that returns the token, in place of the file: `module:function`, called without arguments for each
+    connection; it may be asynchronous."""
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the members together, in words; ``None`` if nothing is."""
+        has_token = self.token_file is not None or self.token_function != ""
+        has_user = self.username != "" or self.password.get_secret_value() != ""
+        if not self.mechanism:
+            return "needs a MECHANISM"
+        if self.mechanism == "OAUTHBEARER":
+            if has_user or (self.token_file is None) == (self.token_function == ""):
+                return "with OAUTHBEARER needs either a TOKEN_FILE or a TOKEN_FUNCTION, and no USERNAME and PASSWORD"
+            return None
+        if has_token or not self.username or not self.password.get_secret_value():
+            return f"with {self.mechanism} needs a USERNAME and a PASSWORD, and neither TOKEN_FILE nor TOKEN_FUNCTION"
+        return None
+
+
+class KafkaNames(NamedTuple):
+    """What people call the settings of a connection to Kafka, for messages."""
+
+    tls: TlsNames
+    mechanism: str
+    credentials: str
+    token: str
+
+
+_OWN_NAMES: Final = KafkaNames(
+    TlsNames.of("CLEARSPAN_KAFKA__TLS", protocol="CLEARSPAN_KAFKA__SECURITY_PROTOCOL"),
+    "CLEARSPAN_KAFKA__SASL__MECHANISM",
+    "CLEARSPAN_KAFKA__SASL__USERNAME and CLEARSPAN_KAFKA__SASL__PASSWORD",
+    "CLEARSPAN_KAFKA__SASL__TOKEN_FILE and CLEARSPAN_KAFKA__SASL__TOKEN_FUNCTION",
+)
+
+SecurityProtocol: TypeAlias = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+
+
 class KafkaSettings(Group):
     """The broker, the topics and the consumer group."""
 
     bootstrap: Servers = "127.0.0.1:9092"
     """Bootstrap servers, comma separated."""
+    security_protocol: SecurityProtocol = "PLAINTEXT"
+    """How connections are protected, as the listener of the broker has it: SSL is TLS, SASL_… adds a user."""
+    tls: TlsSettings = Field(default_factory=TlsSettings)
+    sasl: SaslSettings = Field(default_factory=SaslSettings, validate_default=True)
+    client_rack: str = Field("", max_length=255)
+    """Rack (availability zone) of this process: records are read from a replica in the same rack, if the brokers have
+    `replica.selector.class`; empty: from the leader."""
     group: Name = "clearspan"
     """Consumer group of the ingest worker."""
     topics: dict[str, TopicSettings] = Field(default_factory=_default_topics)
@@ -71,6 +129,44 @@ class KafkaSettings(Group):
     """Deadline of one request to the broker, in seconds."""
     session_timeout_s: float = Field(10.0, ge=1, le=300)
     """A worker that sends no heartbeat for this long loses its partitions, in seconds."""
+
+    names: ClassVar[KafkaNames] = _OWN_NAMES
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self.security_protocol in ("SSL", "SASL_SSL")
+
+    @property
+    def has_sasl(self) -> bool:
+        """Whether connections have a user."""
+        return self.security_protocol in ("SASL_PLAINTEXT", "SASL_SSL")
+
+    def unsecured_at(self, bootstrap: str) -> Self:
+        """Return the same settings for another cluster, without certificates and user: they are for this one."""
+        plain = {"security_protocol": "PLAINTEXT", "tls": TlsSettings(), "sasl": SaslSettings(), "client_rack": ""}
+        return self.model_copy(update={"bootstrap": bootstrap, **plain})
+
+    @field_validator("tls")
+    @classmethod
+    def _have_an_effect(cls, tls: TlsSettings, info: ValidationInfo) -> TlsSettings:
+        if tls.is_set and info.data.get("security_protocol") in ("PLAINTEXT", "SASL_PLAINTEXT"):
+            sentence = "Input has no effect unless CLEARSPAN_KAFKA__SECURITY_PROTOCOL is SSL or SASL_SSL"
+            raise PydanticCustomError("tls", sentence)
+        return tls
+
+    @field_validator("sasl")
+    @classmethod
+    def _belong_together(cls, sasl: SaslSettings, info: ValidationInfo) -> SaslSettings:
+        protocol = info.data.get("security_protocol", "PLAINTEXT")
+        if protocol in ("PLAINTEXT", "SSL"):
+            if sasl != SaslSettings():
+                sentence = "Input has no effect unless CLEARSPAN_KAFKA__SECURITY_PROTOCOL is SASL_SSL or SASL_PLAINTEXT"
+                raise PydanticCustomError("sasl", sentence)
+        elif sasl.problem is not None:
+            context = {"protocol": protocol, "problem": sasl.problem}
+            raise PydanticCustomError("sasl", "CLEARSPAN_KAFKA__SECURITY_PROTOCOL={protocol} {problem}", context)
+        return sasl
 
     @field_validator("topics")
     @classmethod

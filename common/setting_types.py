@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 from pydantic.fields import FieldInfo
@@ -68,6 +69,19 @@ class Group(BaseModel):
     """A group of settings."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, hide_input_in_errors=True)
+
+
+def load_function(name: str) -> Callable[[], Any]:
+    """Return the function ``module:function``. Raises ``ValueError``, which says why there is none."""
+    module, _, attribute = name.partition(":")
+    try:
+        function = getattr(import_module(module), attribute)
+    except Exception as exc:  # whatever the module raises while it is loaded
+        raise ValueError(f"{name} cannot be loaded: {type(exc).__name__}: {exc}") from exc
+    if not callable(function):
+        raise ValueError(f"{name} is not a function")  # noqa: TRY004 - a wrong setting, not a wrong argument
+    loaded: Callable[[], Any] = function
+    return loaded
 
 
 def fields_of(model: type[BaseModel], above: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], FieldInfo]]:

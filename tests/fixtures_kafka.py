@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.kafka import Broker, apache_kafka, embedded_broker
+from tests.support.secure_kafka import SecureKafka, secure_kafka
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +20,13 @@ def tansu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A real Apache Kafka."""
     with apache_kafka(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
+    """A real Apache Kafka with TLS, SASL and ACLs."""
+    with secure_kafka(tmp_path_factory.mktemp("secure_kafka")) as broker:
         yield broker
 
 

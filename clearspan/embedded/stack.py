@@ -191,7 +191,7 @@ class _Stack:
         self._watch_children()
         self._settings = self._settings.model_copy(
             update={
-                "kafka": self._settings.kafka.model_copy(update={"bootstrap": self._broker.bootstrap}),
+                "kafka": self._settings.kafka.unsecured_at(self._broker.bootstrap),
                 "postgres": self._settings.postgres.model_copy(update={"dsn": SecretStr(postgres.dsn)}),
             }
         )

@@ -15,7 +15,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import for_code
 
 from common.errors import ServiceError, Unavailable
-from common.kafka.driver import ended, prepare_driver, started, translated
+from common.kafka.driver import AWAY, ended, prepare_driver, started, translated
+from common.kafka.security import DENIED, LastFailure, client_options
 from common.settings import KafkaSettings
 
 NO_ERROR: Final = 0
@@ -31,15 +32,18 @@ STORED_RETENTION_MS: Final = 3_600_000
 async def open_admin(settings: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClient]:
     """Connect an admin client. Raises ``Unavailable`` (transient)."""
     prepare_driver()
-    admin = AIOKafkaAdminClient(
-        bootstrap_servers=settings.bootstrap, request_timeout_ms=int(settings.request_timeout_s * 1000)
-    )
-    with translated("connect"):
-        try:
+    connecting = LastFailure(settings)
+    with translated("connect", connecting):
+        admin = AIOKafkaAdminClient(
+            **client_options(settings), request_timeout_ms=int(settings.request_timeout_s * 1000)
+        )
+    try:
+        with translated("connect", connecting):
             async with asyncio.timeout(settings.request_timeout_s):
                 await started(admin.start())
-            yield admin
-        finally:
+        yield admin
+    finally:
+        with translated("close", connecting):
             await ended(admin.close())
 
 
@@ -51,7 +55,7 @@ async def read_cluster_id(settings: KafkaSettings) -> str:
 
 async def cluster_id_of(admin: AIOKafkaAdminClient, settings: KafkaSettings) -> str:
     """Return the cluster id, over an open connection. Raises ``Unavailable`` (transient)."""
-    with translated("describe the cluster"):
+    with translated("describe the cluster", LastFailure(settings)):
         async with asyncio.timeout(settings.request_timeout_s):
             described = await admin.describe_cluster()
     return str(described.get("cluster_id") or "")
@@ -67,7 +71,7 @@ async def describe_partitions(
     admin: AIOKafkaAdminClient, settings: KafkaSettings, topics: Collection[str]
 ) -> list[TopicPartition]:
     """Return the same as ``partitions_of``, over an open connection. Raises ``Unavailable`` (transient)."""
-    with translated("describe the topics"):
+    with translated("describe the topics", LastFailure(settings)):
         async with asyncio.timeout(settings.request_timeout_s):
             found = await admin.describe_topics(list(topics))
     return sorted(
@@ -102,6 +106,9 @@ async def _create(admin: AIOKafkaAdminClient, names: list[str], settings: KafkaS
         elif code != TOPIC_ALREADY_EXISTS:
             error = for_code(code)
             sentence = f"The broker did not create the topic {name}: {error.__name__}."
+            if issubclass(error, DENIED):
+                sentence = f"The broker denies it to this user to create the topic {name}: create it, or grant Create."
+                raise Unavailable(sentence, public_message=AWAY)
             raise Unavailable(sentence) if error.retriable else ServiceError(sentence)
     return sorted(created)
 

@@ -28,6 +28,7 @@ from common.kafka.cluster import open_admin
 from common.kafka.driver import ended, prepare_driver, started, translated
 from common.kafka.partition_ids import PartitionIds, TopicHistory
 from common.kafka.record import LostPartition, Partition, Rebalanced, Record, ReportGap, TopicReplaced
+from common.kafka.security import LastFailure, consumer_options
 from common.kafka.starts import CommittedOffset, Start, read_committed, read_held, start_of
 from common.kafka.topics import ClusterTopics, read_topics
 from common.settings import KafkaSettings
@@ -58,6 +59,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
         self._consumer: AIOKafkaConsumer | None = None
         self._assigned = asyncio.Event()
         self._paused = False
+        self._connecting = LastFailure(settings)
         self._ids = PartitionIds(history, adds=True)
         self._report_gap = report_gap
         self._begun: set[TopicPartition] = set()
@@ -70,12 +72,12 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
         prepare_driver()
         await self.close()
         async with open_admin(self._settings) as admin:
-            with translated("ask for the topics"):
+            with translated("ask for the topics", self._connecting):
                 async with asyncio.timeout(self._settings.request_timeout_s):
                     topics = await read_topics(admin._client, sorted(self._settings.topics))
         # Before the group is joined, because the history may be unavailable for long.
         self._created_again |= await self._ids.learn(topics)
-        with translated("join the group"):
+        with translated("join the group", self._connecting):
             consumer = self._new_consumer()
             self._consumer = consumer
             self._on_revoked, self._on_assigned = on_revoked, on_assigned
@@ -95,7 +97,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
         consumer = self._opened()
         partitions = (_NOWHERE,) if self._paused else ()
         taken: Mapping[TopicPartition, list[ConsumerRecord]] = {}
-        with translated("poll"):
+        with translated("poll", self._connecting):
             try:
                 async with asyncio.timeout(timeout_s + 0.1):
                     await self._assigned.wait()
@@ -138,7 +140,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
             if at.topic not in gone
         }
         if offsets:
-            with translated("commit"):
+            with translated("commit", self._connecting):
                 async with asyncio.timeout(self._settings.request_timeout_s):
                     await consumer.commit(offsets)
         if gone:  # the driver would try for ever
@@ -150,7 +152,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
         Raises ``Unavailable`` if a topic does not exist; reading it begins when it does.
         """
         consumer = self._opened()
-        with translated("read the lag"):
+        with translated("read the lag", self._connecting):
             async with asyncio.timeout(self._settings.request_timeout_s):
                 await self._assigned.wait()
                 missing = [each for each in self._settings.topics if not consumer.partitions_for_topic(each)]
@@ -183,7 +185,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
     def _new_consumer(self) -> AIOKafkaConsumer:
         message_bytes = self._settings.message_bytes_max + FRAME_BYTES
         return AIOKafkaConsumer(
-            bootstrap_servers=self._settings.bootstrap,
+            **consumer_options(self._settings),
             group_id=self._settings.group,
             enable_auto_commit=False,
             auto_offset_reset="none",
@@ -228,7 +230,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
 
         A partition whose topic does not exist any more is left out.
         """
-        with translated("begin to read"):
+        with translated("begin to read", self._connecting):
             async with asyncio.timeout(self._settings.request_timeout_s):
                 before = await self._ask_for_topics(consumer)
                 existing = [at for at in partitions if at.topic in before.topic_ids]
@@ -279,7 +281,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
             return
         client = consumer._client
         leaders = {client.cluster.leader_for_partition(at) for at in partitions} - {None, -1}
-        with translated("ask for topic ids"):
+        with translated("ask for topic ids", self._connecting):
             async with asyncio.timeout(self._settings.request_timeout_s):
                 answers = await asyncio.gather(*(read_topics(client, names, node_id=leader) for leader in leaders))
         for cluster_id, topic_ids in answers:

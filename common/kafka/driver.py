@@ -21,10 +21,15 @@ from common.errors import ServiceError, TooLarge, Unavailable
 from common.fair_share import shielded
 from common.kafka.batches import read_any_header_names
 from common.kafka.record import LostPartition
+from common.kafka.security import LastFailure, connecting_for, consumer_options, watch_connections
 from common.settings import KafkaSettings
+from common.tls import UnusableCertificate
 
 FETCH_WAIT_MS: Final = 50
 """How long the broker holds a fetch that finds no records."""
+
+AWAY: Final = "Kafka is unavailable."
+"""What clients see of a failure."""
 
 START_ENDS_S: Final = 1.0
 """How long a cancelled start may go on, and then how long its cancellation may take."""
@@ -62,8 +67,13 @@ _LOGGERS: Final = (
 
 
 @contextmanager
-def translated(operation: str) -> Iterator[None]:
-    """Raise errors of the driver as ours; ``operation`` names what failed, for example "commit"."""
+def translated(operation: str, connecting: LastFailure | None = None) -> Iterator[None]:
+    """Raise errors of the driver as ours; ``operation`` names what failed, for example "commit".
+
+    ``connecting`` is that of a client that is used for longer than this operation.
+    """
+    connecting = connecting or LastFailure()
+    before = connecting_for(connecting)
     try:
         yield
     except LOST as exc:
@@ -73,8 +83,13 @@ def translated(operation: str) -> Iterator[None]:
     except PERMANENT as exc:
         raise ServiceError(f"{operation}: {_with_class_name(exc)}") from exc
     except (driver_errors.KafkaError, driver_errors.ConsumerStoppedError, OSError, TimeoutError) as exc:
-        detail = f"Kafka is unavailable ({operation}: {_with_class_name(exc)})"
-        raise Unavailable(detail, public_message="Kafka is unavailable.") from exc
+        reason = connecting.explain(exc) or _with_class_name(exc)
+        raise Unavailable(f"Kafka is unavailable ({operation}: {reason})", public_message=AWAY) from exc
+    except UnusableCertificate as exc:
+        detail = f"Kafka is unavailable ({operation}: {connecting.settings.names.tls.member(exc.member)}: {exc})"
+        raise Unavailable(detail, public_message=AWAY) from exc
+    finally:
+        connecting_for(before)
 
 
 def _with_class_name(exc: Exception) -> str:
@@ -121,18 +136,20 @@ async def open_reader(
     ``read_uncommitted``, and the last stable offsets with ``read_committed``.
     """
     prepare_driver()
-    reader = AIOKafkaConsumer(
-        bootstrap_servers=settings.bootstrap,
-        group_id=group,
-        enable_auto_commit=False,
-        isolation_level=isolation_level,
-        auto_offset_reset="earliest",
-        fetch_max_wait_ms=fetch_wait_ms,
-        max_partition_fetch_bytes=settings.message_bytes_max,
-        request_timeout_ms=int(settings.request_timeout_s * 1000),
-    )
+    connecting = LastFailure(settings)
+    with translated("connect", connecting):
+        reader = AIOKafkaConsumer(
+            **consumer_options(settings),
+            group_id=group,
+            enable_auto_commit=False,
+            isolation_level=isolation_level,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=fetch_wait_ms,
+            max_partition_fetch_bytes=settings.message_bytes_max,
+            request_timeout_ms=int(settings.request_timeout_s * 1000),
+        )
     try:
-        with translated("connect"):
+        with translated("connect", connecting):
             async with asyncio.timeout(settings.request_timeout_s):
                 await started(reader.start())
         yield reader
@@ -168,6 +185,7 @@ class OncePerInterval(logging.Filter):
 def prepare_driver() -> None:
     """Limit what the driver logs, and let it read every record. Safe to call again."""
     read_any_header_names()
+    watch_connections()
     for logger in map(logging.getLogger, _LOGGERS):
         if not any(isinstance(present, OncePerInterval) for present in logger.filters):
             logger.addFilter(OncePerInterval())

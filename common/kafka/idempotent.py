@@ -13,6 +13,8 @@ from common.errors import Unavailable
 from common.kafka.driver import ended, prepare_driver, started, translated
 from common.kafka.producer import BATCH_BYTES, FRAME_BYTES
 from common.kafka.record import Header
+from common.kafka.security import LastFailure, client_options
+from common.settings import KafkaSettings
 
 LINGER_MS: Final = 5
 STOP_S: Final = 5.0
@@ -34,16 +36,16 @@ class IdempotentProducer:
     arrives between the records of the next one.
     """
 
-    def __init__(self, bootstrap: str, *, timeout_s: float, message_bytes_max: int) -> None:
-        self._bootstrap = bootstrap
-        self._timeout_s = timeout_s
-        self._message_bytes_max = message_bytes_max
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._timeout_s = settings.request_timeout_s
         self._producer: AIOKafkaProducer | None = None
+        self._last_failure = LastFailure(settings)
 
     async def publish_all(self, topic: str, messages: Sequence[Message]) -> None:
         """Publish records and wait for all acknowledgements. Raises ``Unavailable``, ``TooLarge``, ``ServiceError``."""
         try:
-            with translated("publish"):
+            with translated("publish", self._last_failure):
                 async with asyncio.timeout(self._timeout_s):
                     producer = await self._connected()
                     sent = [
@@ -57,7 +59,7 @@ class IdempotentProducer:
 
     async def partitions_count(self, topic: str) -> int:
         """Return how many partitions a topic has; 0 if there is no such topic. Raises ``Unavailable``."""
-        with translated("describe the topic"):
+        with translated("describe the topic", self._last_failure):
             async with asyncio.timeout(self._timeout_s):
                 producer = await self._connected()
                 # `partitions_for` waits for a topic that does not exist until its timeout.
@@ -76,12 +78,12 @@ class IdempotentProducer:
     async def _connect(self) -> AIOKafkaProducer:
         prepare_driver()
         producer = AIOKafkaProducer(
-            bootstrap_servers=self._bootstrap,
+            **client_options(self._settings),
             enable_idempotence=True,
             acks="all",
             linger_ms=LINGER_MS,
             max_batch_size=BATCH_BYTES,
-            max_request_size=self._message_bytes_max + FRAME_BYTES,
+            max_request_size=self._settings.message_bytes_max + FRAME_BYTES,
             request_timeout_ms=int(self._timeout_s * 1000),
         )
         try:

@@ -12,6 +12,7 @@ from common.errors import Unavailable
 from common.fair_share import shielded
 from common.kafka.driver import ended, prepare_driver, started, translated
 from common.kafka.record import Coordinates, Header
+from common.kafka.security import LastFailure, client_options
 from common.settings import KafkaSettings
 
 LINGER_MS: Final = 2
@@ -37,12 +38,13 @@ class KafkaPublisher:
         self._producer: AIOKafkaProducer | None = None
         self._connecting = asyncio.Lock()
         self._closed = False
+        self._last_failure = LastFailure(settings)
 
     async def publish(
         self, topic: str, value: bytes, *, key: bytes | None = None, headers: Sequence[Header] = ()
     ) -> Coordinates:
         """Publish and wait for the acknowledgement. Raises ``Unavailable`` (transient) or ``TooLarge``."""
-        with translated("publish"):
+        with translated("publish", self._last_failure):
             async with asyncio.timeout(self._settings.request_timeout_s):
                 producer = await self._connected()
                 delivery = await producer.send(topic, value, key=key, headers=list(headers))
@@ -70,7 +72,7 @@ class KafkaPublisher:
     async def _connect(self) -> AIOKafkaProducer:
         prepare_driver()
         producer = AIOKafkaProducer(
-            bootstrap_servers=self._settings.bootstrap,
+            **client_options(self._settings),
             client_id=self._client_id,
             acks="all",
             linger_ms=LINGER_MS,

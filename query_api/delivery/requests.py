@@ -14,7 +14,7 @@ from common.errors import InvalidInput, NotFound
 from query_api.delivery.schemas import SpanSelection
 from query_api.delivery.stored_selection import find_revision, reference_to_store
 from query_api.delivery.targets.models import TargetIn, public_members
-from query_api.delivery.targets.opening import refuse_forbidden, secrets_to_store
+from query_api.delivery.targets.opening import kept_secrets, refuse_forbidden, secrets_to_store
 from query_api.filter.parse import FilteringModel
 from query_api.registry.checks import references_of
 from query_api.registry.handlers import lineage_of
@@ -101,9 +101,10 @@ async def target_to_store(
 ) -> StoredTarget:
     """Return what to store of a target; it keeps the secrets of a target ``before`` of the same kind.
 
-    Raises ``InvalidInput`` for a target that this installation does not allow.
+    Raises ``InvalidInput`` for a target that this installation does not allow, and for a missing secret.
     """
-    await refuse_forbidden(sent, settings=request.context.settings, at=f"{noun}.target")
-    kept = before.secrets if before is not None and before.members["kind"] == sent.kind else {}
-    secrets, made = secrets_to_store(sent, kept)
+    at = f"{noun}.target"
+    await refuse_forbidden(sent, settings=request.context.settings, at=at)
+    kept = {} if before is None else kept_secrets(sent, before.members, before.secrets, at=at)
+    secrets, made = secrets_to_store(sent, kept, at=at)
     return StoredTarget(public_members(sent), secrets, made)

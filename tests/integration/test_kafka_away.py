@@ -102,7 +102,7 @@ async def test_cancelled_starts_leave_no_connection_open(tansu: Broker, unique: 
 
 
 async def test_cluster_without_idempotent_producers_is_named(tansu: Broker, unique: str) -> None:
-    producer = IdempotentProducer(tansu.settings().bootstrap, timeout_s=30, message_bytes_max=1_000_000)
+    producer = IdempotentProducer(tansu.settings(request_timeout_s=30))
 
     with pytest.raises(Unavailable, match="no id to an idempotent producer"):
         await producer.publish_all(unique, [Message(b"", b"")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -14,6 +14,9 @@ from common.postgres.pool import Database
 from tests.support.delivery import Deliveries, deliveries, delivery_settings, receiving
 
 KAFKA = {"kind": "kafka", "bootstrap": "127.0.0.1:1", "topic": "out"}
+USER = {"sasl_mechanism": "SCRAM-SHA-512", "username": "ada", "password": "S3CR3T"}
+SECURED = {**KAFKA, "security_protocol": "SASL_SSL", **USER}
+OTLP = {"kind": "otlp", "endpoint": "http://127.0.0.1:1", "headers": {"Authorization": "S3CR3T"}}
 
 
 @pytest.fixture
@@ -68,6 +71,10 @@ async def test_target_that_cannot_be_reached_is_a_warning(api: Deliveries):
         ({"target": {**KAFKA, "topic": "a b"}}, 422, "valid Kafka topic"),
         ({"target": {**KAFKA, "bootstrap": "127.0.0.1:99999"}}, 422, "host:port"),
         ({"target": {**KAFKA, "bootstrap": "127.0.0.1:9092", "topic": "spans"}}, 400, "Clearspan itself uses 'spans'"),
+        ({"target": {**SECURED, "username": None}}, 400, "'SASL_SSL' needs sasl_mechanism, username and password"),
+        ({"target": {**SECURED, "password": None}}, 400, "the password of 'ada' is missing"),
+        ({"target": {**SECURED, "security_protocol": None}}, 400, "'PLAINTEXT' has no sasl_mechanism, username"),
+        ({"target": {**KAFKA, "ca": "no certificate"}}, 422, "Input should be certificates in PEM"),
         ({"target": {"kind": "webhook", "url": "ftp://example.org"}}, 422, "must begin with https://"),
         ({"target": {"kind": "webhook", "url": "https://u:p@example.org"}}, 422, "must not contain a user"),
         ({"target": {"kind": "webhook", "url": "https://example.org", "secret": "x"}}, 422, "whsec_"),
@@ -125,6 +132,47 @@ async def test_secret_is_shown_once_and_only_if_it_was_made(shared_store: Column
     assert made["target"]["secret"].startswith("whsec_")
     assert "secret" not in given["target"]
     assert "whsec_" not in str(shown)
+
+
+@pytest.mark.parametrize(
+    ("target", "harmless", "moved", "secret"),
+    [
+        (SECURED, {"topic": "other"}, {"bootstrap": "127.0.0.1:2"}, "password"),
+        (SECURED, {"username": "bob"}, {"security_protocol": "SASL_PLAINTEXT"}, "password"),
+        (SECURED, {"topic": "other"}, {"sasl_mechanism": "PLAIN"}, "password"),
+        (OTLP, {"ag": True}, {"endpoint": "http://127.0.0.1:2"}, "headers"),
+    ],
+    ids=["broker", "protocol", "mechanism", "endpoint"],
+)
+async def test_kept_secret_is_not_sent_to_another_system(
+    shared_store: ColumnStore,
+    shared_database: Database,
+    target: dict[str, Any],
+    harmless: dict[str, Any],
+    moved: dict[str, Any],
+    secret: str,
+):
+    async with deliveries(shared_store, shared_database, delivery_settings()) as api:
+        created = await api.create("out", target)
+        without = {name: value for name, value in target.items() if name != secret}
+        path, at = "/subscriptions/out", f"subscription.target.{secret}"
+        kept = await api.call("PUT", path, {"subscription": {"target": {**without, **harmless}}})
+        refused = await api.call(
+            "PUT", path, {"subscription": {"target": {**without, **harmless, **moved}}}, status=400
+        )
+        given = await api.call("PUT", path, {"subscription": {"target": {**target, **harmless, **moved}}})
+
+    assert refused["detail"].startswith(f"{at}: give it again, because subscription.target.{next(iter(moved))} changes")
+    assert "S3CR3T" not in str([created, kept, refused, given])
+
+
+async def test_target_without_a_user_forgets_the_password(shared_store: ColumnStore, shared_database: Database):
+    async with deliveries(shared_store, shared_database, delivery_settings()) as api:
+        created = await api.create("out", SECURED)
+        await api.call("PUT", "/subscriptions/out", {"subscription": {"target": KAFKA}})
+        row = await shared_database.fetch_one("SELECT * FROM subscriptions WHERE id = $1", UUID(created["id"]))
+
+    assert "S3CR3T" not in str(dict(row or {}))
 
 
 async def test_position_of_another_project_is_refused(shared_store: ColumnStore, shared_database: Database):

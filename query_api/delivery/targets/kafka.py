@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import orjson
 
@@ -15,7 +15,9 @@ from common.errors import ServiceError, TooLarge
 from common.kafka.cluster import read_cluster_id
 from common.kafka.idempotent import IdempotentProducer, Message
 from common.kafka.record import CONTENT_TYPE_HEADER, CONTENT_TYPES
+from common.kafka_settings import KafkaNames, SaslSettings
 from common.settings import Encoding, KafkaSettings
+from common.tls import TlsNames, TlsSettings
 from query_api.delivery.targets.target import DeliveryBatch, TargetRefused, TargetUnavailable
 
 BATCH_HEADER: Final = "clearspan-batch-id"
@@ -32,11 +34,15 @@ def own_topics(settings: KafkaSettings) -> frozenset[str]:
 class KafkaTarget:
     """One topic of a cluster. A topic that Clearspan itself uses is refused, under whatever address it is reached."""
 
-    def __init__(self, bootstrap: str, topic: str, *, own: KafkaSettings, timeout_s: float) -> None:
+    def __init__(
+        self, target: Mapping[str, Any], secrets: Mapping[str, Any], *, own: KafkaSettings, timeout_s: float
+    ) -> None:
+        """``target`` and ``secrets`` have the members of ``KafkaIn``; ``own`` is the cluster of Clearspan itself."""
+        topic: str = target["topic"]
         self._topic = topic
         self._own = own
-        self._there = own.model_copy(update={"bootstrap": bootstrap, "request_timeout_s": timeout_s})
-        self._producer = IdempotentProducer(bootstrap, timeout_s=timeout_s, message_bytes_max=own.message_bytes_max)
+        self._there = _settings_there(target, secrets, own=own, timeout_s=timeout_s)
+        self._producer = IdempotentProducer(self._there)
         self._is_checked = topic not in own_topics(own)
 
     async def deliver(self, batch: DeliveryBatch, /) -> None:
@@ -86,6 +92,34 @@ class KafkaTarget:
             if await read_cluster_id(self._there) == await read_cluster_id(self._own):
                 raise TargetRefused(f"Clearspan itself uses the topic {self._topic} of this cluster.")
             self._is_checked = True
+
+
+class _TargetSettings(KafkaSettings):
+    """Settings of the cluster of a target, which its own members name."""
+
+    names: ClassVar[KafkaNames] = KafkaNames(
+        TlsNames("target.security_protocol", "target.ca", "target", "target.bootstrap"),
+        "target.sasl_mechanism",
+        "target.username and target.password",
+        "target",
+    )
+
+
+def _settings_there(
+    target: Mapping[str, Any], secrets: Mapping[str, Any], *, own: KafkaSettings, timeout_s: float
+) -> KafkaSettings:
+    """Return settings to reach the cluster of a target, with its user: the one of Clearspan stays at home."""
+    there = {
+        "request_timeout_s": timeout_s,
+        "security_protocol": target.get("security_protocol", "PLAINTEXT"),
+        "tls": TlsSettings(ca=target.get("ca", "")),
+        "sasl": SaslSettings(
+            mechanism=target.get("sasl_mechanism", ""),
+            username=target.get("username", ""),
+            password=secrets.get("password", ""),
+        ),
+    }
+    return _TargetSettings.model_construct(**{**dict(own.unsecured_at(target["bootstrap"])), **there})
 
 
 def names_own_topic(bootstrap: str, topic: str, own: KafkaSettings) -> bool:

@@ -7,14 +7,18 @@ import binascii
 import re
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, field_validator
 from yarl import URL
 
+from common.kafka_settings import SecurityProtocol
 from common.setting_types import Servers, Topic
+from common.tls import TlsSettings
 from query_api.request.json_body import Named, Strict
 from query_api.request.references import Text
 
 URL_LENGTH_MAX: Final = 2_048
+NAME_LENGTH_MAX: Final = 1_024
+CA_LENGTH_MAX: Final = 65_536
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - the prefix of secrets, as Standard Webhooks has it
 SECRET_BYTES_MIN: Final = 24
 SECRET_BYTES_MAX: Final = 64
@@ -27,8 +31,14 @@ _OWN_HEADERS: Final = frozenset(
     {"content-type", "content-encoding", "content-length", "transfer-encoding", "connection", "host", "user-agent"}
 )
 
-SECRETS: Final[dict[str, tuple[str, ...]]] = {"webhook": ("secret",), "otlp": ("headers",)}
+SECRETS: Final[dict[str, tuple[str, ...]]] = {"webhook": ("secret",), "otlp": ("headers",), "kafka": ("password",)}
 """By the kind of a target, the members that are stored apart and that reads do not show."""
+
+SENT_TO: Final[dict[str, tuple[str, ...]]] = {
+    "otlp": ("endpoint",),
+    "kafka": ("bootstrap", "security_protocol", "sasl_mechanism", "ca"),
+}
+"""By the kind of a target that is sent its secrets, the members that say to whom."""
 
 
 def http_url(text: str) -> str:
@@ -78,6 +88,42 @@ class KafkaIn(Strict):
     kind: Literal["kafka"]
     bootstrap: Servers = Field(max_length=URL_LENGTH_MAX, description="The bootstrap servers, separated by commas.")
     topic: Topic = Field(description="The topic, which must exist.")
+    security_protocol: SecurityProtocol | None = Field(
+        None, description="How connections are protected, as the listener has it. The default is `PLAINTEXT`."
+    )
+    ca: str | None = Field(
+        None,
+        max_length=CA_LENGTH_MAX,
+        description="The certificates, in PEM, that the certificate of the brokers is checked with. By default those of"
+        " the machine on which Clearspan runs.",
+    )
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
+        None, description="The mechanism of SASL; a protocol with SASL needs it."
+    )
+    username: str | None = Field(None, min_length=1, max_length=NAME_LENGTH_MAX, description="The user of the cluster.")
+    password: str | None = Field(
+        None, min_length=1, max_length=NAME_LENGTH_MAX, description="The password of the user. Reads do not show it."
+    )
+
+    @field_validator("ca")
+    @classmethod
+    def _is_certificates(cls, text: str | None) -> str | None:
+        if text is not None:
+            TlsSettings(ca=text)
+        return text
+
+    @property
+    def contradiction(self) -> str | None:
+        """Why the members do not fit together, in words; ``None`` if they do."""
+        protocol = self.security_protocol or "PLAINTEXT"
+        user = (self.sasl_mechanism, self.username)
+        if protocol.startswith("SASL_") and None in user:
+            return f"security_protocol: '{protocol}' needs sasl_mechanism, username and password"
+        if not protocol.startswith("SASL_") and (user != (None, None) or self.password is not None):
+            return f"security_protocol: '{protocol}' has no sasl_mechanism, username and password"
+        if not protocol.endswith("SSL") and self.ca is not None:
+            return f"security_protocol: '{protocol}' has no ca"
+        return None
 
 
 def _headers(headers: dict[str, str]) -> dict[str, str]:

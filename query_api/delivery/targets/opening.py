@@ -9,7 +9,16 @@ from common.errors import InvalidInput, ServiceError
 from common.settings import Settings
 from query_api.delivery.addresses import private_address_message, private_address_of
 from query_api.delivery.targets.kafka import KafkaTarget, names_own_topic
-from query_api.delivery.targets.models import KafkaIn, OtlpIn, ParquetIn, TargetIn, WebhookIn, secret_members
+from query_api.delivery.targets.models import (
+    SENT_TO,
+    KafkaIn,
+    OtlpIn,
+    ParquetIn,
+    TargetIn,
+    WebhookIn,
+    public_members,
+    secret_members,
+)
 from query_api.delivery.targets.otlp import OtlpTarget
 from query_api.delivery.targets.parquet import ParquetPlaces, ParquetTarget, folder_of
 from query_api.delivery.targets.target import MessageTarget, Target
@@ -28,7 +37,7 @@ def open_target(target: Mapping[str, Any], secrets: Mapping[str, Any], *, settin
                 private_addresses=delivery.private_addresses == "on",
             )
         case "kafka":
-            return KafkaTarget(target["bootstrap"], target["topic"], own=settings.kafka, timeout_s=delivery.timeout_s)
+            return KafkaTarget(target, secrets, own=settings.kafka, timeout_s=delivery.timeout_s)
         case "otlp":
             return OtlpTarget(
                 target["endpoint"],
@@ -69,6 +78,8 @@ async def refuse_forbidden(target: TargetIn, *, settings: Settings, at: str) -> 
         case WebhookIn():
             await refuse_private(target.url, settings=settings, at=f"{at}.url")
         case KafkaIn():
+            if target.contradiction is not None:  # not an error of the model, which would repeat the password
+                raise InvalidInput(f"{at}.{target.contradiction}.")
             if names_own_topic(target.bootstrap, target.topic, settings.kafka):
                 raise InvalidInput(
                     f"{at}.topic: Clearspan itself uses '{target.topic}', so spans would come back as new ones; allowed"
@@ -105,9 +116,34 @@ async def refuse_private(url: str, *, settings: Settings, at: str) -> None:
         raise InvalidInput(f"{at}: {private_address_message(address)}.")
 
 
-def secrets_to_store(target: TargetIn, stored: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """Return the secrets of a target, and the one that was made for it. ``stored`` are those of the target before."""
+def kept_secrets(target: TargetIn, before: Mapping[str, Any], stored: Mapping[str, Any], *, at: str) -> dict[str, Any]:
+    """Return which secrets of the target ``before`` an edited one keeps: those of the same kind.
+
+    ``at`` is its path in the request. Raises ``InvalidInput`` if a secret would be kept and sent to another system:
+    reads do not show it, and neither may a server that the editor chooses.
+    """
+    if before["kind"] != target.kind:
+        return {}
+    members, given = public_members(target), secret_members(target)
+    moved = [name for name in SENT_TO.get(target.kind, ()) if members.get(name) != before.get(name)]
+    if moved and (hidden := [name for name in stored if name not in given and _is_sent(target, name)]):
+        raise InvalidInput(f"{at}.{hidden[0]}: give it again, because {at}.{moved[0]} changes where it is sent.")
+    return {name: value for name, value in stored.items() if _is_sent(target, name)}
+
+
+def _is_sent(target: TargetIn, secret: str) -> bool:
+    """Return whether a target uses a secret: one of Kafka without a user has no password."""
+    return not isinstance(target, KafkaIn) or secret != "password" or target.sasl_mechanism is not None  # noqa: S105
+
+
+def secrets_to_store(target: TargetIn, stored: Mapping[str, Any], *, at: str) -> tuple[dict[str, Any], str | None]:
+    """Return the secrets of a target, and the one that was made for it. ``stored`` are those that it keeps.
+
+    Raises ``InvalidInput`` if one is missing.
+    """
     secrets = {**stored, **secret_members(target)}
+    if isinstance(target, KafkaIn) and target.sasl_mechanism is not None and "password" not in secrets:
+        raise InvalidInput(f"{at}.password: the password of {target.username!r} is missing.")
     if target.kind == "webhook" and "secret" not in secrets:
         made = new_secret()
         return {**secrets, "secret": made}, made

@@ -22,7 +22,14 @@ PATHS = {variable_of(path): path for path, info in fields_of(Settings) if info.a
 VALUES = {"CLEARSPAN_POSTGRES__DSN": "postgresql://ada:S3CR3T@db/clearspan"}
 """Values of the secrets that not every text can be."""
 
-NEEDED: dict[str, dict[str, str]] = {}
+NEEDED: dict[str, dict[str, str]] = {
+    "CLEARSPAN_KAFKA__TLS__KEY_PASSWORD": {"CLEARSPAN_KAFKA__SECURITY_PROTOCOL": "SSL"},
+    "CLEARSPAN_KAFKA__SASL__PASSWORD": {
+        "CLEARSPAN_KAFKA__SECURITY_PROTOCOL": "SASL_SSL",
+        "CLEARSPAN_KAFKA__SASL__MECHANISM": "SCRAM-SHA-512",
+        "CLEARSPAN_KAFKA__SASL__USERNAME": "ada",
+    },
+}
 """What else must be set for a secret, by its variable."""
 
 

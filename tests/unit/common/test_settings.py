@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from common.environment import read_settings
 from common.limits import MIB, NESTING_DEPTH_BOUND, SpanLimits
-from common.settings import InvalidSettings, LimitSettings, PostgresSettings
+from common.settings import InvalidSettings, KafkaSettings, LimitSettings, PostgresSettings
 
 
 @pytest.fixture(autouse=True)
@@ -198,3 +198,64 @@ def test_invalid_postgres_dsn_is_rejected_without_quoting_it(dsn: str, reason: s
 
     [error] = rejected.value.errors()
     assert (error["loc"], reason in error["msg"], "secret" in error["msg"]) == (("dsn",), True, False)
+
+
+@pytest.mark.parametrize(
+    ("variables", "reason"),
+    [
+        ({"TLS__CA_FILE": "/ca.pem"}, "TLS__… is invalid: Input has no effect unless .+PROTOCOL is SSL or SASL_SSL"),
+        ({"SASL__USERNAME": "ada"}, "SASL__… is invalid: Input has no effect unless .+ is SASL_SSL or SASL_PLAINTEXT"),
+        ({"SECURITY_PROTOCOL": "SASL_SSL"}, "SASL__… is invalid: .+=SASL_SSL needs a MECHANISM"),
+        (
+            {"SECURITY_PROTOCOL": "SASL_SSL", "SASL__MECHANISM": "PLAIN", "SASL__USERNAME": "ada"},
+            "SASL__… is invalid: .+ with PLAIN needs a USERNAME and a PASSWORD",
+        ),
+        (
+            {"SECURITY_PROTOCOL": "SASL_SSL", "SASL__MECHANISM": "OAUTHBEARER"},
+            "SASL__… is invalid: .+ with OAUTHBEARER needs either a TOKEN_FILE or a TOKEN_FUNCTION",
+        ),
+        ({"SASL__MECHANISM": "GSSAPI"}, "SASL__MECHANISM is invalid: Input should be '', 'PLAIN'"),
+        ({"SECURITY_PROTOCOL": "TLS"}, "SECURITY_PROTOCOL is invalid: Input should be 'PLAINTEXT', 'SSL'"),
+        ({"SASL__TOKEN_FUNCTION": "tokens"}, "SASL__TOKEN_FUNCTION is invalid: String should match pattern"),
+        (
+            {
+                "SECURITY_PROTOCOL": "SASL_SSL",
+                "SASL__MECHANISM": "OAUTHBEARER",
+                "SASL__TOKEN_FUNCTION": "no_such_module:token",
+            },
+            "SASL__TOKEN_FUNCTION is invalid: no_such_module:token cannot be loaded: ModuleNotFoundError",
+        ),
+        (
+            {
+                "SECURITY_PROTOCOL": "SASL_SSL",
+                "SASL__MECHANISM": "OAUTHBEARER",
+                "SASL__TOKEN_FUNCTION": "os:sep",
+            },
+            "SASL__TOKEN_FUNCTION is invalid: os:sep is not a function",
+        ),
+        (
+            {"SECURITY_PROTOCOL": "SSL", "TLS__CA_FILE": "/nowhere/ca.pem"},
+            "TLS__CA_FILE is invalid: the file '/nowhere/ca.pem' cannot be read: No such file or directory",
+        ),
+    ],
+)
+def test_connection_to_kafka_that_cannot_work_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], reason: str
+) -> None:
+    for name, text in variables.items():
+        monkeypatch.setenv(f"CLEARSPAN_KAFKA__{name}", text)
+
+    with pytest.raises(InvalidSettings, match=rf"^CLEARSPAN_KAFKA__{reason}"):
+        read_settings()
+
+
+def test_other_cluster_gets_no_user_and_no_certificate() -> None:
+    secured = {
+        "security_protocol": "SASL_SSL",
+        "sasl": {"mechanism": "PLAIN", "username": "ada", "password": "S3CR3T"},
+        "tls": {"check_hostname": "off"},
+        "client_rack": "a",
+    }
+    there = KafkaSettings.model_validate(secured).unsecured_at("there:9092")
+
+    assert there == KafkaSettings(bootstrap="there:9092")

@@ -71,12 +71,17 @@ async def test_topic_created_by_another_process_counts_as_present(monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("code", "kind", "name"), [(7, Unavailable, "RequestTimedOut"), (29, ServiceError, "TopicAuth")]
+    ("code", "kind", "reason"),
+    [
+        (7, Unavailable, r"did not create the topic spans\.stored: RequestTimedOut"),
+        (17, ServiceError, r"did not create the topic spans\.stored: InvalidTopic"),
+        (29, Unavailable, r"denies it to this user to create the topic spans\.stored: create it, or grant Create"),
+    ],
 )
 async def test_rejected_topic_is_named(
-    monkeypatch: pytest.MonkeyPatch, code: int, kind: type[ServiceError], name: str
+    monkeypatch: pytest.MonkeyPatch, code: int, kind: type[ServiceError], reason: str
 ) -> None:
-    with pytest.raises(ServiceError, match=rf"did not create the topic spans\.stored: {name}") as rejected:
+    with pytest.raises(ServiceError, match=reason) as rejected:
         await made(monkeypatch, _Admin(codes={"spans.stored": code}))
 
     assert type(rejected.value) is kind
