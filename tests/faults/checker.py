@@ -128,7 +128,7 @@ def check(client: ApiClient, round_name: str, sent: Sent, followed: Mapping[Seen
         _compare(findings, way, found, dict.fromkeys(wanted, 1))
     _compare_groups(findings, client, sent)
     findings.lack("follower", {number for number, _ in wanted - followed.keys()})
-    _compare(findings, "follower", followed, {Seen(*key): count for key, count in sent.tries.items()})
+    _compare(findings, "follower", followed, {Seen(*key): count for key, count in sent.copies.items()})
     findings.others += [f"an answer of 500: {failure}" for failure in client.failures]
     return findings
 

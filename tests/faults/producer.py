@@ -7,13 +7,14 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
+from tests.faults.log import LoggedRecord, mark_of, read_log
 from tests.faults.spans import DURATION_NS, SPANS_PER_TRACE, TOPICS, NumberedSpan, encode, trace_id_of
 
 FAR_FROM_NOW_NS: Final = 3_600_000_000_000
@@ -71,15 +72,29 @@ class Plan:
 class Sent:
     """What a producer knows: the truth that the checker compares with.
 
-    ``latest`` has the last acknowledged attempt of each good span, ``acknowledged_s`` its time. ``tries`` counts the records that were handed to
-    Kafka, acknowledged or not, by span and attempt. ``refused`` are the places of bad spans and records that Kafka has
-    acknowledged.
+    ``latest`` has the last attempt of each good span that Kafka has acknowledged, and ``acknowledged_s`` its time.
+    ``copies`` counts records by span and attempt, those that were handed to the driver or those in the log, whichever
+    are more: the driver may send one twice by itself, and a log in memory may be gone.
+    ``refused`` are the places of bad spans and records that Kafka has acknowledged.
     """
 
     latest: dict[int, int] = field(default_factory=dict)
     acknowledged_s: dict[int, float] = field(default_factory=dict)
-    tries: Counter[tuple[int, int]] = field(default_factory=Counter)
+    copies: Counter[tuple[int, int]] = field(default_factory=Counter)
     refused: set[Place] = field(default_factory=set)
+
+    def read_log(self, records: Iterable[LoggedRecord], numbers_of: Callable[[int], Iterable[int]]) -> None:
+        """Take from the log which attempt is the latest, and how many copies there are.
+
+        All records of a span are in one partition, so the last one there is the latest.
+        """
+        logged: Counter[tuple[int, int]] = Counter()
+        for record in sorted(records, key=lambda record: record.offset):
+            for number in numbers_of(record.at):
+                logged[number, record.attempt] += 1
+                if number in self.latest:
+                    self.latest[number] = record.attempt
+        self.copies |= logged
 
 
 class Producer:
@@ -93,6 +108,7 @@ class Producer:
         self._random = random.Random(plan.seed)
         self._failure: BaseException | None = None
         self._acknowledged = 0
+        self._since_ms = time.time_ns() // 1_000_000 - 1_000
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -102,12 +118,16 @@ class Producer:
         return self._acknowledged / max(1, len(self._records()))
 
     def finish(self) -> Sent:
-        """Return what was sent, when everything is acknowledged."""
+        """Return what was sent, when everything is acknowledged; the log of Kafka must be readable."""
         self._thread.join(ACKNOWLEDGED_S + self._plan.lasting_s)
         if self._failure is not None:
             raise self._failure
         if self._thread.is_alive():
             raise AssertionError(f"Kafka has not acknowledged everything within {ACKNOWLEDGED_S:g} s")
+        logged = asyncio.run(
+            read_log(self._bootstrap, self._plan.topics, self._plan.round_name, since_ms=self._since_ms)
+        )
+        self.sent.read_log(logged, lambda at: self._records()[at])
         return self.sent
 
     def _run(self) -> None:
@@ -163,8 +183,9 @@ class Producer:
     async def _send_spans(self, producer: AIOKafkaProducer, topic: str, at: int, spans: Sequence[NumberedSpan]) -> None:
         key = trace_id_of(self._plan.round_name, at * self._plan.traces_per_record * SPANS_PER_TRACE).hex()
         good = [span for span in spans if not span.fault]
+        mark = mark_of(self._plan.round_name, at, spans[0].attempt)
         where = await self._acknowledge(
-            producer, topic, at, encode(spans, topic), key=key.encode(), tried=[(s.number, s.attempt) for s in good]
+            producer, topic, at, encode(spans, topic), key=key.encode(), mark=mark, spans=good
         )
         for span in good:
             self.sent.latest[span.number] = span.attempt
@@ -179,11 +200,12 @@ class Producer:
         value: bytes,
         *,
         key: bytes | None,
-        tried: Sequence[tuple[int, int]] = (),
+        mark: Sequence[tuple[str, bytes]] = (),
+        spans: Sequence[NumberedSpan] = (),
     ) -> Place:
-        headers = [*self._headers, *self._plan.headers_of(at)]
+        headers = [*self._headers, *mark, *self._plan.headers_of(at)]
         while True:
-            self.sent.tries.update(tried)
+            self.sent.copies.update((span.number, span.attempt) for span in spans)
             try:
                 told = await producer.send_and_wait(topic, value, key=key, headers=headers)
             except KafkaError:

@@ -109,8 +109,8 @@ def play(found: Installation, scenario: Scenario, seed: int, *, size: float = 1.
     follower = Follower(found.client(f"ApiKey {played.key}"))
     scenario(played)
     assert played.producer is not None, f"{name} produced nothing"
-    sent = played.producer.finish()
     found.wait_until_ready()
+    sent = played.producer.finish()
     found.wait_until_committed()
     followed = follower.finish(lambda seen: _has_all(seen, sent), within_s=FOLLOWED_S)
     findings = check(found.client(f"ApiKey {played.key}"), played.plan.round_name, sent, followed)
