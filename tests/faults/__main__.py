@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.faults.installation import installation
+from tests.faults.installation import Installation, installation
 from tests.faults.round import Outcome
 from tests.faults.scenarios.all import NAMES, play_named
 from tests.support.process_guard import ProcessGuard
@@ -75,6 +75,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=len(NAMES), help="how many; by default one of each scenario")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="repeats the order and the random moments")
     parser.add_argument("--only", nargs="+", choices=sorted(NAMES), metavar="SCENARIO", help="only these scenarios")
+    parser.add_argument("--stop", action="store_true", help="end after the first round that fails")
     parser.add_argument("--keep", type=Path, help="keep data and logs in this directory")
     options = parser.parse_args()
     rounds = draw(options.rounds, options.seed, options.only or list(NAMES))
@@ -82,23 +83,38 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="clearspan-faults-") as temporary:
         directory = options.keep or Path(temporary)
         directory.mkdir(parents=True, exist_ok=True)
-        outcomes = played(rounds, directory)
+        outcomes = played(rounds, directory, stops=options.stop)
     say(f"\n{table(outcomes)}\n")
     say(str(total(outcomes)))
     return 0 if all(each.is_good for each in outcomes) else 1
 
 
-def played(rounds: Sequence[tuple[str, int]], directory: Path) -> list[Outcome]:
-    """Play rounds, given as names of scenarios with seeds, in one installation; print each."""
+def played(rounds: Sequence[tuple[str, int]], directory: Path, *, stops: bool) -> list[Outcome]:
+    """Play rounds, given as names of scenarios with seeds, in one installation; print each.
+
+    ``stops``: end after the first one that fails.
+    """
     outcomes = []
     with installation(directory) as found:
         for at, (name, seed) in enumerate(rounds, 1):
-            outcome = play_named(found, name, seed)
+            outcome = attempted(found, name, seed)
             outcomes.append(outcome)
             say(f"{at:4d}  {name} (seed {seed}, {outcome.seconds:.1f} s): {outcome}")
             for note in outcome.notes:
                 say(f"      {note}")
+            if stops and not outcome.is_good:
+                break
     return outcomes
+
+
+def attempted(found: Installation, name: str, seed: int) -> Outcome:
+    """Play one round; one that cannot be finished has failed, and says why."""
+    began_s = time.monotonic()
+    try:
+        return play_named(found, name, seed)
+    except AssertionError as exc:
+        seconds = time.monotonic() - began_s
+        return Outcome(name, seed, seconds, 0, 0, 0, 0, 0, notes=(f"not finished: {exc}",))
 
 
 if __name__ == "__main__":

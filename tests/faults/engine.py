@@ -55,7 +55,9 @@ class EngineProcess:
         self._send(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Let it go on after ``stop``."""
+        """Let it go on after ``stop``, or start it if it was killed."""
+        if self._process is None:
+            self.start()
         self._send(signal.SIGCONT)
 
     def fail(

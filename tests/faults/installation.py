@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import tempfile
 import time
 import warnings
@@ -104,6 +105,18 @@ class Installation:
         account = {"user": {"email": f"{uuid4().hex}@example.org"}, "options": options}
         made = self.admin.ask("/admin/simple/accounts/", {"accounts": {"u": account}})["accounts"]["u"]
         return made["projects"]["prj"]["id"], made["api_keys"]["key"]
+
+    def heal(self) -> None:
+        """End every fault of a store, and of a worker or API that stands still."""
+        for link in (self.kafka_link, self.clickhouse_link, self.postgres_link):
+            link.restore()
+        if self.kafka.process is None:
+            self.kafka.start()
+        self.postgres.start()
+        self.engine.go_on()
+        self.engine.heal()
+        for process in (*self.workers, *self.apis):
+            process.send(signal.SIGCONT)
 
     def wait_until_ready(self) -> None:
         """Return when every process is ready; one that has ended is started again."""

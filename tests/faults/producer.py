@@ -20,7 +20,7 @@ from tests.faults.spans import DURATION_NS, SPANS_PER_TRACE, TOPICS, NumberedSpa
 FAR_FROM_NOW_NS: Final = 3_600_000_000_000
 """Spans start an hour before they are sent."""
 
-IN_FLIGHT_MAX: Final = 8
+IN_FLIGHT_MAX: Final = 64
 RETRY_S: Final = 0.1
 ACKNOWLEDGED_S: Final = 120.0
 """How long a producer goes on after its last record."""
@@ -173,6 +173,8 @@ class Producer:
             self.sent.refused.add(where)
         attempts = 1 + (self._random.random() < self._plan.updated_share)
         for attempt in range(1, attempts + 1):
+            if attempt > 1:
+                await asyncio.sleep(self._random.random() * self._plan.lasting_s)
             spans = [self._span(number, attempt) for number in numbers]
             spans += self._bad_spans(numbers, attempt)
             self._random.shuffle(spans)

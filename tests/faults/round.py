@@ -107,7 +107,10 @@ def play(found: Installation, scenario: Scenario, seed: int, *, size: float = 1.
     name = scenario.__name__
     played = Round(found, name, seed, size)
     follower = Follower(found.client(f"ApiKey {played.key}"))
-    scenario(played)
+    try:
+        scenario(played)
+    finally:
+        found.heal()
     assert played.producer is not None, f"{name} produced nothing"
     found.wait_until_ready()
     sent = played.producer.finish()

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from tests.faults.committer import Committer
 from tests.faults.round import Round, Scenario
 
 
+def _produce_around(played: Round, fail: Callable[[], None]) -> None:
+    """Let Postgres fail before the first span of the project, or while spans arrive."""
+    if played.random.random() < 0.5:
+        fail()
+        played.produce()
+    else:
+        played.produce()
+        played.pause(1.5)
+        fail()
+
+
 def postgres_is_restarted(played: Round) -> None:
     """The server closes all connections, ends, and is started again."""
-    played.produce()
-    played.pause(1.5)
-    played.found.postgres.stop()
+    _produce_around(played, played.found.postgres.stop)
     time.sleep(3.0)
     played.found.postgres.start()
 
 
 def postgres_refuses(played: Round) -> None:
     """Every connection is cut, new ones are refused."""
-    played.produce()
-    played.pause(1.5)
-    played.found.postgres_link.refuse()
+    _produce_around(played, played.found.postgres_link.refuse)
     time.sleep(3.0)
     played.found.postgres_link.restore()
 

@@ -1,0 +1,294 @@
+"""See the proof fail: remove one guard at a time, and play the scenarios that must notice.
+
+``python -m tests.faults.mutations`` copies the code to a temporary directory for each mutation, changes the copy, plays
+its scenarios there until they fail, and prints a table. The exit code is 0 only if each of them has failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.faults.processes import ROOT
+from tests.support.process_guard import ProcessGuard
+
+PACKAGES: Final = ("clearspan", "common", "ingest", "query_api", "tests")
+TRIES: Final = 3
+PLAYED_S: Final = 600.0
+WRONG: Final = re.compile(r"^ {6}(.+)|^AssertionError: (.+)", re.MULTILINE)
+"""What a failed round reports."""
+
+
+class Edit(NamedTuple):
+    """A change of a file: every ``before`` becomes ``after``."""
+
+    file: str
+    before: str
+    after: str
+
+
+class Mutation(NamedTuple):
+    """A guard, the edits that remove it, and the scenarios that must fail without it."""
+
+    guard: str
+    edits: Sequence[Edit]
+    scenarios: Sequence[str]
+
+
+MUTATIONS: Final = (
+    Mutation(
+        "only what is stored is committed, never what is merely read",
+        (
+            Edit(
+                "common/kafka/consumer.py",
+                "enable_auto_commit=False,",
+                "enable_auto_commit=True, auto_commit_interval_ms=50,",
+            ),
+        ),
+        (
+            "kill_a_worker",
+            "kill_both_workers",
+            "kill_after_decode",
+            "kill_before_insert",
+            "kill_in_a_rebalance",
+            "kill_in_a_drain",
+            "end_workers_in_turn",
+            "workers_come_and_go",
+            "third_worker_joins_and_leaves",
+        ),
+    ),
+    Mutation(
+        "a record is known by its place in Kafka, whoever stores it",
+        (
+            Edit("common/kafka/consumer.py", "import asyncio\n", "import asyncio\nimport os\n"),
+            Edit(
+                "common/kafka/consumer.py",
+                'return f"{self._cluster_id}/',
+                'return f"{self._cluster_id}-{os.getpid()}/',
+            ),
+        ),
+        (
+            "kill_after_insert",
+            "kill_after_position",
+            "kill_after_dead_letters",
+            "kill_before_commit",
+            "sleeping_worker_wakes_up",
+            "both_workers_sleep",
+        ),
+    ),
+    Mutation(
+        "the position of a partition is recorded after the insert",
+        (
+            Edit(
+                "ingest/flush.py",
+                "        if batch.rows_count:\n            spans = SpanRows",
+                "        await self._positions.record(batch)\n        if batch.rows_count:\n            spans = SpanRows",
+            ),
+        ),
+        ("kill_before_insert",),
+    ),
+    Mutation(
+        "offsets are committed after the dead letters",
+        (
+            Edit(
+                "ingest/flush.py",
+                '            await self._timed("dead_letter", self._dead_letter(batch, rejected))\n'
+                "            self._ledger.mark_done(batch.records)\n"
+                '            await self._timed("commit", self._commit())\n',
+                "            self._ledger.mark_done(batch.records)\n"
+                '            await self._timed("commit", self._commit())\n'
+                '            await self._timed("dead_letter", self._dead_letter(batch, rejected))\n',
+            ),
+        ),
+        ("kill_before_dead_letters",),
+    ),
+    Mutation(
+        "an insert that fails for a passing reason is repeated until it is stored",
+        (
+            Edit(
+                "ingest/flush.py",
+                "                rejected |= await self._retry.until_done(write, component=sink.name)\n",
+                "                try:\n                    rejected |= await write()\n"
+                "                except Exception:\n                    pass\n",
+            ),
+        ),
+        (
+            "clickhouse_refuses",
+            "clickhouse_hangs",
+            "clickhouse_stops",
+            "clickhouse_is_killed",
+            "clickhouse_cuts_connections",
+            "clickhouse_is_read_only",
+            "clickhouse_is_out_of_disk",
+            "clickhouse_has_too_many_parts",
+            "clickhouse_answers_500",
+        ),
+    ),
+    Mutation(
+        "an insert has more time than a slow engine needs",
+        (
+            Edit(
+                "ingest/flush.py",
+                "                rejected |= await self._retry.until_done(write, component=sink.name)\n",
+                "                try:\n                    rejected |= await asyncio.wait_for(write(), 1.0)\n"
+                "                except Exception:\n                    pass\n",
+            ),
+        ),
+        ("clickhouse_is_slow",),
+    ),
+    Mutation(
+        "a repeated insert changes nothing: it has the token of its records",
+        (
+            Edit("ingest/clickhouse_sink.py", "import asyncio\n", "import asyncio\nimport uuid\n"),
+            Edit("ingest/clickhouse_sink.py", "dedup_token=token,", "dedup_token=uuid.uuid4().hex,"),
+        ),
+        ("clickhouse_resets_after_inserts",),
+    ),
+    Mutation(
+        "rows that the engine rejects are separated from those that it accepts",
+        (Edit("ingest/clickhouse_sink.py", "if rows.num_rows == 1:", "if True:"),),
+        ("clickhouse_rejects_a_span",),
+    ),
+    Mutation(
+        "a dead letter is published again until Kafka has acknowledged it",
+        (
+            Edit("ingest/dead_letter.py", "import asyncio\n", "import asyncio\nimport contextlib\n"),
+            Edit(
+                "ingest/dead_letter.py",
+                "        await self._retry.until_done(publish, component=COMPONENT, also=(TooLarge,))\n",
+                "        with contextlib.suppress(Exception):\n            await asyncio.wait_for(publish(), 0.5)\n",
+            ),
+        ),
+        ("kafka_is_restarted", "kafka_refuses", "kafka_hangs", "kafka_is_slow"),
+    ),
+    Mutation(
+        "a project is unknown only if Postgres says so",
+        (
+            Edit(
+                "ingest/worker.py",
+                '            self._readiness.waits_for("projects", exc.detail)\n'
+                "            await self._idle()\n            return None\n",
+                "            return frozenset(unchecked)\n",
+            ),
+        ),
+        ("postgres_is_restarted", "postgres_refuses"),
+    ),
+    Mutation(
+        "how far a partition is stored is read by offset, not by a clock",
+        (Edit("common/clickhouse/queries.sql", "max(through_offset)", "argMax(through_offset, stored_us)"),),
+        ("clocks_jump",),
+    ),
+    Mutation(
+        "one bad span costs one span",
+        (
+            Edit(
+                "ingest/decode.py",
+                "    if project is not None:\n        return _with_content",
+                "    if len(decoded.rejections):\n        return empty\n"
+                "    if project is not None:\n        return _with_content",
+            ),
+        ),
+        ("bad_records_and_spans", "flood_of_bad_spans"),
+    ),
+    Mutation(
+        "a partition is held when nobody can decode its records",
+        (Edit("ingest/partitions.py", "if count > self._streak_max:", "if False:"),),
+        ("flood_that_nobody_can_decode",),
+    ),
+    Mutation(
+        "a batch may hold spans of any age",
+        (
+            Edit(
+                "common/clickhouse/engines.py",
+                '"max_partitions_per_insert_block": 0,',
+                '"max_partitions_per_insert_block": 3,',
+            ),
+        ),
+        ("spans_over_200_days", "spans_that_end_before_they_start"),
+    ),
+    Mutation(
+        "all APIs sign cursors with one secret",
+        (
+            Edit("query_api/http/app.py", "import asyncio\n", "import asyncio\nimport os\n"),
+            Edit("query_api/http/app.py", "cursor_secret=secret)", "cursor_secret=os.urandom(32))"),
+        ),
+        ("kill_both_apis",),
+    ),
+    Mutation(
+        "an embedded broker that is replaced is another cluster",
+        (
+            Edit(
+                "clearspan/embedded/broker.py",
+                '"--cluster-id": str(uuid.uuid4()),',
+                '"--cluster-id": "00000000-0000-4000-8000-000000000000",',
+            ),
+        ),
+        ("kill_the_embedded_stack",),
+    ),
+)
+
+
+def copy_of(mutation: Mutation, directory: Path) -> None:
+    """Copy the code to ``directory`` without the guard. Raises ``ValueError`` if the guard is not where it was."""
+    for package in PACKAGES:
+        ignored = shutil.ignore_patterns("__pycache__", "node_modules")
+        shutil.copytree(ROOT / package, directory / package, ignore=ignored)
+    (directory / ".cache").symlink_to(ROOT / ".cache")
+    for edit in mutation.edits:
+        file = directory / edit.file
+        text = file.read_text()
+        if edit.before not in text:
+            raise ValueError(f"{edit.file} does not have the text {edit.before!r}")
+        file.write_text(text.replace(edit.before, edit.after))
+
+
+def failure_of(directory: Path, scenario: str) -> str:
+    """Play a scenario in a copy until it fails; return what failed, or nothing."""
+    command = [sys.executable, "-m", "tests.faults", "--rounds", str(TRIES), "--only", scenario, "--stop"]
+    try:
+        played = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=PLAYED_S, check=False)
+    except subprocess.TimeoutExpired:
+        return f"no end within {PLAYED_S:g} s"
+    if played.returncode == 0:
+        return ""
+    found = WRONG.search(played.stdout + played.stderr)
+    return " ".join(found.groups(default="")) if found else played.stderr.strip().splitlines()[-1]
+
+
+def main() -> int:
+    """Play the mutations; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.mutations", description=__doc__)
+    parser.add_argument("--only", nargs="+", metavar="SCENARIO", help="only mutations and scenarios with these names")
+    options = parser.parse_args()
+    survivors = 0
+    print("| guard | file | scenario | what failed without it |\n|---|---|---|---|", flush=True)  # noqa: T201
+    for mutation in MUTATIONS:
+        for scenario in mutation.scenarios:
+            if options.only and scenario not in options.only:
+                continue
+            with tempfile.TemporaryDirectory(prefix="clearspan-mutation-") as directory:
+                copy_of(mutation, Path(directory))
+                failure = failure_of(Path(directory), scenario)
+            survivors += not failure
+            file = mutation.edits[-1].file
+            print(  # noqa: T201
+                f"| {mutation.guard} | `{file}` | {scenario.replace('_', ' ')} | {failure or '**nothing**'} |",
+                flush=True,
+            )
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    guard = ProcessGuard()
+    try:
+        code = main()
+    finally:
+        guard.close()
+    sys.exit(code)
