@@ -6,6 +6,7 @@ A fifth reader, the follower, reads the feed while the fault is there.
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ TRACES_PER_REQUEST: Final = 100
 PAGE_SPANS: Final = 700
 WAIT_S: Final = 2
 EXAMPLES: Final = 5
+QUIET_S: Final = 30.0
+"""Longer than a reader may take to notice what is stored without an announcement."""
 
 
 class Seen(NamedTuple):
@@ -80,18 +83,20 @@ class Follower:
         self.seen: Counter[Seen] = Counter()
         self._client = client
         self._position: str | None = None
+        self._came_s = time.monotonic()
         self._stopped = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def finish(self, is_enough: Callable[[Counter[Seen]], bool], *, within_s: float) -> Counter[Seen]:
-        """Return what was read when it is enough, or after the time."""
-        waited = threading.Event()
-        for _ in range(int(within_s / 0.05)):
-            if is_enough(self.seen) or not self._thread.is_alive():
+        """Return what was read when it is enough, when nothing has come for ``QUIET_S``, or after the time."""
+        began_s = self._came_s = time.monotonic()
+        while self._thread.is_alive() and not is_enough(self.seen):
+            now_s = time.monotonic()
+            if now_s - self._came_s > QUIET_S or now_s - began_s > within_s:
                 break
-            waited.wait(0.05)
+            time.sleep(0.05)
         self._stopped.set()
         self._thread.join()
         if self._failure is not None:
@@ -111,6 +116,8 @@ class Follower:
             windowing["next"] = self._position
         page = self._client.ask("/spans/query", {"windowing": windowing})
         self.seen.update(map(Seen.of, page["spans"]))
+        if page["spans"]:
+            self._came_s = time.monotonic()
         self._position = page["windowing"]["next"]
 
 
