@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import RecordsToDelete
 
-from common.kafka.cluster import partitions_of
+from common.kafka.cluster import ensure_topics, open_admin, partitions_of
 from common.settings import KafkaSettings
 
 MARK: Final = "x-fault-record"
 FETCH_MS: Final = 200
+DELETED_S: Final = 1.0
+"""How long the broker needs to delete a topic."""
 
 
 class LoggedRecord(NamedTuple):
-    """A record in the log: which one of its producer, from which attempt, and where."""
+    """A record in the log: the numbers of its good spans, their attempt, and where it is."""
 
-    at: int
+    numbers: range
     attempt: int
     partition: TopicPartition
     offset: int
 
 
-def mark_of(round_name: str, at: int, attempt: int) -> list[tuple[str, bytes]]:
-    """Return the header of the record ``at`` of a round."""
-    return [(MARK, f"{round_name}|{at}|{attempt}".encode())]
+def mark_of(round_name: str, numbers: range, attempt: int) -> list[tuple[str, bytes]]:
+    """Return the header of a record of a round."""
+    return [(MARK, f"{round_name}|{numbers.start}|{numbers.stop}|{attempt}".encode())]
 
 
 async def read_log(bootstrap: str, topics: Collection[str], round_name: str, *, since_ms: int) -> list[LoggedRecord]:
@@ -51,11 +55,30 @@ async def read_log(bootstrap: str, topics: Collection[str], round_name: str, *, 
         await reader.stop()
 
 
-def _mark_in(headers: Collection[tuple[str, bytes | None]], round_name: str) -> tuple[int, int] | None:
-    """Return number and attempt of a record of this round."""
+async def delete_half(bootstrap: str, records: Collection[LoggedRecord]) -> dict[TopicPartition, int]:
+    """Delete the first half of these records in each partition, as retention does; return the first offsets left."""
+    offsets: dict[TopicPartition, list[int]] = {}
+    for record in records:
+        offsets.setdefault(record.partition, []).append(record.offset)
+    halves = {partition: (min(found) + max(found)) // 2 + 1 for partition, found in offsets.items()}
+    async with open_admin(KafkaSettings(bootstrap=bootstrap)) as admin:
+        await admin.delete_records({each: RecordsToDelete(before_offset=half) for each, half in halves.items()})
+    return halves
+
+
+async def create_again(settings: KafkaSettings, topic: str) -> None:
+    """Delete a topic, and create it under the same name."""
+    async with open_admin(settings) as admin:
+        await admin.delete_topics([topic])
+    await asyncio.sleep(DELETED_S)
+    await ensure_topics(settings)
+
+
+def _mark_in(headers: Collection[tuple[str, bytes | None]], round_name: str) -> tuple[range, int] | None:
+    """Return numbers and attempt of a record of this round."""
     for name, value in headers:
         if name == MARK and value is not None:
-            owner, at, attempt = value.decode().split("|")
+            owner, start, stop, attempt = value.decode().split("|")
             if owner == round_name:
-                return int(at), int(attempt)
+                return range(int(start), int(stop)), int(attempt)
     return None

@@ -61,8 +61,23 @@ MUTATIONS: Final = (
             "kill_in_a_drain",
             "end_workers_in_turn",
             "workers_come_and_go",
-            "third_worker_joins_and_leaves",
         ),
+    ),
+    Mutation(
+        "what was read is stored before partitions move, or it is not committed",
+        (
+            Edit(
+                "common/kafka/consumer.py",
+                "enable_auto_commit=False,",
+                "enable_auto_commit=True, auto_commit_interval_ms=50,",
+            ),
+            Edit(
+                "ingest/worker.py",
+                "            await self._drain(within_s=REVOKE_FLUSH_S)\n",
+                "            await self._discard()\n",
+            ),
+        ),
+        ("third_worker_joins_and_leaves",),
     ),
     Mutation(
         "a record is known by its place in Kafka, whoever stores it",
@@ -70,8 +85,8 @@ MUTATIONS: Final = (
             Edit("common/kafka/consumer.py", "import asyncio\n", "import asyncio\nimport os\n"),
             Edit(
                 "common/kafka/consumer.py",
-                'return f"{self._cluster_id}/',
-                'return f"{self._cluster_id}-{os.getpid()}/',
+                "return self._ids.id_of(partition)",
+                'return f"{os.getpid()}-{self._ids.id_of(partition)}"',
             ),
         ),
         (
@@ -220,6 +235,16 @@ MUTATIONS: Final = (
             Edit("query_api/http/app.py", "cursor_secret=secret)", "cursor_secret=os.urandom(32))"),
         ),
         ("kill_both_apis",),
+    ),
+    Mutation(
+        "a topic that is created again is another topic",
+        (Edit("common/kafka/partition_ids.py", "if topic_id and known and known[0] != topic_id:", "if False:"),),
+        ("topic_is_created_again",),
+    ),
+    Mutation(
+        "records that Kafka has deleted unread are named",
+        (Edit("common/http/health.py", "if readiness.gaps else {}", "if False else {}"),),
+        ("kafka_deletes_unread_records",),
     ),
     Mutation(
         "an embedded broker that is replaced is another cluster",

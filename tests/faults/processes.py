@@ -82,6 +82,11 @@ class ServerProcess:
         except OSError as error:
             return {"process": str(error)}
 
+    def gaps(self) -> dict[str, str]:
+        """Return the gaps that a ready worker names, by partition."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=30) as response:
+            return dict(json.load(response).get("gaps", {}))
+
     def metric(self, name: str) -> float:
         """Return the sum of the metrics whose line starts with ``name``; 0 without any, or if it does not answer."""
         try:

@@ -20,6 +20,9 @@ from tests.faults.spans import DURATION_NS, SPANS_PER_TRACE, TOPICS, NumberedSpa
 FAR_FROM_NOW_NS: Final = 3_600_000_000_000
 """Spans start an hour before they are sent."""
 
+BAD_FROM: Final = 1_000_000
+"""The numbers of spans that are refused."""
+
 IN_FLIGHT_MAX: Final = 64
 RETRY_S: Final = 0.1
 ACKNOWLEDGED_S: Final = 120.0
@@ -46,6 +49,8 @@ class Plan:
     round_name: str
     spans_count: int
     seed: int
+    first_number: int = 0
+    first_attempt: int = 1
     lasting_s: float = 3.0
     traces_per_record: int = 2
     updated_share: float = 0.15
@@ -83,14 +88,21 @@ class Sent:
     copies: Counter[tuple[int, int]] = field(default_factory=Counter)
     refused: set[Place] = field(default_factory=set)
 
-    def read_log(self, records: Iterable[LoggedRecord], numbers_of: Callable[[int], Iterable[int]]) -> None:
+    def add(self, later: Sent) -> None:
+        """Add what a producer has sent after this."""
+        self.latest |= later.latest
+        self.acknowledged_s |= later.acknowledged_s
+        self.copies |= later.copies
+        self.refused |= later.refused
+
+    def read_log(self, records: Iterable[LoggedRecord]) -> None:
         """Take from the log which attempt is the latest, and how many copies there are.
 
         All records of a span are in one partition, so the last one there is the latest.
         """
         logged: Counter[tuple[int, int]] = Counter()
         for record in sorted(records, key=lambda record: record.offset):
-            for number in numbers_of(record.at):
+            for number in record.numbers:
                 logged[number, record.attempt] += 1
                 if number in self.latest:
                     self.latest[number] = record.attempt
@@ -124,11 +136,13 @@ class Producer:
             raise self._failure
         if self._thread.is_alive():
             raise AssertionError(f"Kafka has not acknowledged everything within {ACKNOWLEDGED_S:g} s")
-        logged = asyncio.run(
-            read_log(self._bootstrap, self._plan.topics, self._plan.round_name, since_ms=self._since_ms)
-        )
-        self.sent.read_log(logged, lambda at: self._records()[at])
+        self.sent.read_log(asyncio.run(self.logged()))
         return self.sent
+
+    async def logged(self) -> list[LoggedRecord]:
+        """Return the records that Kafka's log holds now."""
+        plan = self._plan
+        return await read_log(self._bootstrap, plan.topics, plan.round_name, since_ms=self._since_ms)
 
     def _run(self) -> None:
         try:
@@ -138,9 +152,8 @@ class Producer:
 
     def _records(self) -> list[range]:
         step = self._plan.traces_per_record * SPANS_PER_TRACE
-        return [
-            range(first, min(first + step, self._plan.spans_count)) for first in range(0, self._plan.spans_count, step)
-        ]
+        end = self._plan.first_number + self._plan.spans_count
+        return [range(first, min(first + step, end)) for first in range(self._plan.first_number, end, step)]
 
     async def _send_all(self) -> None:
         producer = AIOKafkaProducer(
@@ -172,20 +185,22 @@ class Producer:
             where = await self._acknowledge(producer, topic, at, b"\xff no record", key=None)
             self.sent.refused.add(where)
         attempts = 1 + (self._random.random() < self._plan.updated_share)
-        for attempt in range(1, attempts + 1):
-            if attempt > 1:
+        for attempt in range(self._plan.first_attempt, self._plan.first_attempt + attempts):
+            if attempt > self._plan.first_attempt:
                 await asyncio.sleep(self._random.random() * self._plan.lasting_s)
             spans = [self._span(number, attempt) for number in numbers]
             spans += self._bad_spans(numbers, attempt)
             self._random.shuffle(spans)
             for _ in range(1 + (self._random.random() < self._plan.repeated_share)):
-                await self._send_spans(producer, topic, at, spans)
+                await self._send_spans(producer, topic, at, numbers, spans)
         self._acknowledged += 1
 
-    async def _send_spans(self, producer: AIOKafkaProducer, topic: str, at: int, spans: Sequence[NumberedSpan]) -> None:
-        key = trace_id_of(self._plan.round_name, at * self._plan.traces_per_record * SPANS_PER_TRACE).hex()
+    async def _send_spans(
+        self, producer: AIOKafkaProducer, topic: str, at: int, numbers: range, spans: Sequence[NumberedSpan]
+    ) -> None:
+        key = trace_id_of(self._plan.round_name, numbers.start).hex()
         good = [span for span in spans if not span.fault]
-        mark = mark_of(self._plan.round_name, at, spans[0].attempt)
+        mark = mark_of(self._plan.round_name, numbers, spans[0].attempt)
         where = await self._acknowledge(
             producer, topic, at, encode(spans, topic), key=key.encode(), mark=mark, spans=good
         )
@@ -231,6 +246,5 @@ class Producer:
         """Return further spans, which are refused; their numbers are beyond those of good ones."""
         wanted = [number for number in numbers if self._random.random() < self._plan.bad_span_share]
         return [
-            self._span(self._plan.spans_count + number, attempt, self._random.choice(list(self._plan.faults)))
-            for number in wanted
+            self._span(BAD_FROM + number, attempt, self._random.choice(list(self._plan.faults))) for number in wanted
         ]

@@ -53,6 +53,7 @@ class Round:
     """What a scenario is given: the installation, a source of chance, and the producer that it starts.
 
     ``refused`` are places of records that the scenario itself has published and that must become dead letters.
+    ``admitted`` are spans that Kafka itself has dropped before a worker read them.
     """
 
     found: Installation
@@ -64,12 +65,13 @@ class Round:
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.project_id, self.key = self.found.new_project()
-        self.producer: Producer | None = None
+        self.producers: list[Producer] = []
+        self.admitted: set[int] = set()
         self.refused: set[Place] = set()
         self.began_at = datetime.now(UTC)
 
     def produce(self, **changes: object) -> Producer:
-        """Start the producer of this round; ``changes`` are members of its plan."""
+        """Start a producer of this round; ``changes`` are members of its plan."""
         plan: dict[str, object] = {
             "round_name": f"{self.name}/{self.seed}/{self.project_id}",
             "spans_count": int(SPANS_COUNT * self.size),
@@ -78,8 +80,15 @@ class Round:
             **changes,
         }
         self.plan = Plan(**plan)  # type: ignore[arg-type] # each scenario passes members of a plan
-        self.producer = Producer(self.found.bootstrap, self.project_id, self.plan)
-        return self.producer
+        self.producers.append(Producer(self.found.bootstrap, self.project_id, self.plan))
+        return self.producers[-1]
+
+    def sent(self) -> Sent:
+        """Return what all producers have sent, when everything is acknowledged; a later one replaces spans."""
+        united = Sent()
+        for producer in self.producers:
+            united.add(producer.finish())
+        return united
 
     def pause(self, longest_s: float = LASTING_S) -> None:
         """Wait for a random time."""
@@ -111,12 +120,12 @@ def play(found: Installation, scenario: Scenario, seed: int, *, size: float = 1.
         scenario(played)
     finally:
         found.heal()
-    assert played.producer is not None, f"{name} produced nothing"
     found.wait_until_ready()
-    sent = played.producer.finish()
+    sent = played.sent()
     found.wait_until_committed()
-    followed = follower.finish(lambda seen: _has_all(seen, sent), within_s=FOLLOWED_S)
+    followed = follower.finish(lambda seen: _has_all(seen, sent, played.admitted), within_s=FOLLOWED_S)
     findings = check(found.client(f"ApiKey {played.key}"), played.plan.round_name, sent, followed)
+    findings.admitted = findings.lost & played.admitted
     dead_letters = dead_letters_of(found.admin, oldest=played.began_at - CLOCKS_APART)
     _compare_dead_letters(findings, sent.refused | played.refused, dead_letters)
     return outcome_of(name, seed, began_s, sent, findings, dead_letters=len(set(dead_letters)), notes=played.notes)
@@ -147,8 +156,8 @@ def outcome_of(
     )
 
 
-def _has_all(seen: Counter[Seen], sent: Sent) -> bool:
-    return all(Seen(number, attempt) in seen for number, attempt in sent.latest.items())
+def _has_all(seen: Counter[Seen], sent: Sent, admitted: set[int]) -> bool:
+    return all(Seen(number, attempt) in seen for number, attempt in sent.latest.items() if number not in admitted)
 
 
 def _compare_dead_letters(findings: Findings, refused: set[Place], found: list[Place]) -> None:

@@ -1,10 +1,17 @@
-"""c. Kafka stops, starts again, cuts connections, and is slow."""
+"""c. Kafka stops, starts again, cuts connections, is slow, deletes records, and has a topic created again."""
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import time
 
+from tests.faults.log import create_again, delete_half
 from tests.faults.round import Round, Scenario
+from tests.faults.spans import PROTO_TOPIC
+
+FAR = 100_000
+"""The first number of spans that are sent in a second part."""
 
 BAD_SPANS = 0.02
 """So that there are dead letters to publish while Kafka is away."""
@@ -53,10 +60,41 @@ def kafka_is_slow(played: Round) -> None:
     played.found.kafka_link.restore()
 
 
+def kafka_deletes_unread_records(played: Round) -> None:
+    """Retention deletes half of each partition before a worker reads it: the gaps are named, the rest is stored."""
+    first = played.produce(lasting_s=1.0)
+    first.finish()
+    played.found.wait_until_committed()
+    for worker in played.found.workers:
+        worker.end(signal.SIGTERM)
+    producer = played.produce(first_number=FAR, lasting_s=1.0)
+    producer.finish()
+    records = [record for record in asyncio.run(producer.logged()) if record.numbers.start >= FAR]
+    halves = asyncio.run(delete_half(played.found.bootstrap, records))
+    left = {number for record in records if record.offset >= halves[record.partition] for number in record.numbers}
+    played.admitted = producer.sent.latest.keys() - left
+    for worker in played.found.workers:
+        worker.start()
+    played.found.wait_until_ready()
+    named = {name for worker in played.found.workers for name in worker.gaps()}
+    for partition in halves.keys() - {at for at in halves if f"{at.topic}/{at.partition}" in named}:
+        played.note(f"/readyz does not name the gap of {partition.topic}/{partition.partition}")
+
+
+def topic_is_created_again(played: Round) -> None:
+    """A topic is deleted and created again while workers run: new versions of all spans win, and the feed has them."""
+    played.produce(topics=(PROTO_TOPIC,), lasting_s=1.0).finish()
+    played.found.wait_until_committed()
+    asyncio.run(create_again(played.found.kafka_settings, PROTO_TOPIC))
+    played.produce(topics=(PROTO_TOPIC,), first_attempt=11)
+
+
 SCENARIOS: tuple[Scenario, ...] = (
     kafka_is_restarted,
     kafka_refuses,
     kafka_hangs,
     kafka_cuts_connections,
     kafka_is_slow,
+    kafka_deletes_unread_records,
+    topic_is_created_again,
 )
