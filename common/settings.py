@@ -126,6 +126,8 @@ class HttpSettings(Group):
     """Slowest rate of a body after its first ten seconds, in bytes per second; a slower one gets 400."""
     stall_timeout_s: float = Field(60.0, gt=0, le=3_600)
     """How long a streamed response waits for a client that does not read, in seconds; then the connection is closed."""
+    allowed_hosts: str = ""
+    """Host names, comma separated, under which the API may be used while authentication is off, besides localhost."""
 
 
 class ComputeSettings(Group):

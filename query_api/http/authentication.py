@@ -9,11 +9,12 @@ from uuid import UUID
 
 from multidict import MultiMapping
 
-from common.errors import Forbidden, NotAdmin, Unauthorized
+from common.errors import NotAdmin, Unauthorized
 from common.fair_share import OWN_WORK, Tenant
 from common.ids import DEFAULT_USER_ID
 from common.postgres.keys import KeyOwner
 from common.settings import Settings
+from query_api.http.browsers import check_not_a_page
 from query_api.request.context import ApiContext, KeyFinder
 from query_api.request.route import NO_PROJECT, Access
 
@@ -31,7 +32,7 @@ async def owner_of(
     """
     authorization = headers.get("Authorization", "")
     if context.keys is None and access is not Access.PUBLIC:
-        _check_same_site(headers)
+        check_not_a_page(headers, allowed_hosts=context.settings.http.allowed_hosts)
     match access:
         case Access.PUBLIC:
             return _NOBODY
@@ -49,15 +50,6 @@ async def owner_of(
             if found is None:
                 raise Unauthorized
             return found
-
-
-def _check_same_site(headers: Mapping[str, str]) -> None:
-    """Reject what another web site sends through the browser of somebody who runs Clearspan without authentication.
-
-    Browsers set ``Sec-Fetch-Site``, and pages cannot change it; programs do not send it.
-    """
-    if headers.get("Sec-Fetch-Site", "none") not in {"none", "same-origin"}:
-        raise Forbidden("While authentication is off, requests from other web sites are not accepted.")
 
 
 async def tenant_of(context: ApiContext, project_id: UUID) -> Tenant:

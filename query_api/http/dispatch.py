@@ -46,7 +46,7 @@ from query_api.request.context import ApiContext
 from query_api.request.errors import internal_error_response, new_operation_id, response_of
 from query_api.request.json_body import Strict, read_query
 from query_api.request.key_limits import KeyLimits, check_scope
-from query_api.request.route import NO_PROJECT, Access, Request, Response, Route, Router, required_access
+from query_api.request.route import NO_PROJECT, Access, Request, Response, Route, Router
 
 REQUEST_ID_HEADER: Final = "X-Request-Id"
 NO_ROUTE: Final = "none"
@@ -179,7 +179,7 @@ class Dispatcher:
             route, path = self._router.match(http_request.method, raw_path)
         except ServiceError:
             # A client without a key does not learn which paths exist.
-            access = required_access(raw_path)
+            access = self._router.required_access(raw_path)
             await authenticate(self._state, access=access, headers=http_request.headers, query=http_request.query)
             raise
         request_log.route = route

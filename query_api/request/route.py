@@ -251,6 +251,15 @@ class Router:
             raise MethodNotAllowed(meant.allowed(), detail)
         return Match(template.methods[served], template.parameters(segments))
 
+    def required_access(self, raw_path: str) -> Access:
+        """Return the access level required before a 404 or 405 is revealed: none for the path of a public route."""
+        segments = _segments(raw_path)
+        templates = [each for each in self._templates.get(_index(segments), []) if each.fits(segments)][:1]
+        found = templates or [each for each in (self._subtrees.get(segments[0]),) if each is not None]
+        if any(route.access is Access.PUBLIC for template in found for route in template.methods.values()):
+            return Access.PUBLIC
+        return Access.OPERATOR if segments[:1] == [ADMIN] else Access.PROJECT
+
     def _match_subtree(self, method: str, raw_path: str, name: str) -> Match:
         subtree = self._subtrees.get(name)
         if subtree is None:
@@ -258,11 +267,6 @@ class Router:
         if method not in subtree.methods:
             raise MethodNotAllowed(subtree.allowed())
         return Match(subtree.methods[method], {"rest": raw_path.partition(f"/{name}")[2]})
-
-
-def required_access(raw_path: str) -> Access:
-    """Return the access level required before a 404 or 405 is revealed."""
-    return Access.OPERATOR if _segments(raw_path)[:1] == [ADMIN] else Access.PROJECT
 
 
 class _Template(NamedTuple):

@@ -267,7 +267,7 @@ async def test_http_1_0_is_refused(exports: Exports) -> None:
     address = exports.client._base_url
     assert address is not None
     reader, writer = await asyncio.open_connection(address.host, address.port)
-    writer.write(b"GET /spans/export HTTP/1.0\r\nHost: test\r\n\r\n")
+    writer.write(b"GET /spans/export HTTP/1.0\r\nHost: localhost\r\n\r\n")
     assert b"400 Bad Request" in await reader.readline()
     writer.close()
     await writer.wait_closed()
@@ -313,7 +313,7 @@ async def test_client_that_does_not_read_stops_the_walk_and_loses_its_place(expo
 
 def _request_of_large_spans() -> bytes:
     only_large = urlencode({"filter": '{"conditions": [{"field": "span_name", "value": "large"}]}'})
-    return f"GET /spans/export?{only_large} HTTP/1.1\r\nHost: test\r\n\r\n".encode()
+    return f"GET /spans/export?{only_large} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
 
 
 async def test_client_that_leaves_stops_the_walk(exports: Exports) -> None:

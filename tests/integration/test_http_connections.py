@@ -55,11 +55,14 @@ async def sent(address: URL, request: bytes, *, ends: bool = False) -> Reply:
 @pytest.mark.parametrize(
     ("request_bytes", "message"),
     [
-        (b"GET /?next=" + b"a" * HEADER_BYTES_MAX + b" HTTP/1.1\r\nHost: a\r\n\r\n", "larger than 16384 bytes"),
-        (b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * (HEADER_BYTES_MAX + 1) + b"\r\n\r\n", "larger than 16384 bytes"),
+        (b"GET /?next=" + b"a" * HEADER_BYTES_MAX + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", "larger than 16384 bytes"),
+        (
+            b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * (HEADER_BYTES_MAX + 1) + b"\r\n\r\n",
+            "larger than 16384 bytes",
+        ),
         (b"\x16\x03\x01 this is TLS\r\n\r\n", "cannot be read as HTTP/1.1"),
-        (b"G@T / HTTP/1.1\r\nHost: a\r\n\r\n", "cannot be read as HTTP/1.1"),
-        (b"BREW /spans/query HTTP/1.1\r\nHost: a\r\n\r\n", "cannot be read as HTTP/1.1"),
+        (b"G@T / HTTP/1.1\r\nHost: localhost\r\n\r\n", "cannot be read as HTTP/1.1"),
+        (b"BREW /spans/query HTTP/1.1\r\nHost: localhost\r\n\r\n", "cannot be read as HTTP/1.1"),
         (b"GET / HTTP/9\r\n\r\n", "cannot be read as HTTP/1.1"),
         (b"GET / HTTP/1.1\r\nContent-Length: many\r\n\r\n", "cannot be read as HTTP/1.1"),
     ],
@@ -91,7 +94,7 @@ UPLOAD = Route("POST", "/upload", length_of, "", "", None, raw_body=("applicatio
 
 def expecting(size: int, *, key: str = KEY) -> bytes:
     return (
-        f"POST /upload HTTP/1.1\r\nHost: a\r\nAuthorization: ApiKey {key}\r\nContent-Type: application/json\r\n"
+        f"POST /upload HTTP/1.1\r\nHost: localhost\r\nAuthorization: ApiKey {key}\r\nContent-Type: application/json\r\n"
         f"Content-Length: {size}\r\nExpect: 100-Continue\r\n\r\n"
     ).encode()
 
@@ -139,7 +142,7 @@ Serve = Callable[[HttpSettings], AbstractAsyncContextManager[int]]
 
 
 @PORTS
-@pytest.mark.parametrize("before", [b"", b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"], ids=["first", "second"])
+@pytest.mark.parametrize("before", [b"", b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"], ids=["first", "second"])
 @pytest.mark.parametrize("beginning", [b"GET /livez HTTP/1.1\r\n", b"G"])
 async def test_endless_headers_time_out(serve: Serve, before: bytes, beginning: bytes) -> None:
     async with serve(HttpSettings(header_timeout_s=0.5)) as port, asyncio.timeout(60):
@@ -175,7 +178,7 @@ async def test_idle_connection_between_requests_is_kept(serve: Serve) -> None:
     async with serve(HttpSettings(header_timeout_s=1.0)) as port, asyncio.timeout(60):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for idle_s in (1.2, 0):
-            writer.write(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
+            writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert (await reply_to(reader)).status == 200
             await asyncio.sleep(idle_s)
         writer.close()
@@ -188,7 +191,9 @@ async def test_total_size_of_headers_is_limited(serve: Serve, ends: bool) -> Non
     lines = b"".join(header % number for number in range(4 if ends else 6))
     async with serve(HttpSettings(headers_bytes_max=24_000)) as port, asyncio.timeout(60):
         url = URL(f"http://127.0.0.1:{port}")
-        reply = await sent(url, b"GET /livez HTTP/1.1\r\nHost: a\r\n" + lines + (b"\r\n" if ends else b""), ends=True)
+        reply = await sent(
+            url, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n" + lines + (b"\r\n" if ends else b""), ends=True
+        )
 
     assert reply.status == 400
     assert reply.body["detail"] == "The request line and the headers are larger than 24000 bytes together."
@@ -203,7 +208,7 @@ async def test_connection_above_the_limit_is_refused(serve: Serve) -> None:
         assert (await reply_to(reader)).status == 503
         writer.close()
         held[0][1].close()
-        while (await sent(url, b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")).status != 200:
+        while (await sent(url, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")).status != 200:
             pass  # until the server has noticed
         for _, writer in held:
             writer.close()
@@ -213,9 +218,9 @@ async def test_connection_above_the_limit_is_refused(serve: Serve) -> None:
 @pytest.mark.parametrize(
     ("request_bytes", "status"),
     [
-        (b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n", 200),
-        (b"GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n", 404),
-        (b"DELETE /livez HTTP/1.1\r\nHost: a\r\n\r\n", 405),
+        (b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n", 200),
+        (b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
+        (b"DELETE /livez HTTP/1.1\r\nHost: localhost\r\n\r\n", 405),
         (b"this is no request\r\n\r\n", 400),
     ],
 )

@@ -135,7 +135,7 @@ def _send_in_a_loop(address: str, request: bytes, ends_s: float, statuses: Count
 
 def _request(body: Body) -> bytes:
     head = (
-        f"POST {body.path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Type: {body.content_type}\r\n"
+        f"POST {body.path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: {body.content_type}\r\n"
         f"Content-Encoding: {body.encoding}\r\nContent-Length: {len(body.content)}\r\n\r\n"
     )
     return head.encode() + body.content

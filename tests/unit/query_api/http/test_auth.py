@@ -7,7 +7,7 @@ import pytest
 from pydantic import SecretStr
 
 from common.ids import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
-from common.settings import InvalidSettings, Settings
+from common.settings import HttpSettings, InvalidSettings, Settings
 from query_api.http.app import check_auth
 from query_api.request.route import Access, Request, Response, Route
 from tests.support.api import PROJECT_A, KnownKeys, context_of
@@ -24,6 +24,7 @@ async def _who(call: Request) -> Response:
 ROUTES = (
     Route("GET", "/who", _who, "", "", None),
     Route("GET", "/public", _who, "", "", None, access=Access.PUBLIC),
+    Route("GET", "/page/{rest}", _who, "", "", None, access=Access.PUBLIC, is_subtree=True),
     Route("GET", "/admin/who", _who, "", "", None, access=Access.ADMIN),
     Route("GET", "/admin/state", _who, "", "", None, access=Access.OPERATOR),
 )
@@ -142,6 +143,14 @@ async def test_unknown_path_is_404_only_for_a_key_with_access(
     assert [answer.status for answer in answers] == statuses
 
 
+async def test_undeclared_method_of_a_public_path_is_405_without_a_key(aiohttp_client: Client) -> None:
+    client = await aiohttp_client(context_of(keys=KnownKeys({KEY: PROJECT_A})), routes=ROUTES)
+
+    answers = [await client.request("PATCH", path) for path in ("/api/public/", "/page/a/b", "/who", "/nobody")]
+
+    assert [answer.status for answer in answers] == [405, 405, 401, 401]
+
+
 @pytest.mark.parametrize(
     ("authorization", "status"), [("Access a-long-admin-key", 200), (f"ApiKey {KEY}", 401), ("", 401)]
 )
@@ -191,6 +200,49 @@ async def test_other_web_sites_are_rejected_while_authentication_is_off(
     response = await client.get(path, headers={"Sec-Fetch-Site": site})
 
     assert response.status == status
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:8080", 200),
+        ("[::1]:8080", 200),
+        ("localhost:8080", 200),
+        ("LOCALHOST.", 200),
+        ("clearspan.localhost", 200),
+        ("192.0.2.1", 200),
+        ("traces.internal:8080", 200),
+        ("", 200),
+        ("attacker.example:8080", 403),
+        ("localhost.attacker.example", 403),
+        ("127.0.0.1.attacker.example", 403),
+        ("attacker.example@localhost:8080", 403),
+        ("localhost@attacker.example", 403),
+        ("internal", 403),
+        ("%", 403),
+    ],
+)
+@pytest.mark.parametrize("path", ["/who", "/admin/state", "/nobody"])
+async def test_page_whose_name_leads_to_loopback_is_rejected_while_authentication_is_off(
+    path: str, host: str, status: int, aiohttp_client: Client
+) -> None:
+    """DNS rebinding: the browser sees one site, and sends no `Sec-Fetch-Site` to an address without TLS."""
+    http = HttpSettings(allowed_hosts="other.example, Traces.internal")
+    client = await aiohttp_client(context_of(settings=Settings(auth="off", http=http)), routes=ROUTES)
+
+    response = await client.get(path, headers={"Host": host})
+
+    assert response.status == (404 if status == 200 and path == "/nobody" else status)
+    if status == 403:
+        assert "CLEARSPAN_HTTP__ALLOWED_HOSTS" in (await response.json())["detail"]
+
+
+async def test_any_host_may_be_named_with_a_key(aiohttp_client: Client) -> None:
+    client = await aiohttp_client(context_of(keys=KnownKeys({KEY: PROJECT_A})), routes=ROUTES)
+
+    response = await client.get("/who", headers={"Host": "traces.example.org", "Authorization": KEY})
+
+    assert response.status == 200
 
 
 async def test_other_web_sites_may_use_a_key(aiohttp_client: Client) -> None:
