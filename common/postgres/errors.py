@@ -16,6 +16,7 @@ from common.errors import (
     NotMigrated,
     Overloaded,
     ServiceError,
+    Unauthorized,
     Unavailable,
 )
 
@@ -62,6 +63,11 @@ def translated() -> Iterator[None]:
         yield
     except asyncpg.UniqueViolationError as exc:
         raise UniqueViolation(str(exc), constraint_name=exc.constraint_name or "") from exc
+    except asyncpg.ForeignKeyViolationError as exc:
+        # A key is remembered for seconds: with it a request may still come for a project that has been deleted.
+        if "project_id" not in (exc.constraint_name or ""):
+            raise InvalidStatement(f"Postgres: {exc}") from exc
+        raise Unauthorized from exc
     except asyncpg.UndefinedTableError as exc:
         raise NotMigrated("Postgres") from exc
     except tuple(MEANING) as exc:

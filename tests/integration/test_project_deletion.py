@@ -129,6 +129,27 @@ async def test_deleted_project_leaves_nothing(
     assert [each["project"] for each in left] == [str(kept_id)]
 
 
+async def test_key_that_is_remembered_after_its_project_is_deleted_is_refused(
+    client: aiohttp.ClientSession, database: Database
+) -> None:
+    """Its owner is known for seconds; what it writes refers to a project that is gone."""
+    [_, deleted] = await accounts(database)
+    await ask(client, "POST", "/applications/query", key_of(deleted), json={})
+    await ask(client, "DELETE", f"/admin/projects/{deleted.project.id}", ADMIN)
+
+    writes = [
+        await ask(client, method, path, key_of(deleted), json=body)
+        for method, path, body in (
+            ("POST", "/applications/", {"application": {"slug": "late"}}),
+            ("POST", "/simple/queries/", {"query": {"slug": "late", "data": {}}}),
+            ("PUT", "/retention", {"retention": {"max_age_days": 100}}),
+            ("PUT", "/masking", {"masking": {"rules": [{"value": "mine", "action": "drop"}]}}),
+        )
+    ]
+
+    assert writes == [(401, {"detail": {"message": "Unauthorized"}})] * 4
+
+
 async def test_spans_that_a_worker_stores_late_are_removed_and_then_the_project_is_forgotten(
     database: Database, store: ColumnStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

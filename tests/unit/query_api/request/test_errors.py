@@ -27,7 +27,7 @@ from common.errors import (
     Unavailable,
     UnsupportedMedia,
 )
-from query_api.request.errors import STATUS, RevisionConflict, SlugTaken
+from query_api.request.errors import STATUS, RevisionConflict, SlugTaken, response_of
 from query_api.request.route import Handler, Request, Response, Route
 from tests.support.api import context_of
 from tests.unit.query_api.conftest import Client
@@ -134,3 +134,10 @@ async def _check_golden(name: str, body: Any, request: pytest.FixtureRequest) ->
     if request.config.getoption("--rewrite-golden"):
         file.write_text(text)
     assert text == file.read_text()
+
+
+def test_bytes_of_a_header_that_are_no_text_are_shown_as_question_marks() -> None:
+    """A message may repeat a header, and its bytes that are not UTF-8 are lone surrogates in Python."""
+    response = response_of(InvalidFilter("", b"X: '\xff'".decode("utf-8", "surrogateescape")))
+
+    assert (response.status, response.body) == (400, b"""{"detail": "X: '?'"}""")
