@@ -1,7 +1,7 @@
 # The commands that a person types. `make help` lists them.
 # A fresh machine needs python3 (3.11 or later), pip and make; the rest is installed into .venv from pinned, hashed wheels.
 .DEFAULT_GOAL := help
-.PHONY: help up down logs reset status test test-unit test-long faults lint golden snippets bench requirements sbom vendor screenshots clean
+.PHONY: help up down logs reset status test test-unit test-long faults attack lint golden snippets bench requirements sbom vendor screenshots clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -54,6 +54,10 @@ test-long: $(VENV)/dev ## run property tests with 20,000 cases and what takes lo
 
 faults: $(VENV)/dev ## kill, cut and flood the real processes; count what is lost (ROUNDS=n, SEED=n repeats a run)
 	@$(BIN)/python -m tests.faults --rounds $(or $(ROUNDS),50) --seed $(SEED)
+
+attack: $(VENV)/dev ## send REQUESTS=10000 hostile requests, made from the OpenAPI document (SEED=n repeats a run)
+	@echo "seed $(SEED)"
+	@ATTACK_REQUESTS=$(or $(REQUESTS),10000) ATTACK_SEED=$(SEED) $(PYTEST) -s tests/attack/test_openapi_document.py
 
 lint: $(VENV)/dev ## check format, lint, types and layers
 	@$(BIN)/ruff format --check .

@@ -60,7 +60,12 @@ class CreateAccounts(Loose):
 
     accounts: Annotated[
         Named[str, AccountIn],
-        Field(min_length=1, max_length=ACCOUNTS_MAX, description="The accounts by name."),
+        Field(
+            min_length=1,
+            max_length=ACCOUNTS_MAX,
+            description="The accounts by name.",
+            json_schema_extra={"minProperties": 1, "maxProperties": ACCOUNTS_MAX},
+        ),
     ]
 
 

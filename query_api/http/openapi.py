@@ -21,6 +21,7 @@ from query_api.request.route import Access, Route
 
 Json: TypeAlias = dict[str, Any]
 
+_IDS_OF_HISTORIES: Final = re.compile(r"(application|environment|query)(_variant|_revision)?_id")
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 _BODY_STATUSES: Final = (404, 409, 413, 415, 422)
 _FORMATTED_STATUSES: Final = (400, 403, 413, 429, 503, 504)
@@ -281,7 +282,7 @@ def _path_parameters(route: Route) -> list[Json]:
             "in": "path",
             "required": True,
             "description": f"The id of the {name.removesuffix('_id').replace('_', ' ')}.",
-            "schema": {"type": "string"},
+            "schema": {"type": "string", **({"format": "uuid"} if _IDS_OF_HISTORIES.fullmatch(name) else {})},
         }
         for name in _PARAMETER.findall(route.path)
     ]
@@ -298,10 +299,19 @@ def _query_parameters(route: Route, schemas: ComponentSchemas) -> list[Json]:
             "in": "query",
             "required": name in required,
             **({"description": member["description"]} if "description" in member else {}),
-            "schema": member,
+            "schema": _as_text(member),
         }
         for name, member in schema.get("properties", {}).items()
     ]
+
+
+def _as_text(member: Json) -> Json:
+    """Return the schema of a parameter: of what a body has as a value or its JSON text, only the text."""
+    forms = member.get("anyOf", ())
+    if {"type": "string"} not in forms or not any("$ref" in form or form.get("type") == "array" for form in forms):
+        return member
+    text = {"type": "string", "contentMediaType": "application/json"}
+    return {**member, "anyOf": [text, {"type": "null"}]}
 
 
 def _header_parameters(route: Route) -> list[Json]:

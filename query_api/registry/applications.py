@@ -70,7 +70,9 @@ def _form(value: Any) -> str:
     return "object" if isinstance(value, dict | ReferenceIn) else "text"
 
 
-WebAddress = Annotated[Text, AfterValidator(_web_address)]
+WebAddress = Annotated[
+    Text, AfterValidator(_web_address), Field(json_schema_extra={"pattern": "^[Hh][Tt][Tt][Pp][Ss]?://[^/?#]"})
+]
 JsonSchema = Annotated[Meta, AfterValidator(check_json_schema)]
 HeaderValue: TypeAlias = Annotated[
     Annotated[Text, Tag("text")] | Annotated[ReferenceIn, Tag("object")], Discriminator(_form)

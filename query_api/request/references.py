@@ -120,8 +120,12 @@ def _parse_microseconds(value: Any, info: ValidationInfo) -> int | RelativeTime 
         raise ValueError(str(exc)) from exc
 
 
+_Digits: TypeAlias = Annotated[str, Field(pattern=r"^[0-9]{10}([0-9]{3}([0-9]{3}){0,2})?$")]
+_IsoText: TypeAlias = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+_RelativeText: TypeAlias = Annotated[str, Field(json_schema_extra=_RELATIVE)]
 Moment: TypeAlias = Annotated[
-    int | RelativeTime | None, PlainValidator(_parse_microseconds, json_schema_input_type=str | int | None)
+    int | RelativeTime | None,
+    PlainValidator(_parse_microseconds, json_schema_input_type=_IsoText | _RelativeText | _Digits | int | None),
 ]
 """A time in a request: microseconds since 1970, or relative to the server's clock."""
 
@@ -132,7 +136,7 @@ def moment_us(moment: int | RelativeTime | None, *, now_us: int) -> int | None:
 
 
 Text = Annotated[str, AfterValidator(refuse_nul)]
-NamedSlug = Annotated[str, AfterValidator(_url_safe)]
+NamedSlug = Annotated[str, AfterValidator(_url_safe), Field(json_schema_extra={"pattern": f"^{_SLUG.pattern}$"})]
 """A slug that refers to something. A forked revision has a longer slug than people may choose."""
 
 

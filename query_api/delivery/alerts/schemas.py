@@ -77,8 +77,9 @@ Measure: TypeAlias = Annotated[
     Annotated[AlertMeasure, Tag("single")] | Annotated[AlertRatio, Tag("quotient")], Discriminator(_measure_tag)
 ]
 _Bound: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
-_Window: TypeAlias = Annotated[str, _at_most(WINDOW_S_MAX, "31d")]
-_Every: TypeAlias = Annotated[str, _at_most(EVERY_S_MAX, "1d")]
+_SHAPE: Final[dict[str, Any]] = {"pattern": f"^{_DURATION.pattern}$"}
+_Window: TypeAlias = Annotated[str, _at_most(WINDOW_S_MAX, "31d"), Field(json_schema_extra=_SHAPE)]
+_Every: TypeAlias = Annotated[str, _at_most(EVERY_S_MAX, "1d"), Field(json_schema_extra=_SHAPE)]
 
 
 class AlertDefinition(BaseModel):

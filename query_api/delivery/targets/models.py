@@ -27,6 +27,8 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 HEADERS_MAX: Final = 32
 HEADER_LENGTH_MAX: Final = 8_192
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
+_WEB_ADDRESS: Final[dict[str, Any]] = {"pattern": "^https?://[^/?#]"}
+_SECRET_SHAPE: Final = {"pattern": f"^{SECRET_PREFIX}[A-Za-z0-9+/]{{32,88}}={{0,2}}$"}
 _OWN_HEADERS: Final = frozenset(
     {"content-type", "content-encoding", "content-length", "transfer-encoding", "connection", "host", "user-agent"}
 )
@@ -75,9 +77,11 @@ class WebhookIn(Strict):
 
     kind: Literal["webhook"]
     url: Annotated[Text, AfterValidator(http_url)] = Field(
-        max_length=URL_LENGTH_MAX, description="The address. Redirects are not followed."
+        max_length=URL_LENGTH_MAX,
+        description="The address. Redirects are not followed.",
+        json_schema_extra=_WEB_ADDRESS,
     )
-    secret: Annotated[str, AfterValidator(_secret)] | None = Field(
+    secret: Annotated[str, AfterValidator(_secret), Field(json_schema_extra=_SECRET_SHAPE)] | None = Field(
         None, description="Signs the batches; `whsec_` and 24 to 64 bytes in base64. By default one is made."
     )
 
@@ -86,8 +90,14 @@ class KafkaIn(Strict):
     """Publishes each span as a record whose key is its trace_id."""
 
     kind: Literal["kafka"]
-    bootstrap: Servers = Field(max_length=URL_LENGTH_MAX, description="The bootstrap servers, separated by commas.")
-    topic: Topic = Field(description="The topic, which must exist.")
+    bootstrap: Servers = Field(
+        max_length=URL_LENGTH_MAX,
+        description="The bootstrap servers, separated by commas.",
+        json_schema_extra={"pattern": "^[A-Za-z0-9_.:,\\[\\] -]+$"},
+    )
+    topic: Topic = Field(
+        description="The topic, which must exist.", json_schema_extra={"pattern": "^[A-Za-z0-9._-]{1,249}$"}
+    )
     security_protocol: SecurityProtocol | None = Field(
         None, description="How connections are protected, as the listener has it. The default is `PLAINTEXT`."
     )
@@ -142,7 +152,9 @@ class OtlpIn(Strict):
 
     kind: Literal["otlp"]
     endpoint: Annotated[Text, AfterValidator(http_url)] = Field(
-        max_length=URL_LENGTH_MAX, description="The address for traces; `/v1/traces` is appended to a host alone."
+        max_length=URL_LENGTH_MAX,
+        description="The address for traces; `/v1/traces` is appended to a host alone.",
+        json_schema_extra=_WEB_ADDRESS,
     )
     headers: Annotated[Named[str, str], AfterValidator(_headers)] | None = Field(
         None,
@@ -158,6 +170,7 @@ class ParquetIn(Strict):
     kind: Literal["parquet"]
     url: Text = Field(
         max_length=URL_LENGTH_MAX,
+        json_schema_extra={"pattern": "^(file|s3)://"},
         description="The folder: `file:///directory` or `s3://bucket/prefix`. The settings say which are allowed.",
     )
 

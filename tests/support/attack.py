@@ -1,0 +1,149 @@
+"""Requests made from the OpenAPI document by schemathesis, with all of its checks on every response.
+
+Sources: the phases, checks and hooks of schemathesis 4.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import UUID
+from zlib import crc32
+
+import schemathesis
+from schemathesis.config import SchemathesisConfig
+from schemathesis.core.failures import Failure
+from schemathesis.core.transport import Response
+from schemathesis.engine import events, from_schema
+from schemathesis.generation.case import Case
+from schemathesis.generation.meta import TestPhase
+from schemathesis.hooks import HookContext
+
+from tests.support.attack_exclusions import is_excluded
+
+REQUEST_TIMEOUT_S: Final = 60.0
+OPERATIONS: Final = 190
+"""About the number of operations: how many requests a case for each of them makes."""
+
+
+@dataclass(slots=True)
+class AttackReport:
+    """What was sent, and what was wrong with the responses."""
+
+    requests: int = 0
+    statuses: Counter[int] = field(default_factory=Counter)
+    operations: set[str] = field(default_factory=set)
+    checks: set[str] = field(default_factory=set)
+    """The checks that looked at a response."""
+
+    excluded: Counter[str] = field(default_factory=Counter)
+    """How many failures each exclusion covered, by its reason."""
+
+    failures: list[str] = field(default_factory=list)
+    """One text for each failure and each error of schemathesis."""
+
+    def __str__(self) -> str:
+        lines = [
+            f"requests {self.requests}, failures {len(self.failures)}, statuses {dict(sorted(self.statuses.items()))}",
+            *(f"{count} excluded: {reason}" for reason, count in self.excluded.most_common()),
+        ]
+        return "\n".join(lines)
+
+
+class _Sampling:
+    """Keeps of the cases of the coverage phase, which are forty thousand, the first of each operation and then fewer and
+    fewer: the n-th with probability ``rate / n``, decided by the seed."""
+
+    def __init__(self, rate: float, seed: int) -> None:
+        self._rate = rate
+        self._seed = seed
+        self._seen: Counter[str] = Counter()
+
+    def keeps(self, case: Case) -> bool:
+        if case.meta is None or case.meta.phase.name is not TestPhase.COVERAGE:
+            return True
+        label = case.operation.label
+        self._seen[label] += 1
+        number = self._seen[label]
+        return crc32(f"{self._seed} {label} {number}".encode()) / 2**32 < self._rate / number
+
+
+def attack(address: str, *, key: str, admin_key: str, project_id: UUID, requests: int, seed: int) -> AttackReport:
+    """Send about ``requests`` requests to the API at ``address``, in this thread, one after the other.
+
+    The requests follow from the seed and from the ids in the responses.
+    """
+    per_operation = requests / OPERATIONS
+    config = _config(address, key=key, admin_key=admin_key, examples_count=max(1, round(per_operation / 3)), seed=seed)
+    schema = schemathesis.openapi.from_url(f"{address}/openapi.json", config=config)
+    report = AttackReport()
+
+    def counts(_context: HookContext, failure: Failure, case: Case, response: Response) -> bool:
+        reason = is_excluded(failure, case, response)
+        if reason:
+            report.excluded[reason] += 1
+        return not reason
+
+    sampling = _Sampling(per_operation / 12, seed)
+
+    def keeps(_context: HookContext, case: Case) -> bool:
+        return sampling.keeps(case) and not _ends_the_attack(case, project_id)
+
+    schema.hook("filter_case")(keeps)
+    schema.hook("filter_failure")(counts)
+    for event in from_schema(schema).execute():
+        _note(report, event)
+    return report
+
+
+def _ends_the_attack(case: Case, project_id: UUID) -> bool:
+    """Whether the request deletes the project of the attack: everything after it would be 401."""
+    return case.method == "DELETE" and any(
+        str(project_id) == str(value) for value in (case.path_parameters or {}).values()
+    )
+
+
+def _config(address: str, *, key: str, admin_key: str, examples_count: int, seed: int) -> SchemathesisConfig:
+    return SchemathesisConfig.from_dict(
+        {
+            "seed": seed,
+            "base-url": address,
+            "continue-on-failure": True,
+            "cache": {"enabled": False},
+            "request-timeout": REQUEST_TIMEOUT_S,
+            "generation": {
+                "max-examples": examples_count,
+                "deterministic": True,
+                "no-shrink": True,
+                "database": "none",
+            },
+            "auth": {"openapi": {"ApiKey": {"api_key": f"ApiKey {key}"}, "Access": {"api_key": f"Access {admin_key}"}}},
+        }
+    )
+
+
+def _note(report: AttackReport, event: events.EngineEvent) -> None:
+    if isinstance(event, events.NonFatalError):
+        report.failures.append(f"schemathesis: {event.label}: {event.value}")
+    if isinstance(event, events.FatalError):
+        report.failures.append(f"schemathesis: {event.exception}")
+    if not isinstance(event, events.ScenarioFinished):
+        return
+    recorder = event.recorder
+    for case_id, interaction in recorder.interactions.items():
+        report.requests += 1
+        report.operations.add(recorder.cases[case_id].value.operation.label)
+        if interaction.response is not None:
+            report.statuses[interaction.response.status_code] += 1
+    for case_id, checks in recorder.checks.items():
+        report.checks.update(check.name for check in checks)
+        response = recorder.find_response(case_id=case_id)
+        report.failures += [
+            _shown(check.name, check.failure_info, response) for check in checks if check.failure_info is not None
+        ]
+
+
+def _shown(name: str, info: Any, response: Response | None) -> str:
+    answer = "" if response is None else f"{response.status_code} {response.content[:500]!r}"
+    return f"{name}: {info.failure.title}\n{info.failure.message}\n{answer}\n{info.code_sample[:2_000]}"
