@@ -47,6 +47,7 @@ from common.readiness import Readiness, Retry
 from common.settings import Settings
 from common.telemetry import configure_logging, get_logger
 from common.times import SystemClock
+from common.waiting import wait_for
 from ingest.app import open_worker
 from ingest.dead_letter import BulkPublisher, DeadLetterMessage
 from ingest.semconv.prices import prices_in
@@ -222,7 +223,7 @@ class _Stack:
 
     async def _make_tables_and_topics(self) -> bool:
         """Create what the other parts need; return false if asked to stop before that is done."""
-        making = asyncio.gather(migrate_all(self._settings), ensure_topics(self._settings.kafka))
+        making = asyncio.gather(migrate_all(self._settings), wait_for(self._make_topics, "kafka", log=_log))
         stopping = asyncio.create_task(self._stopping.wait(), name="stopping")
         either: set[asyncio.Future[Any]] = {making, stopping}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -234,6 +235,9 @@ class _Stack:
             return False
         making.result()
         return True
+
+    async def _make_topics(self) -> None:
+        await ensure_topics(self._settings.kafka)
 
     async def _work(self, store: ColumnStore, database: Database, tasks: asyncio.TaskGroup) -> Literal["renew", "stop"]:
         """Run a worker until the process is asked to stop or the broker has grown too large, and drain it.

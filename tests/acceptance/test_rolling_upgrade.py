@@ -109,7 +109,9 @@ class Upgrade:
         producer.has_sent(FIRST_SPANS)
         first = producer.sent[:FIRST_SPANS]
         until(lambda: self.feed.read(self.old_api) > 0, what="the feed has begun")
-        until(lambda: set(first) <= set(self.project.walk([self.old_api])), what="the first spans are stored")
+        until(
+            lambda: set(first) <= set(self.project.walk([self.old_api], limit=1_000)), what="the first spans are stored"
+        )
         self.commits.commit(self.old_api)
         return first
 
@@ -161,6 +163,7 @@ class Upgrade:
 
 
 @pytest.mark.kafka
+@pytest.mark.timeout(900)
 def test_upgrade_loses_nothing_and_returns_nothing_twice(deployed: Deployment, tmp_path: Path) -> None:
     upgrade = Upgrade(deployed, old_release(tmp_path / "old"))
     project, feed = upgrade.project, upgrade.feed
@@ -185,7 +188,7 @@ def test_upgrade_loses_nothing_and_returns_nothing_twice(deployed: Deployment, t
     until(has_all, what="the feed has returned every span")
     assert feed.read(upgrade.new_api) == 0
     assert feed.names == everything
-    assert Counter(project.walk([upgrade.new_api])) == everything
+    assert Counter(project.walk([upgrade.new_api], limit=500)) == everything
     assert set(first) <= set(walked)
     assert max(Counter(walked).values()) == 1
     upgrade.commits.check(upgrade.new_api)

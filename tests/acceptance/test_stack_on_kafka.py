@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,11 @@ import pytest
 from clearspan.embedded.layout import Layout
 from common.kafka.offsets import uncommitted_count
 from common.settings import Encoding, TopicSettings
+from tests.support.deployment import until
 from tests.support.kafka import Broker
 from tests.support.ports import free_port
 from tests.support.produce import produce
-from tests.support.stack import RunningStack, running_stack
+from tests.support.stack import RunningStack, running_stack, stack_environment
 
 
 def span(number: int) -> bytes:
@@ -62,3 +65,19 @@ def test_killed_stack_loses_nothing_that_its_kafka_has(kafka: Broker, unique: st
     read = kafka.settings(group=unique, topics={unique: TopicSettings(encoding=Encoding.SPAN_JSON)})
     assert asyncio.run(uncommitted_count(read, [unique])) == 0
     assert not Layout(root).dead_letters.exists()
+
+
+def test_stack_waits_for_its_kafka_and_can_be_stopped(tmp_path: Path) -> None:
+    more = {"CLEARSPAN_EMBEDDED_BROKER": "off", "CLEARSPAN_KAFKA__BOOTSTRAP": f"127.0.0.1:{free_port()}"}
+    environment, log = stack_environment(tmp_path / "data", **more), tmp_path / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "clearspan", "up"], env=environment, stdout=output, stderr=output
+        )
+    try:
+        until(lambda: "Waiting." in log.read_text() or process.poll() is not None, what="the stack waits")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(180) == 0, log.read_text()[-2_000:]
+    finally:
+        process.kill()
+        process.wait()

@@ -12,6 +12,8 @@ from typing import Final
 from tests.support.deployment import Project, ServerProcess, until
 
 SPANS_OF_A_RECORD: Final = 10
+PAUSE_S: Final = 0.05
+"""Between two records: a busy machine has to read everything that is sent."""
 
 
 class Producer(threading.Thread):
@@ -34,7 +36,7 @@ class Producer(threading.Thread):
 
     def run(self) -> None:
         for turn in itertools.count():
-            if self._is_over.wait(0.02):
+            if self._is_over.wait(PAUSE_S):
                 return
             names = [f"{len(self.sent) + number}" for number in range(SPANS_OF_A_RECORD)]
             try:
@@ -75,6 +77,6 @@ class FeedReader:
     def read(self, api: ServerProcess, *, wait_s: int = 0) -> int:
         """Read one page; return how many spans it has."""
         at = {"next": self.cursor} if self.cursor else {}
-        names, self.cursor = self._project.page(api, {"by": "created_at", "limit": 70, "wait_s": wait_s, **at})
+        names, self.cursor = self._project.page(api, {"by": "created_at", "limit": 200, "wait_s": wait_s, **at})
         self.names.update(names)
         return len(names)
