@@ -21,6 +21,8 @@ from common.limits import MIB
 from ingest.dead_letter import CutDeadLetter, cut_dead_letters
 from ingest.decoding.chunk import ChunkRecord
 
+_NO_ROWS: Final = pa.table({})
+
 RECORD_BYTES: Final = 400
 """Approximate memory of a record besides its key and value: the tuple, its headers, its entries in lists."""
 
@@ -97,11 +99,12 @@ class SpanBatch:
         self._timestamps_ms += record.timestamp_ms
         first = self._extents[partition_id].first_offset if partition_id in self._extents else record.offset
         self._extents[partition_id] = Extent(first, record.offset, record.timestamp_ms)
+        origin = decoded._replace(rows=_NO_ROWS)
         if outcome.dead_letters:
-            self._with_dead_letters.append(decoded)
+            self._with_dead_letters.append(origin)
         if outcome.rows_count:
             self._origin_starts.append(self.rows_count)
-            self._origins.append(decoded)
+            self._origins.append(origin)
             self._add_rows(rows, first_row, outcome.rows_count)
             self.rows_count += outcome.rows_count
 
@@ -136,6 +139,7 @@ class SpanBatch:
         if self._rows is None:
             runs = [run.rows.slice(run.first_row, run.rows_count) for run in self._runs]
             self._rows = pa.concat_tables(runs).unify_dictionaries().combine_chunks()
+            self._runs.clear()  # the rows are copied: those of the chunks take as much memory again
         return self._rows
 
     def dead_letters(self, rejected_rows: Mapping[int, str]) -> Iterator[tuple[ChunkRecord, CutDeadLetter]]:
@@ -164,5 +168,4 @@ class SpanBatch:
     def _origin_of(self, row: int) -> tuple[int, int]:
         """Return the index in ``_origins`` of a row's record, and the index of its span in that record."""
         at = bisect_right(self._origin_starts, row) - 1
-        origin = self._origins[at]
-        return at, origin.rows["span_index"][origin.first_row + row - self._origin_starts[at]].as_py()
+        return at, self.rows()["span_index"][row].as_py()

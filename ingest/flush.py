@@ -13,6 +13,8 @@ from functools import partial
 from typing import Final, Protocol
 
 from common.kafka.record import LostPartition, RecordSource
+from common.limits import KIB, MIB
+from common.memory import return_free_memory
 from common.readiness import Readiness, Retry
 from common.sink import Sink, SpanRows
 from common.telemetry import (
@@ -33,6 +35,12 @@ from ingest.partitions import Ledger
 
 QUERYABLE_SAMPLES_MAX: Final = 100
 """Records of a batch whose age is observed: enough for a histogram, and negligible next to the insert."""
+
+LARGE_ROW_BYTES: Final = 32 * KIB
+"""Spans from this size on, on average, leave gaps in the memory of the C library that it does not use again."""
+
+LARGE_WORKER_BYTES: Final = 600 * MIB
+"""Above it a worker returns such memory after a flush, because its limit is 1 GB."""
 
 COMPONENT: Final = "flush"
 LATE_INTERVAL_S: Final = 1.0
@@ -84,6 +92,8 @@ class Flusher:
             await self._timed("dead_letter", self._dead_letter(batch, rejected))
             self._ledger.mark_done(batch.records)
             await self._timed("commit", self._commit())
+        if batch.bytes_count > LARGE_ROW_BYTES * batch.rows_count:
+            await asyncio.to_thread(return_free_memory, above_bytes=LARGE_WORKER_BYTES)
 
     async def _store(self, batch: SpanBatch) -> Mapping[int, str]:
         """Return when every sink has stored the batch and its position is recorded: the rejected rows with their

@@ -232,7 +232,7 @@ class Worker:
         If its spans claim projects that do not exist, it is decoded again to reject them. This is rare, so it may be
         slow.
         """
-        chunk, _, begun_s, decoding = self._queue.first
+        chunk, _, begun_s, decoding, _ = self._queue.first
         await asyncio.wait({decoding}, timeout=self._policy.poll_s_max)
         if not decoding.done():
             self._report_if_late(len(chunk.records), seconds=self._clock.monotonic_s() - begun_s)

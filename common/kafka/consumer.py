@@ -37,7 +37,7 @@ REBALANCE_TIMEOUT_S: Final = 60.0
 """How long a rebalance waits for a member to revoke its partitions; ``on_revoked`` must be done well before."""
 
 MAX_POLL_INTERVAL_S: Final = 300.0
-FETCH_BYTES_MAX: Final = 32 * 1024 * 1024
+FETCH_BYTES_MAX: Final = 16 * 1024 * 1024
 """Limit of one response for all partitions. A larger record still arrives, alone."""
 
 FRAME_BYTES: Final = 16 * 1024

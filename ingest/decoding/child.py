@@ -21,9 +21,13 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import pyarrow as pa
 
 from common.clickhouse.span_columns import warm_up
-from common.memory import tune_for_batches
+from common.limits import MIB
+from common.memory import return_free_memory, tune_for_batches
 from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
+
+LARGE_CHILD_BYTES: Final = 140 * MIB
+"""A child that decodes usual spans stays below it."""
 
 _SIZES: Final = Struct("<QQ")
 
@@ -101,6 +105,8 @@ def serve(requests: BinaryIO, responses: BinaryIO) -> None:
     while True:
         chunk: Chunk = receive(requests)
         send(responses, _decoded(chunk, rules))
+        del chunk
+        return_free_memory(above_bytes=LARGE_CHILD_BYTES)
 
 
 def _decoded(chunk: Chunk, rules: Rules) -> Any:

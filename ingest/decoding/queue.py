@@ -18,6 +18,9 @@ CHUNK_BYTES: Final = MIB
 
 CHUNK_RECORDS_MAX: Final = 1_000
 
+DECODING_BYTES_MAX: Final = 8 * MIB
+"""With as many bytes the decoder takes no further chunk: decoded, a span of 4 MiB takes five times as much."""
+
 
 class WaitingRecords:
     """Polled records that are in no chunk yet. Pure book-keeping; times are passed in.
@@ -88,6 +91,7 @@ class Decoding(NamedTuple):
     came_s: float
     begun_s: float
     task: asyncio.Task[DecodedChunk]
+    bytes_count: int
 
 
 class DecodingQueue:
@@ -119,7 +123,8 @@ class DecodingQueue:
     @property
     def has_room(self) -> bool:
         """Whether the decoder takes a further chunk."""
-        return len(self._decodings) < self._decoder.chunks_max
+        bytes_count = sum(decoding.bytes_count for decoding in self._decodings)
+        return len(self._decodings) < self._decoder.chunks_max and bytes_count < DECODING_BYTES_MAX
 
     def send_due(
         self,
@@ -157,4 +162,5 @@ class DecodingQueue:
             self._decodings.popleft().task.cancel()
 
     def _begun(self, chunk: Chunk, tasks: asyncio.TaskGroup, *, came_s: float, now_s: float) -> Decoding:
-        return Decoding(chunk, came_s, now_s, tasks.create_task(self._decoder.decode(chunk), name="decode"))
+        task = tasks.create_task(self._decoder.decode(chunk), name="decode")
+        return Decoding(chunk, came_s, now_s, task, sum(map(_size, chunk.records)))

@@ -43,6 +43,12 @@ class WorkerProcess:
                 stderr=log,
             )
 
+    @property
+    def process_id(self) -> int:
+        """The id of the running process."""
+        assert self._process is not None
+        return self._process.pid
+
     def send(self, number: signal.Signals) -> None:
         """Send the signal without waiting."""
         if self._process is not None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import weakref
+from collections.abc import Sequence
 from uuid import UUID
 
 from common.codec.decoded import Rejection
@@ -29,6 +31,35 @@ def test_the_same_records_give_the_same_token() -> None:
     values = [request(["a"]), request(["b", "c"])]
 
     assert filled(*values).dedup_token == filled(*values).dedup_token
+
+
+def test_records_that_take_the_offsets_of_lost_ones_give_another_token() -> None:
+    """After a truncation of the log: the engine would drop them as a repetition."""
+    at = Partition("t", 0)
+
+    def token(timestamps_ms: Sequence[int]) -> str:
+        records = [Record("t", 0, offset, ms, None, request(["a"])) for offset, ms in enumerate(timestamps_ms)]
+        chunk, batch = Chunk(records, {at: "c/t/0"}, START_NS), SpanBatch()
+        for decoded in records_of(chunk, decode_chunk(chunk, RULES)):
+            batch.add(decoded, now_s=0.0)
+        return batch.dedup_token
+
+    assert token([1, 2, 9]) == token([1, 2, 9])
+    assert token([1, 2, 9]) != token([1, 3, 9])
+
+
+def test_batch_does_not_keep_the_rows_of_its_chunks_besides_its_own() -> None:
+    chunk = Chunk([Record("t", 0, 0, 1, None, request(["a"]))], {Partition("t", 0): "c/t/0"}, START_NS)
+    decoded, batch = decode_chunk(chunk, RULES), SpanBatch()
+    for record in records_of(chunk, decoded):
+        batch.add(record, now_s=0.0)
+    rows = weakref.ref(decoded.rows)
+    del decoded, record
+
+    assert rows() is not None
+    batch.rows()
+
+    assert rows() is None
 
 
 def test_other_records_give_another_token() -> None:

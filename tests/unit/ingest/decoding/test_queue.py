@@ -1,7 +1,13 @@
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from common.kafka.record import Record
-from ingest.decoding.queue import CHUNK_BYTES, CHUNK_RECORDS_MAX, WaitingRecords
+from common.limits import MIB
+from ingest.decoding.chunk import Chunk, DecodedChunk
+from ingest.decoding.queue import CHUNK_BYTES, CHUNK_RECORDS_MAX, DecodingQueue, WaitingRecords
 
 
 def records(*sizes: int | None) -> list[Record]:
@@ -68,3 +74,27 @@ def test_cleared_records_do_not_count() -> None:
     found.clear()
 
     assert (len(found), found.is_whole) == (0, False)
+
+
+class StuckDecoder:
+    """A ``Decoder`` that has room for four chunks and never ends."""
+
+    chunks_max = 4
+
+    async def decode(self, _chunk: Chunk, /) -> DecodedChunk:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+@pytest.mark.parametrize(("record_bytes", "chunks_count"), [(CHUNK_BYTES, 4), (4 * MIB, 2), (10 * MIB, 1)])
+async def test_decoder_holds_fewer_chunks_of_large_records(record_bytes: int, chunks_count: int) -> None:
+    queue = DecodingQueue(StuckDecoder(), linger_s=0.0)
+    queue.waiting.extend(records(*[record_bytes] * 6), now_s=1.0)
+    async with asyncio.TaskGroup() as tasks:
+        queue.send_due(tasks, str, now_s=1.0, now_ns=1)
+
+        assert (len(queue.waiting), queue.has_room) == (6 - chunks_count, False)
+        queue.clear()
