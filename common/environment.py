@@ -56,6 +56,10 @@ def _check_connections(settings: Settings) -> None:
     """Raise ``InvalidSettings`` for certificates that cannot be used, and for a function that does not exist."""
     if settings.kafka.has_tls:
         _check_certificates(settings.kafka.tls, ("kafka", "tls"))
+    if settings.clickhouse.interface == "https":
+        _check_certificates(settings.clickhouse.tls, ("clickhouse", "tls"))
+    if settings.postgres.tls.is_set:
+        _check_certificates(settings.postgres.tls, ("postgres", "tls"))
     if name := settings.kafka.sasl.token_function:
         try:
             load_function(name)

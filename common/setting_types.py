@@ -33,12 +33,13 @@ def _servers(text: str) -> str:
     return text
 
 
-def _host(text: str) -> str:
-    with suppress(ValueError):  # an IPv6 address, the only host that contains a colon
-        ip_address(text.removeprefix("[").removesuffix("]"))
-        return text
-    if not _HOST.fullmatch(text):
-        raise PydanticCustomError("host", "Input should be a host or an address, without scheme and port")
+def _hosts(text: str) -> str:
+    for host in map(str.strip, text.split(",")):
+        with suppress(ValueError):  # an IPv6 address, the only host that contains a colon
+            ip_address(host.removeprefix("[").removesuffix("]"))
+            continue
+        if not _HOST.fullmatch(host):
+            raise PydanticCustomError("host", "Input should be a host or an address, without scheme and port")
     return text
 
 
@@ -58,7 +59,7 @@ def checked_topic(name: str) -> str:
 Port = Annotated[int, Field(ge=0, le=65_535)]
 Name = Annotated[str, Field(min_length=1)]
 """An empty host would listen on every address of the machine; Kafka has no empty group."""
-Host = Annotated[str, AfterValidator(_host)]
+Hosts = Annotated[str, AfterValidator(_hosts)]
 Servers = Annotated[str, AfterValidator(_servers)]
 Directory = Annotated[Path, BeforeValidator(_directory)]
 Topic = Annotated[str, AfterValidator(checked_topic)]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Final, Literal
 from urllib.parse import parse_qs
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
 from common.limits import MIB
-from common.setting_types import Group, Host, Port
+from common.setting_types import Group, Hosts, Port
+from common.tls import TlsSettings
 
 _SSL_MODES: Final = frozenset({"disable", "allow", "prefer", "require", "verify-ca", "verify-full"})
+
+_SSL_FILES: Final = frozenset({"sslcert", "sslkey", "sslrootcert", "sslcrl"})
 
 
 def _postgres_dsn(dsn: SecretStr) -> SecretStr:
@@ -22,10 +27,20 @@ def _postgres_dsn(dsn: SecretStr) -> SecretStr:
     ports = [host.rpartition("]")[2].partition(":")[2] or "0" for host in hosts]
     if any(not port.isdecimal() or int(port) > 65_535 for port in ports):
         raise ValueError("a port in it is not a number from 0 to 65535; percent-encode / @ : and ? in a password")
-    modes = parse_qs(rest.partition("?")[2]).get("sslmode", [])
+    options = parse_qs(rest.partition("?")[2])
+    modes = options.get("sslmode", [])
     if not _SSL_MODES.issuperset(modes):  # otherwise the process would wait as if the database were down
         raise ValueError(f"sslmode in it is not one of {', '.join(sorted(_SSL_MODES))}")
+    for name in _SSL_FILES.intersection(options):
+        _check_readable(name, options[name][-1])
     return dsn
+
+
+def _check_readable(name: str, path: str) -> None:
+    try:
+        Path(path).read_bytes()
+    except OSError as exc:
+        raise ValueError(f"{name} in it: the file {path!r} cannot be read: {exc.strerror}") from None
 
 
 class ClickHouseSettings(Group):
@@ -33,18 +48,25 @@ class ClickHouseSettings(Group):
 
     interface: Literal["http", "https", "chdb"] = "http"
     """http or https: a server; chdb: inside the process."""
-    host: Host = "127.0.0.1"
-    """Host of the server."""
+    host: Hosts = "127.0.0.1"
+    """Host of the server, or the hosts of several replicas, comma separated: the next one is used when one fails."""
     port: Port = 8123
-    """HTTP port of the server."""
+    """HTTP port of the servers."""
+    tls: TlsSettings = Field(default_factory=TlsSettings)
     username: str = "default"
     """User of the server."""
     password: SecretStr = SecretStr("")
-    """Password of the server."""
+    """Password of the server; empty with a client certificate: the certificate proves who the user is."""
     database: str = Field("clearspan", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     """Database; `clearspan migrate` creates it."""
     cluster: str = Field("", pattern=r"^[A-Za-z0-9_.-]*$")
     """Name of the cluster; empty: one server."""
+    insert_quorum: str = Field("", pattern=r"^(auto|[1-9][0-9]?)?$")
+    """Replicas that must have an insert before it counts as stored; `auto`: a majority; empty: as the server is set."""
+    insert_quorum_parallel: Literal["on", "off"] = "on"
+    """off: inserts with a quorum follow each other, which `select_sequential_consistency` needs."""
+    select_sequential_consistency: Literal["on", "off"] = Field("off", validate_default=True)
+    """on: a replica that lacks an insert of the quorum answers no query."""
     connections: int = Field(4, ge=1, le=64)
     """Connections for queries, which run at the same time."""
     insert_timeout_s: float = Field(60.0, gt=0, le=600)
@@ -54,6 +76,29 @@ class ClickHouseSettings(Group):
     insert_memory_bytes_max: int = Field(4_096 * MIB, ge=64 * MIB, le=1_024 * 1_024 * MIB)
     """Memory of one insert or migration in the engine, in bytes; should be several times that of a batch."""
 
+    @property
+    def hosts(self) -> list[str]:
+        """The hosts, in their order."""
+        return [host.strip() for host in self.host.split(",")]
+
+    @field_validator("tls")
+    @classmethod
+    def _have_an_effect(cls, tls: TlsSettings, info: ValidationInfo) -> TlsSettings:
+        if tls.is_set and info.data.get("interface") != "https":
+            raise PydanticCustomError("tls", "Input has no effect unless CLEARSPAN_CLICKHOUSE__INTERFACE is https")
+        return tls
+
+    @field_validator("select_sequential_consistency")
+    @classmethod
+    def _has_a_sequence(cls, value: str, info: ValidationInfo) -> str:
+        quorum, parallel = info.data.get("insert_quorum"), info.data.get("insert_quorum_parallel")
+        if value == "on" and (quorum in ("", "1") or parallel != "off"):
+            sentence = (
+                "Input should be off unless INSERT_QUORUM is at least 2 or auto, and INSERT_QUORUM_PARALLEL is off"
+            )
+            raise PydanticCustomError("consistency", sentence)
+        return value
+
 
 class PostgresSettings(Group):
     """Projects, keys, applications and saved queries."""
@@ -61,10 +106,19 @@ class PostgresSettings(Group):
     dsn: Annotated[SecretStr, AfterValidator(_postgres_dsn)] = SecretStr(
         "postgresql://clearspan@127.0.0.1:5432/clearspan"
     )
-    """Connection string."""
+    """Connection string; with several hosts, comma separated, the first that can be written to is used."""
     password: SecretStr = SecretStr("")
     """Password, with any characters; empty: that in the connection string, else that of PGPASSWORD."""
+    tls: TlsSettings = Field(default_factory=TlsSettings)
     connections_max: int = Field(8, ge=1, le=100)
     """Connections in the pool."""
     timeout_s: float = Field(5.0, gt=0, le=60)
     """Deadline of one statement, in seconds."""
+
+    @field_validator("tls")
+    @classmethod
+    def _set_once(cls, tls: TlsSettings, info: ValidationInfo) -> TlsSettings:
+        dsn = info.data.get("dsn")
+        if tls.is_set and dsn is not None and "ssl" in dsn.get_secret_value().partition("?")[2]:
+            raise PydanticCustomError("tls", "Input should not be set if the connection string has options of TLS")
+        return tls

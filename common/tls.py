@@ -220,7 +220,10 @@ def _untrusted(error: ssl.SSLCertVerificationError, names: TlsNames) -> str:
 def _tls_error_of(error: BaseException | None) -> ssl.SSLError | None:
     """Return the error of TLS among an error and its causes."""
     for _ in range(8):
-        if error is None or isinstance(error, ssl.SSLError):
+        if error is None:
+            return None
+        # aiohttp has errors that are certificate errors by their class, and have none of their members.
+        if isinstance(error, ssl.SSLError) and type(error).__module__ == "ssl":
             return error
         error = error.__cause__ or error.__context__
     return None

@@ -50,24 +50,29 @@ class Engine(ABC):
     def __init__(self, settings: ClickHouseSettings) -> None:
         self._memory_bytes_max = settings.memory_bytes_max
         self._insert_memory_bytes_max = settings.insert_memory_bytes_max
+        self._consistency = _consistency(settings)
 
     async def insert(self, table: str, rows: pa.Table, /, *, dedup_token: str, deadline_s: float) -> None:
         """Insert columns by name; see ``ColumnStore``."""
-        settings: Settings = {
+        settings: dict[str, str | int | float] = {
             "insert_deduplication_token": dedup_token,
             # Without it a repeated block would be dropped from the table and enter the tables of its views again.
             "deduplicate_blocks_in_dependent_materialized_views": 1,
+            "insert_deduplicate": 1,  # a profile of the server may have turned it off
             "async_insert": 0,  # on by default since 26: it returns for a batch that contains rows of other inserts
             "max_partitions_per_insert_block": 0,  # a batch may hold spans of any age
             "input_format_null_as_default": 0,  # a null where none is allowed is a bug, not an empty text
+            **self._consistency,
             **_bounds(deadline_s, self._insert_memory_bytes_max),
         }
+        if "insert_quorum" in settings:
+            settings["insert_quorum_timeout"] = round(deadline_s * 1000)  # by default ten minutes
         with translated(inserting=True):
             await self._insert(table, rows, settings, deadline_s=deadline_s)
 
     async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
         """Return the result as Arrow columns; see ``ColumnStore``."""
-        bounded = _bounded(statement, deadline_s, self._memory_bytes_max)
+        bounded = self._bounded(statement, deadline_s, self._memory_bytes_max)
         with translated():
             return await self._query(bounded, "ArrowStream", _table_of, deadline_s=deadline_s)
 
@@ -80,15 +85,19 @@ class Engine(ABC):
         """
         counted = f"(\n{statement.sql}\nSETTINGS use_query_condition_cache = 0\n)"
         reading_only = replace(statement, sql=f"SELECT count() FROM {counted} WHERE NOT ignore(*)")
-        bounded = _bounded(reading_only, deadline_s, self._memory_bytes_max)
+        bounded = self._bounded(reading_only, deadline_s, self._memory_bytes_max)
         with translated():
             return await self._query(bounded, "JSONCompact", _rows_read, deadline_s=deadline_s)
 
     async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
         """Run a statement without a result; see ``ColumnStore``."""
-        bounded = _bounded(statement, deadline_s, self._insert_memory_bytes_max)
+        bounded = self._bounded(statement, deadline_s, self._insert_memory_bytes_max)
         with translated():
             await self._command(bounded, deadline_s=deadline_s)
+
+    def _bounded(self, statement: Statement, deadline_s: float, memory_bytes_max: int) -> Statement:
+        consistent = replace(statement, settings={**self._consistency, **statement.settings})
+        return _bounded(consistent, deadline_s, memory_bytes_max)
 
     @abstractmethod
     async def _insert(self, table: str, rows: pa.Table, settings: Settings, *, deadline_s: float) -> None: ...
@@ -99,6 +108,17 @@ class Engine(ABC):
 
     @abstractmethod
     async def _command(self, statement: Statement, *, deadline_s: float) -> None: ...
+
+
+def _consistency(settings: ClickHouseSettings) -> Settings:
+    """Return what the engine is asked for beyond what it is set to; nothing by default."""
+    asked: dict[str, str | int] = {}
+    if settings.insert_quorum:
+        asked["insert_quorum"] = settings.insert_quorum
+        asked["insert_quorum_parallel"] = int(settings.insert_quorum_parallel == "on")
+    if settings.select_sequential_consistency == "on":
+        asked["select_sequential_consistency"] = 1
+    return asked
 
 
 def _bounded(statement: Statement, deadline_s: float, memory_bytes_max: int) -> Statement:
@@ -170,6 +190,7 @@ AWAY: Final = frozenset({
     279,  # ALL_CONNECTION_TRIES_FAILED
     285,  # TOO_FEW_LIVE_REPLICAS
     286,  # UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE
+    289,  # REPLICA_IS_NOT_IN_QUORUM
     319,  # UNKNOWN_STATUS_OF_INSERT
     497,  # ACCESS_DENIED: rights can be granted while we wait
     516,  # AUTHENTICATION_FAILED
@@ -204,6 +225,11 @@ process is out of memory, which counts as busy."""
 NOT_FROM_THE_ENGINE: Final = (OperationalError, DatabaseError)
 """What the driver raises, without a code, for a broken connection and for a response of a proxy."""
 
+AUTHENTICATION_FAILED: Final = 516
+AUTHENTICATION_HINT: Final = " See CLEARSPAN_CLICKHOUSE__USERNAME and CLEARSPAN_CLICKHOUSE__PASSWORD."
+UNAVAILABLE: Final = "ClickHouse is unavailable."
+"""What clients see of a failed connection."""
+
 RETRY_AFTER_BUSY_S: Final = 2.0
 
 OUT_OF_MEMORY: Final = (
@@ -221,6 +247,11 @@ def translated(*, inserting: bool = False) -> Iterator[None]:
         raise _translation(exc, inserting=inserting) from exc
 
 
+def is_away(error: Exception) -> bool:
+    """Return whether the engine was not available, which another replica may be."""
+    return isinstance(error, ClickHouseError) and type(_translation(error, inserting=False)) is Unavailable
+
+
 def _translation(error: ClickHouseError, *, inserting: bool) -> ServiceError:
     code: int | None = getattr(error, "code", None)
     text = str(error)
@@ -233,7 +264,8 @@ def _translation(error: ClickHouseError, *, inserting: bool) -> ServiceError:
     if code in UNMADE:
         return NotMigrated("ClickHouse")
     if code in AWAY or (code is None and type(error) in NOT_FROM_THE_ENGINE):
-        return Unavailable(text, public_message="ClickHouse is unavailable.")
+        hint = AUTHENTICATION_HINT if code == AUTHENTICATION_FAILED else ""
+        return Unavailable(f"{text}{hint}", public_message=UNAVAILABLE)
     if inserting and code in BAD_VALUES:
         return RejectedByStore(text)
     return InvalidStatement(text)

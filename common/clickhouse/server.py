@@ -11,39 +11,44 @@ import io
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias, TypeVar
 
-import clickhouse_connect
 import pyarrow as pa
 from clickhouse_connect.driver.asyncclient import AsyncClient
+from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from common.clickhouse.engines import Engine, Reader, Settings
+from common.clickhouse.connecting import connected_client, connection_failure
+from common.clickhouse.engines import UNAVAILABLE, Engine, Reader, Settings, is_away
 from common.clickhouse.store import Statement
 from common.errors import Unavailable
 from common.fair_share import FairShare, current_tenant, shielded
+from common.hosts import HostOrder
 from common.settings import ClickHouseSettings
+from common.tls import UnusableCertificate
 
 Result = TypeVar("Result")
 Call: TypeAlias = Callable[[AsyncClient], Awaitable[Result]]
 
-CONNECT_TIMEOUT_S: Final = 5.0
 GRACE_S: Final = 1.0
 """How long to wait after the deadline: the server should end the statement itself and report it."""
 
-LONGER_THAN_ANY_DEADLINE_S: Final = 3600
-"""The driver needs a number; each call has its own deadline."""
-
 INSERTS_AT_ONCE: Final = 2
+
+
+class NotConnected(Exception):
+    """No connection to a host, which has not received the statement. The message says why."""
 
 
 class ServerStore(Engine):
     """``ColumnStore`` on a server. Connects when first used, so it can be created while the server is not available.
 
-    Belongs to the event loop of its first call.
+    With several hosts, statements go to one of them until it fails (``HostOrder``). Belongs to the event loop of its
+    first call.
     """
 
     def __init__(self, settings: ClickHouseSettings) -> None:
         super().__init__(settings)
         self._settings = settings
-        self._client: AsyncClient | None = None
+        self._clients: dict[int, AsyncClient] = {}
+        self._order = HostOrder(len(settings.hosts))
         self._connecting = asyncio.Lock()
         self._reading = FairShare("connections to ClickHouse", settings.connections)
         self._inserting = FairShare("connections to ClickHouse for inserts", INSERTS_AT_ONCE)
@@ -52,8 +57,8 @@ class ServerStore(Engine):
     async def close(self) -> None:
         """Close the connections. Safe to call twice."""
         self._closed = True
-        client, self._client = self._client, None
-        if client is not None:
+        clients, self._clients = self._clients, {}
+        for client in clients.values():
             await client.close()
 
     async def _insert(self, table: str, rows: pa.Table, settings: Settings, *, deadline_s: float) -> None:
@@ -93,35 +98,47 @@ class ServerStore(Engine):
 
     async def _called(self, call: Call[Result], *, deadline_s: float) -> Result:
         """Run ``call`` with the client. Raises ``Unavailable`` some time after the deadline."""
+        host, *others = self._order.in_turn
         try:
             async with asyncio.timeout(deadline_s + GRACE_S):
-                return await call(self._client or await self._connect())
+                while True:
+                    try:
+                        return await self._called_at(host, call)
+                    except NotConnected as exc:
+                        if not others:
+                            raise Unavailable(str(exc), public_message=UNAVAILABLE) from exc
+                        host = others.pop(0)
         except TimeoutError:
+            self._order.fails(host)
             raise Unavailable(f"ClickHouse did not respond within {deadline_s:g} s.") from None
 
-    async def _connect(self) -> AsyncClient:
+    async def _called_at(self, host: int, call: Call[Result]) -> Result:
+        """Run ``call`` at a host. Raises ``NotConnected`` if it has certainly not received the statement.
+
+        After any failure that another host may not have, the next statement goes to that one.
+        """
+        try:
+            result = await call(self._clients.get(host) or await self._connect(host))
+        except (ClickHouseError, UnusableCertificate) as exc:
+            reason = connection_failure(exc)
+            if reason is not None:
+                self._order.fails(host)
+                raise NotConnected(f"ClickHouse is unavailable ({self._settings.hosts[host]}: {reason})") from exc
+            if is_away(exc):
+                self._order.fails(host)
+            raise
+        self._order.works(host)
+        return result
+
+    async def _connect(self, host: int) -> AsyncClient:
         async with self._connecting:
             if self._closed:
                 raise Unavailable("The connection to ClickHouse has been closed.")
-            if self._client is None:
-                settings = self._settings
-                self._client = await clickhouse_connect.get_async_client(
-                    interface=settings.interface,
-                    host=settings.host,
-                    port=settings.port,
-                    username=settings.username,
-                    password=settings.password.get_secret_value(),
-                    database=settings.database,
-                    compress=False,  # the bodies that matter are compressed inside
-                    connect_timeout=CONNECT_TIMEOUT_S,
-                    send_receive_timeout=LONGER_THAN_ANY_DEADLINE_S,
-                    query_retries=0,
-                    connector_limit=settings.connections + INSERTS_AT_ONCE,
-                    autogenerate_session_id=False,
-                    form_encode_query_params=True,  # a list of 10,000 values does not fit into a URL
-                    client_name="clearspan",
+            if host not in self._clients:
+                self._clients[host] = await connected_client(
+                    self._settings, self._settings.hosts[host], connections=self._settings.connections + INSERTS_AT_ONCE
                 )
-            return self._client
+            return self._clients[host]
 
 
 def _arrow_file(rows: pa.Table) -> io.BytesIO:

@@ -19,6 +19,7 @@ from common.errors import (
     Unauthorized,
     Unavailable,
 )
+from common.tls import TlsNames, tls_failure
 
 
 class UniqueViolation(Conflict):
@@ -40,6 +41,7 @@ MEANING: Final[Mapping[type[Exception], type[ServiceError]]] = {
     asyncpg.OperatorInterventionError: Unavailable,  # shutting down, starting up
     asyncpg.InvalidAuthorizationSpecificationError: Unavailable,  # the permission may be granted later
     asyncpg.InvalidCatalogNameError: Unavailable,
+    asyncpg.ReadOnlySQLTransactionError: Unavailable,  # a standby, or a primary that has become one
     OSError: Unavailable,
     TimeoutError: Unavailable,
     asyncpg.InterfaceError: Unavailable,
@@ -47,6 +49,8 @@ MEANING: Final[Mapping[type[Exception], type[ServiceError]]] = {
     asyncpg.PostgresError: InvalidStatement,
 }
 """Our error for each of the driver's. The first row decides of which an error is an instance."""
+
+NAMES: Final = TlsNames.of("CLEARSPAN_POSTGRES__TLS", protocol="CLEARSPAN_POSTGRES__DSN (sslmode)")
 
 PUBLIC_MESSAGES: Final[Mapping[type[ServiceError], str]] = {
     DeadlineExceeded: "Postgres did not answer in time",
@@ -72,7 +76,17 @@ def translated() -> Iterator[None]:
         raise NotMigrated("Postgres") from exc
     except tuple(MEANING) as exc:
         meaning = next(ours for kind, ours in MEANING.items() if isinstance(exc, kind))
-        public_message, said = PUBLIC_MESSAGES.get(meaning), str(exc) or type(exc).__name__
+        public_message, said = PUBLIC_MESSAGES.get(meaning), _reason(exc)
         raise meaning(
             f"{public_message or 'Postgres'}: {said}", public_message=f"{public_message}." if public_message else None
         ) from exc
+
+
+def _reason(error: Exception) -> str:
+    """Return why a statement or a connection failed, with the setting to look at if that is known."""
+    if (of_tls := tls_failure(error, NAMES)) is not None:
+        return of_tls
+    said = str(error) or type(error).__name__
+    if isinstance(error, asyncpg.InvalidAuthorizationSpecificationError):
+        return f"{said}; see CLEARSPAN_POSTGRES__DSN and CLEARSPAN_POSTGRES__PASSWORD"
+    return said

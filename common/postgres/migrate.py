@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-import asyncpg
-
 from common.errors import NotMigrated, Unavailable
 from common.ids import DEFAULT_USER_ID
 from common.migrations import Migration, is_behind, load_migrations, pending
+from common.postgres.connecting import Connector, connection_options
 from common.postgres.errors import translated
-from common.postgres.pool import Database, connection_options
+from common.postgres.pool import Database
 from common.postgres.projects import FIRST_ENVIRONMENTS, SQL
 from common.settings import PostgresSettings
 
@@ -38,7 +37,8 @@ async def migrate(settings: PostgresSettings, /, *, default_project_id: UUID, fo
     ``InvalidMigration`` if an applied file has changed, and the errors of ``Database``.
     """
     with translated():
-        connection = await asyncpg.connect(**connection_options(settings), command_timeout=DEADLINE_S)
+        options = connection_options(settings) | {"command_timeout": DEADLINE_S}
+        connection = await Connector(settings).connect(options.pop("dsn"), **options)
         try:
             async with connection.transaction():
                 await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK_KEY)

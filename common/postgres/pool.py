@@ -10,8 +10,9 @@ from uuid import UUID
 
 import asyncpg
 
-from common.errors import Overloaded, ServiceError
+from common.errors import Overloaded, ServiceError, Unavailable
 from common.fair_share import FairShare
+from common.postgres.connecting import Connector, connection_options
 from common.postgres.errors import translated
 from common.settings import PostgresSettings
 
@@ -85,6 +86,10 @@ class Database:
                 connection = await self._acquire()
             try:
                 yield connection
+            except Unavailable as exc:
+                if isinstance(exc.__cause__, asyncpg.ReadOnlySQLTransactionError):  # another host is the primary now
+                    await self._pool.expire_connections()
+                raise
             finally:
                 with translated():
                     await self._pool.release(connection)
@@ -106,6 +111,7 @@ async def open_database(settings: PostgresSettings) -> AsyncIterator[Database]:
     """
     pool = await asyncpg.create_pool(
         **connection_options(settings),
+        connect=Connector(settings).connect,
         min_size=0,
         max_size=settings.connections_max,
         command_timeout=settings.timeout_s + GRACE_S,
@@ -120,15 +126,6 @@ async def open_database(settings: PostgresSettings) -> AsyncIterator[Database]:
         yield Database(pool, timeout_s=settings.timeout_s)
     finally:
         await pool.close()
-
-
-def connection_options(settings: PostgresSettings) -> dict[str, Any]:
-    """Return what the driver needs to connect."""
-    return {
-        "dsn": settings.dsn.get_secret_value(),
-        "password": settings.password.get_secret_value() or None,
-        "timeout": settings.timeout_s,
-    }
 
 
 async def _prepare(connection: Any) -> None:

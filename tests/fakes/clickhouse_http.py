@@ -15,6 +15,7 @@ import asyncio
 import base64
 import json
 import re
+import ssl
 import tempfile
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -202,11 +203,20 @@ def _error(code: int, text: str) -> web.Response:
     )
 
 
-async def serve(path: Path, port: int, password: str, backups: Path | None) -> None:
+def tls_context(certificate: Path, client_authority: Path) -> ssl.SSLContext:
+    """Return a context that asks clients for a certificate of this authority."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(client_authority)
+    return context
+
+
+async def serve(app: ClickHouseHttp, host: str, port: int, tls: ssl.SSLContext | None) -> None:
     """Serve on the loopback interface until cancelled; the port stands on the first line of the output."""
-    runner = web.AppRunner(ClickHouseHttp(path, password, backups).app(), shutdown_timeout=0.1)
+    runner = web.AppRunner(app.app(), shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", port)
+    site = web.TCPSite(runner, host, port, ssl_context=tls)
     await site.start()
     print(runner.addresses[0][1], flush=True)  # noqa: T201  # the parent reads it
     await asyncio.Event().wait()
@@ -218,5 +228,9 @@ if __name__ == "__main__":
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--password", default="")
     parser.add_argument("--backups", type=Path, help="the directory of BACKUP and RESTORE")
-    arguments = parser.parse_args()
-    asyncio.run(serve(arguments.path, arguments.port, arguments.password, arguments.backups))
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--certificate", type=Path, help="its certificate and key: it then speaks TLS")
+    parser.add_argument("--client-authority", type=Path)
+    given = parser.parse_args()
+    tls = tls_context(given.certificate, given.client_authority) if given.certificate else None
+    asyncio.run(serve(ClickHouseHttp(given.path, given.password, given.backups), given.host, given.port, tls))

@@ -39,11 +39,23 @@ class ClickHouseServer:
 
 @contextmanager
 def clickhouse_server(
-    path: Path, *, port: int = 0, password: str = "", backups: Path | None = None
+    path: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    password: str = "",
+    backups: Path | None = None,
+    certificates: tuple[Path, Path] | None = None,
 ) -> Iterator[ClickHouseServer]:
-    """A server over the data at ``path``; killed at the end. ``backups`` is the directory of BACKUP and RESTORE."""
+    """A server over the data at ``path``; killed at the end. ``backups`` is the directory of BACKUP and RESTORE.
+
+    ``certificates`` are its own, with its key, and the authority of its clients; with them it speaks TLS.
+    """
     command = [sys.executable, "-m", "tests.fakes.clickhouse_http", "--path", str(path), "--port", str(port)]
-    command += ["--password", password, *([] if backups is None else ["--backups", str(backups)])]
+    if certificates is not None:
+        own, authority = certificates
+        command += ["--certificate", str(own), "--client-authority", str(authority)]
+    command += ["--host", host, "--password", password, *([] if backups is None else ["--backups", str(backups)])]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
