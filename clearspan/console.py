@@ -65,7 +65,7 @@ def at_running_stack(settings: Settings) -> Settings:
         return settings
     return settings.model_copy(
         update={
-            "kafka": settings.kafka.unsecured_at(running.kafka),
+            "kafka": running.reached(settings.kafka),
             "postgres": settings.postgres.model_copy(update={"dsn": SecretStr(running.postgres)}),
         }
     )

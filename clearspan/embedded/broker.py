@@ -24,6 +24,7 @@ from clearspan.embedded.broker_proxy import BrokerProxy
 from clearspan.embedded.guard import Child
 from clearspan.embedded.layout import StackError
 from clearspan.embedded.ports import LOOPBACK, free_port
+from common.kafka_settings import KafkaSettings
 
 START_TIMEOUT_S = 10.0
 HOLD_TIMEOUT_S = 5.0
@@ -44,6 +45,10 @@ class EmbeddedBroker:
         self._process: subprocess.Popen[bytes] | None = None
         self._proxy = BrokerProxy()
         self.bootstrap = ""
+
+    def reached(self, kafka: KafkaSettings) -> KafkaSettings:
+        """Return the settings of a client of this broker: certificates and users are for another one."""
+        return kafka.unsecured_at(self.bootstrap)
 
     async def start(self, port: int) -> None:
         """Listen on ``port`` (0: any free port); hold produce requests until ``admit_produces``.

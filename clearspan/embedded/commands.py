@@ -104,7 +104,7 @@ def _show_first_span(settings: Settings, running: Running) -> int:
             "Authentication is on: `clearspan keys create NAME` creates a key. Send it as `Authorization: ApiKey …`.\n"
         )
     else:
-        kafka = settings.kafka.unsecured_at(running.kafka)
+        kafka = running.reached(settings.kafka)
         try:
             print(asyncio.run(show_first_span(kafka, running.api)), end="\n\n")
         except TimeoutError:

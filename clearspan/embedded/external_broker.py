@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 from clearspan.embedded.broker import EmbeddedBroker
 from clearspan.embedded.guard import Child
 from clearspan.embedded.layout import Layout
+from common.kafka_settings import KafkaSettings
 from common.settings import Settings
 
 
@@ -19,6 +20,10 @@ class ExternalBroker:
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
+
+    def reached(self, kafka: KafkaSettings) -> KafkaSettings:
+        """Return the settings as they are: with their certificates and users."""
+        return kafka
 
     async def start(self, _port: int) -> None:
         """It runs already, or the parts of the stack wait for it."""

@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
+from common.kafka_settings import KafkaSettings
+
 Value = TypeVar("Value")
 
 _INVALID: Final = re.compile(r"""[,"$`?\\\x00-\x1f\x7f\ud800-\udfff]""")
@@ -81,6 +83,16 @@ class Running:
     """Why it is off, unless that was set by hand."""
     stop_s: float = STOP_S
     """How long it may report no progress while it drains and stops."""
+    has_own_broker: bool = True
+    """Whether its Kafka is the embedded broker."""
+
+    def reached(self, kafka: KafkaSettings) -> KafkaSettings:
+        """Return the settings of a client of its Kafka. Certificates and users are not for the embedded broker."""
+        return (
+            kafka.unsecured_at(self.kafka)
+            if self.has_own_broker
+            else kafka.model_copy(update={"bootstrap": self.kafka})
+        )
 
     def write(self, layout: Layout) -> None:
         """Write it to the data directory."""

@@ -192,7 +192,7 @@ class _Stack:
         self._watch_children()
         self._settings = self._settings.model_copy(
             update={
-                "kafka": self._settings.kafka.unsecured_at(self._broker.bootstrap),
+                "kafka": self._broker.reached(self._settings.kafka),
                 "postgres": self._settings.postgres.model_copy(update={"dsn": SecretStr(postgres.dsn)}),
             }
         )
@@ -219,6 +219,7 @@ class _Stack:
             otlp_grpc=_address(settings.api_host, settings.otlp_grpc_port) if settings.otlp_grpc_port else "",
             otlp_grpc_left_out=self._left_out.get("otlp_grpc_port", ""),
             stop_s=stop_s_max(settings),
+            has_own_broker=not self._broker.keeps_records,
         ).write(self._layout)
 
     async def _make_tables_and_topics(self) -> bool:
