@@ -7,20 +7,37 @@ Nothing here knows the routes. A member is filled by its name and its model: ids
 from __future__ import annotations
 
 import re
+import secrets
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 from urllib.parse import quote
-from uuid import UUID, uuid4
+from uuid import UUID, uuid4, uuid5
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from query_api.request.route import Route
+from query_api.spans.cursor import write_cursor
 
 _PLACE: Final = re.compile(r"\{(\w+)\}")
+
+_RANDOM: Final = [
+    re.compile(pattern)
+    for pattern in (
+        r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
+        r"[0-9A-Za-z]{8}\.[0-9a-f]{64}",
+        r"whsec_[0-9A-Za-z+/=]+",
+        r"[0-9A-Za-z_-]{40,}",
+        r"\b[0-9a-f]{12,64}\b",
+        r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|\+00:00)",
+        r"'Date': '[^']*'",
+        r'"prefix":"\w{8}"',
+    )
+]
+"""Ids, keys, secrets, cursors and times."""
 
 _REQUIRED: Final = {
     "target": {"kind": "kafka", "bootstrap": "127.0.0.1:1", "topic": "out"},
@@ -70,6 +87,40 @@ class Attempt:
     def sends(self, text: str) -> bool:
         """Whether a text is part of the request, so that an answer may repeat it."""
         return text in f"{self.path} {self.parameters} {self.body}"
+
+
+def nowhere(known: Known) -> Known:
+    """Return what looks like ``known`` and exists in no project. One trace has a known id, and another span."""
+    (trace_id, _), *others = known.traces
+    texts = _texts(known)
+    return Known(
+        UUID(texts[str(known.project_id)]),
+        [(trace_id, secrets.token_hex(8)), *((secrets.token_hex(16), secrets.token_hex(8)) for _ in others)],
+        {name: {member: texts[text] for member, text in entity.items()} for name, entity in known.entities.items()},
+        write_cursor(b"position", scope=bytes(16), secret=b"secret"),
+    )
+
+
+def _texts(known: Known) -> dict[str, str]:
+    """Return a text of the same form for each id and slug, always the same."""
+    texts = [str(known.project_id), *(text for entity in known.entities.values() for text in entity.values())]
+    return {text: _like(text) for text in texts}
+
+
+def _like(text: str) -> str:
+    try:
+        return str(uuid5(UUID(text), "nowhere"))
+    except ValueError:
+        return text.replace("owner", "nobod") if "owner" in text else text[::-1]
+
+
+def shape(response: str, known: Known) -> str:
+    """Return a response without ids, times and random texts: those of two requests differ anyway."""
+    for text, other in _texts(known).items():
+        response = response.replace(other, text)
+    for pattern in _RANDOM:
+        response = pattern.sub("…", response)
+    return response
 
 
 def attempts(route: Route, known: Known) -> Iterator[Attempt]:

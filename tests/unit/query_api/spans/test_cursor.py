@@ -65,6 +65,37 @@ def test_cursor_of_an_earlier_release_is_read() -> None:
     assert unpack_position(read_cursor(text, scope=OWNER, secret=SECRET).position) == POSITION
 
 
+BASE64 = st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", max_size=200)
+
+
+@given(st.text(max_size=200) | BASE64 | st.binary(max_size=200).map(lambda raw: raw.decode("utf-8", "surrogateescape")))
+def test_no_other_text_is_a_cursor(text: str) -> None:
+    with pytest.raises(InvalidCursor):
+        read_cursor(text, scope=OWNER, secret=SECRET)
+    with pytest.raises(InvalidCursor):
+        read_signed_coordinates(text, project_id=PROJECT_A, secret=SECRET)
+
+
+@given(st.integers(0, len(CURSOR)), st.integers(0, len(CURSOR)), BASE64)
+def test_no_part_of_a_cursor_can_be_cut_out_or_replaced(begin: int, end: int, between: str) -> None:
+    changed = CURSOR[:begin] + between + CURSOR[end:]
+    if changed == CURSOR:
+        return
+
+    with pytest.raises(InvalidCursor):
+        read_cursor(changed, scope=OWNER, secret=SECRET)
+
+
+@given(st.binary(max_size=80), st.binary(min_size=16, max_size=16), st.binary(min_size=1, max_size=40))
+def test_no_other_project_and_no_other_secret_reads_a_cursor(position: bytes, scope: bytes, secret: bytes) -> None:
+    text = write_cursor(position, scope=OWNER, secret=SECRET)
+
+    for other_scope, other_secret in ((scope, SECRET), (OWNER, secret)):
+        if (other_scope, other_secret) != (OWNER, SECRET):
+            with pytest.raises(InvalidCursor):
+                read_cursor(text, scope=other_scope, secret=other_secret)
+
+
 @pytest.mark.parametrize("index", range(0, len(CURSOR), 7))
 def test_every_changed_character_is_detected(index: int) -> None:
     other = "A" if CURSOR[index] != "A" else "B"
