@@ -100,9 +100,12 @@ def record_refusal(
     recorder.refuse(_subject(context, caller, route), status)
 
 
+_operation_id = lru_cache(maxsize=1_024)(operation_id)
+
+
 def _subject(context: ApiContext, caller: Caller, route: Route | None) -> AuditSubject:
     owner, address = caller.owner, caller.address[:64] if caller.address else None
-    operation = UNKNOWN_PATH if route is None else operation_id(route.method, route.path)
+    operation = UNKNOWN_PATH if route is None else _operation_id(route.method, route.path)
     if owner is None:
         return AuditSubject(NO_PROJECT, AuditActor.NOBODY, operation, address=address)
     if owner.key_id is not None:

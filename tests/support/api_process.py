@@ -35,6 +35,19 @@ def api_processes(settings: PostgresSettings, logs: Path, *, count: int) -> Iter
             process.wait()
 
 
+@contextmanager
+def killable_api(settings: PostgresSettings, log: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """Yield the address and the process of one such API."""
+    port = free_port()
+    process = _start(settings, port, log)
+    try:
+        _wait_until_served(f"http://127.0.0.1:{port}/applications/query", process, log)
+        yield f"http://127.0.0.1:{port}", process
+    finally:
+        process.kill()
+        process.wait()
+
+
 def _start(settings: PostgresSettings, port: int, log: Path) -> subprocess.Popen[bytes]:
     environment = {
         **os.environ,
