@@ -68,7 +68,7 @@ async def client_of(port: int) -> AsyncIterator[Client]:
 def post_request(path: str, body: Mapping[str, Any]) -> bytes:
     """Return the bytes of a request, made before the clock starts."""
     content = json.dumps(body).encode()
-    head = b"POST %b HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    head = b"POST %b HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
     return head % (path.encode(), len(content)) + content
 
 

@@ -29,8 +29,8 @@ from common.telemetry import AUDIT_ENTRIES, AUDIT_FAILURES, AUDIT_LOST, get_logg
 from common.times import Clock
 from query_api.audit.refusals import RefusalCounts
 
-FLUSH_S: Final = 1.0
-"""How long a refusal or an outcome waits at most before it is written, or tried again."""
+FLUSH_S: Final = 0.25
+"""How long a refusal or an outcome waits before it is written together with others, or tried again."""
 
 RETRY_S: Final = 0.25
 """The pause after a failure."""
@@ -83,7 +83,6 @@ class AuditRecorder:
             AUDIT_LOST.labels(AuditKind.WRITE).inc()
             return
         self._ended.append(write)
-        self._wake.set()
 
     def refuse(self, subject: AuditSubject, status: int) -> None:
         """Record a refusal, soon."""
@@ -91,13 +90,17 @@ class AuditRecorder:
 
     async def work(self) -> None:
         """Write what comes, until cancelled."""
+        rest_due_s = 0.0
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(FLUSH_S):
+                async with asyncio.timeout(max(0.0, rest_due_s - self._clock.monotonic_s())):
                     await self._wake.wait()
             self._wake.clear()
+            is_rest_due = self._clock.monotonic_s() >= rest_due_s
+            if is_rest_due:
+                rest_due_s = self._clock.monotonic_s() + FLUSH_S
             try:
-                succeeded = await self.flush()
+                succeeded = await (self.flush() if is_rest_due else self._flush_begun())
             except Exception:  # noqa: BLE001 - a defect must not end the log, for which all changes wait
                 _log.exception("The audit log failed unexpectedly.")
                 succeeded = False
@@ -116,6 +119,14 @@ class AuditRecorder:
                 if not self._begun:
                     self._is_failing = False
                     return True
+
+    async def _flush_begun(self) -> bool:
+        """Write the entries for which changes wait; return whether that succeeded."""
+        async with self._flushing:
+            while self._begun:
+                if not await self._write_begun():
+                    return False
+        return True
 
     async def _write_ended(self) -> bool:
         while self._ended:
