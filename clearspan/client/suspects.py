@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from common.kafka.dead_letters import OFFSET_HEADER, TIMESTAMP_HEADER, dead_letter_of
-from common.kafka.record import Record, RecordLog
+from common.kafka.log import KafkaLog
+from common.kafka.record import Record
 
 SUSPECTS_MAX: Final = 100_000
 """Spans that are in memory before the dead letters are read."""
@@ -122,15 +124,16 @@ class Suspects:
                 found[suspect.project_id, suspect.report.topic, suspect.report.partition].append(suspect)
         return found
 
-    async def strike_out_dead_letters(self, log: RecordLog, topic: str) -> bool:
+    async def strike_out_dead_letters(self, log: KafkaLog, topic: str) -> bool:
         """Count suspects that are dead-lettered, and remove them; return whether the topic still has its beginning.
 
         Raises ``Unavailable``.
         """
         extent = await log.extent(topic)
-        async for records in log.read_ranges(topic, extent.partitions):
-            for record in records:
-                self._strike_out(record)
+        async with aclosing(log.read_ranges(topic, extent.partitions)) as reading:
+            async for records in reading:
+                for record in records:
+                    self._strike_out(record)
         return all(offsets.start == 0 for offsets in extent.partitions.values())
 
     def settle(self, *, is_whole_topic: bool) -> None:

@@ -8,7 +8,8 @@ and one batch of records are in memory.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
+from contextlib import aclosing
 from typing import Any, Final
 from uuid import UUID
 
@@ -109,22 +110,27 @@ class Verifying:
 
     async def compare(self, report: PartitionReport, progress: ProgressLine) -> None:
         """Compare the records of one partition; spans that are not stored become suspects."""
-        async for records in self._records(report):
-            report.records += len(records)
-            by_project: dict[UUID, list[Suspect]] = {}
-            for decoded in self._decoded(records):
-                for suspect in _spans_of(decoded, report):
-                    report.spans += suspect.spans_count
-                    if suspect.project_id is None:
-                        self._suspects.add(suspect)
-                    else:
-                        by_project.setdefault(suspect.project_id, []).append(suspect)
-            for project_id, spans in by_project.items():
-                for first in range(0, len(spans), ASKED_TOGETHER):
-                    await self._ask(project_id, spans[first : first + ASKED_TOGETHER])
-            progress.advance(sum(map(len, by_project.values())))
-            if self._suspects.are_many:
-                await self.resolve()
+        # Closed at once if the command is interrupted, and with it the connection to Kafka.
+        async with aclosing(self.log.read_ranges(report.topic, {report.partition: report.offsets})) as reading:
+            async for records in reading:
+                await self._compare(records, report, progress)
+
+    async def _compare(self, records: Sequence[Record], report: PartitionReport, progress: ProgressLine) -> None:
+        report.records += len(records)
+        by_project: dict[UUID, list[Suspect]] = {}
+        for decoded in self._decoded(records):
+            for suspect in _spans_of(decoded, report):
+                report.spans += suspect.spans_count
+                if suspect.project_id is None:
+                    self._suspects.add(suspect)
+                else:
+                    by_project.setdefault(suspect.project_id, []).append(suspect)
+        for project_id, spans in by_project.items():
+            for first in range(0, len(spans), ASKED_TOGETHER):
+                await self._ask(project_id, spans[first : first + ASKED_TOGETHER])
+        progress.advance(sum(map(len, by_project.values())))
+        if self._suspects.are_many:
+            await self.resolve()
 
     async def resolve(self) -> None:
         """Count the suspects: dead-lettered, of a deleted project, or missing."""
@@ -140,9 +146,6 @@ class Verifying:
                 for first in range(0, len(spans), ASKED_TOGETHER):
                     await self._ask(project_id, spans[first : first + ASKED_TOGETHER])
         self._suspects.settle(is_whole_topic=is_whole)
-
-    def _records(self, report: PartitionReport) -> AsyncIterator[Sequence[Record]]:
-        return self.log.read_ranges(report.topic, {report.partition: report.offsets})
 
     def _decoded(self, records: Sequence[Record]) -> list[DecodedRecord]:
         now_ns = self._clock.now_ns()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -58,7 +58,7 @@ class KafkaLog:
             f"{cluster_id}/{topic_ids.get(topic, '')}", {at.partition: range(firsts[at], ends[at]) for at in partitions}
         )
 
-    async def read_ranges(self, topic: str, ranges: Mapping[int, range]) -> AsyncIterator[Sequence[Record]]:
+    async def read_ranges(self, topic: str, ranges: Mapping[int, range]) -> AsyncGenerator[Sequence[Record], None]:
         """Yield the records at these offsets, in chunks, in offset order per partition."""
         wanted = {TopicPartition(topic, number): offsets for number, offsets in ranges.items() if offsets}
         if not wanted:
