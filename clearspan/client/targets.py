@@ -78,7 +78,7 @@ def selection_in(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def target_text(target: Mapping[str, Any]) -> str:
     """Return a target in one line."""
-    rest = " ".join(str(value) for name, value in target.items() if name not in ("kind", "secret", "ag"))
+    rest = " ".join(str(value) for name, value in target.items() if name not in ("kind", "secret", "ag", "ca"))
     return f"{target['kind']} {rest}"
 
 

@@ -38,6 +38,8 @@ CLOSE_S: Final = 1.0
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 """A bearer token (RFC 6750)."""
 
+_DEFAULTS: Final = KafkaSettings()
+
 DENIED: Final = (
     driver_errors.TopicAuthorizationFailedError,
     driver_errors.GroupAuthorizationFailedError,
@@ -80,7 +82,7 @@ def _sasl_options(sasl: SaslSettings) -> dict[str, Any]:
 def _warn_of_plaintext(mechanism: str) -> None:
     """Warn, once for each process."""
     _log.warning(
-        "Credentials and records travel unencrypted, because CLEARSPAN_KAFKA__SECURITY_PROTOCOL is SASL_PLAINTEXT.",
+        "Credentials and records of Kafka travel unencrypted, because the security protocol is SASL_PLAINTEXT.",
         mechanism=mechanism,
     )
 
@@ -129,7 +131,7 @@ class LastFailure:
     """Why the last connection of a client failed."""
 
     def __init__(self, settings: KafkaSettings | None = None) -> None:
-        self.settings = settings or KafkaSettings()
+        self.settings = settings or _DEFAULTS
         self._server = ""
         self._error: BaseException | None = None
         self._failed_s = 0.0
