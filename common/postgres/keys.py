@@ -267,8 +267,11 @@ def _owner(row: Any) -> KeyOwner:
 
 
 def _new_text() -> tuple[str, str]:
-    """Return the prefix and the secret of a new key."""
-    return secrets.token_urlsafe(6), secrets.token_hex(32)
+    """Return the prefix and the secret of a new key. On a command line, a key must not look like an option."""
+    prefix = secrets.token_urlsafe(6)
+    while prefix.startswith("-"):
+        prefix = secrets.token_urlsafe(6)
+    return prefix, secrets.token_hex(32)
 
 
 def _hash(text: str) -> bytes:

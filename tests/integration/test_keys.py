@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -248,6 +249,13 @@ async def test_one_key_too_many_is_409(client: Client, context: ApiContext) -> N
 
     assert status == 409
     assert "1 keys in force" in answer["detail"]
+
+
+async def test_key_does_not_look_like_an_option(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    prefixes = iter(["-option0", "--optio1", "a-prefix"])
+    monkeypatch.setattr(secrets, "token_urlsafe", lambda _bytes_count: next(prefixes))
+
+    assert (await client.key()).startswith("a-prefix.")
 
 
 async def test_last_use_is_stored(client: Client) -> None:
