@@ -10,8 +10,8 @@ from tests.faults.round import Round, Scenario
 
 
 def third_worker_joins_and_leaves(played: Round) -> None:
-    """A third worker joins and leaves while the others work."""
-    played.produce()
+    """A third worker joins and leaves while spans arrive."""
+    played.produce(lasting_s=8.0)
     third = played.found.new_worker()
     try:
         third.start()
@@ -47,7 +47,7 @@ def sleeping_worker_wakes_up(played: Round) -> None:
 
 
 def both_workers_sleep(played: Round) -> None:
-    """Both workers are stopped for longer than their sessions, and wake up one after the other."""
+    """Both workers are stopped for longer than their sessions; the first takes over all before the second wakes up."""
     producer = played.produce(lasting_s=4.0)
     played.until(lambda: producer.acknowledged_share > 0.1, "the producer has begun")
     for worker in played.found.workers:
@@ -57,7 +57,7 @@ def both_workers_sleep(played: Round) -> None:
     finally:
         for worker in played.found.workers:
             worker.send(signal.SIGCONT)
-            played.pause(0.5)
+            time.sleep(SESSION_S)
 
 
 SCENARIOS: tuple[Scenario, ...] = (
