@@ -126,18 +126,20 @@ class Installation:
     def wait_until_committed(self) -> None:
         """Return when the group has committed every record. Raises ``AssertionError`` if it does not."""
         deadline_s = time.monotonic() + SETTLED_S
-        left: object = "unknown"
-        while left != 0:
+        while left := self.uncommitted():
             if time.monotonic() > deadline_s:
                 lines = "\n".join(worker.last_lines() for worker in self.workers)
                 raise AssertionError(f"not committed within {SETTLED_S:g} s: {left}\n{lines}")
             time.sleep(0.1)
             for worker in self.workers[:2]:
                 worker.restart()
-            try:
-                left = asyncio.run(uncommitted_count(self.kafka_settings, TOPICS))
-            except ServiceError as exc:
-                left = exc.detail
+
+    def uncommitted(self) -> int | str:
+        """Return how many records the group has not committed, or why Kafka does not say so."""
+        try:
+            return asyncio.run(uncommitted_count(self.kafka_settings, TOPICS))
+        except ServiceError as exc:
+            return exc.detail
 
     def new_worker(self) -> ServerProcess:
         """Return a further worker that is not started."""

@@ -52,7 +52,7 @@ class Plan:
     first_number: int = 0
     first_attempt: int = 1
     lasting_s: float = 3.0
-    traces_per_record: int = 2
+    spans_per_record: int = 2 * SPANS_PER_TRACE
     updated_share: float = 0.15
     repeated_share: float = 0.1
     bad_span_share: float = 0.0
@@ -151,7 +151,7 @@ class Producer:
             self._failure = exc
 
     def _records(self) -> list[range]:
-        step = self._plan.traces_per_record * SPANS_PER_TRACE
+        step = self._plan.spans_per_record
         end = self._plan.first_number + self._plan.spans_count
         return [range(first, min(first + step, end)) for first in range(self._plan.first_number, end, step)]
 
