@@ -72,7 +72,7 @@ def in_utc(moment: datetime) -> datetime:
         raise ValueError("This time has no date in UTC.") from exc
 
 
-Slug = Annotated[NamedSlug, AfterValidator(_not_too_long), Field(json_schema_extra={"maxLength": SLUG_LENGTH_MAX})]
+Slug = Annotated[NamedSlug, AfterValidator(_not_too_long)]
 Moment = Annotated[Time, AfterValidator(in_utc)]
 Meta = Annotated[dict[str, Any], AfterValidator(storable_json)]
 Tags = Annotated[Meta, AfterValidator(_tags)]

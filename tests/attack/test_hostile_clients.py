@@ -27,7 +27,7 @@ from tests.support.scale import scaled
 from tests.support.served_api import Held, ServedApi, served_api
 
 WAIT_S: Final = 60.0
-ROUNDS: Final = scaled(2, 40)
+ROUNDS: Final = scaled(3, 40)
 FIRST_ROUNDS: Final = scaled(1, 5)
 """They start threads and processes, and fill caches."""
 
