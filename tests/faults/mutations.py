@@ -170,10 +170,10 @@ MUTATIONS: Final = (
             Edit(
                 "ingest/dead_letter.py",
                 "        await self._retry.until_done(publish, component=COMPONENT, also=(TooLarge,))\n",
-                "        with contextlib.suppress(Exception):\n            await asyncio.wait_for(publish(), 0.5)\n",
+                "        with contextlib.suppress(Exception):\n            await publish()\n",
             ),
         ),
-        ("kafka_is_restarted", "kafka_refuses", "kafka_hangs", "kafka_is_slow"),
+        ("kafka_is_restarted", "kafka_refuses", "kafka_hangs"),
     ),
     Mutation(
         "a project is unknown only if Postgres says so",
@@ -188,8 +188,42 @@ MUTATIONS: Final = (
         ("postgres_is_restarted", "postgres_refuses"),
     ),
     Mutation(
+        "a slow answer of Postgres is waited for",
+        (
+            Edit(
+                "ingest/worker.py",
+                "if not await self._dependencies.projects.exists(project)]",
+                "if not await _at_once(self._dependencies.projects.exists(project))]",
+            ),
+            Edit(
+                "ingest/worker.py",
+                "class Worker:\n",
+                "async def _at_once(asked):\n    try:\n        return await asyncio.wait_for(asked, 1.0)\n"
+                "    except TimeoutError:\n        return False\n\n\nclass Worker:\n",
+            ),
+        ),
+        ("postgres_is_slow",),
+    ),
+    Mutation(
+        "a transaction is acknowledged when Postgres has committed it",
+        (
+            Edit(
+                "common/postgres/pool.py",
+                "            with translated():\n                await transaction.commit()\n",
+                "            with suppress(Exception):\n                await transaction.commit()\n",
+            ),
+        ),
+        ("postgres_cuts_transactions",),
+    ),
+    Mutation(
         "how far a partition is stored is read by offset, not by a clock",
-        (Edit("common/clickhouse/queries.sql", "max(through_offset)", "argMax(through_offset, stored_us)"),),
+        (
+            Edit(
+                "query_api/request/progress.py",
+                "before.offset < position.through_offset",
+                "before.stored_us < position.stored_us",
+            ),
+        ),
         ("clocks_jump",),
     ),
     Mutation(

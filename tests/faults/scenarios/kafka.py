@@ -13,6 +13,9 @@ from tests.faults.spans import PROTO_TOPIC
 FAR = 100_000
 """The first number of spans that are sent in a second part."""
 
+AWAY_S = 8.0
+"""Longer than a session of the group, and than a request may take."""
+
 BAD_SPANS = 0.02
 """So that there are dead letters to publish while Kafka is away."""
 
@@ -22,7 +25,7 @@ def kafka_is_restarted(played: Round) -> None:
     played.produce(bad_span_share=BAD_SPANS)
     played.pause(2.0)
     played.found.kafka.kill()
-    played.pause(1.0)
+    time.sleep(AWAY_S)
     played.found.kafka.start()
 
 
@@ -31,7 +34,7 @@ def kafka_refuses(played: Round) -> None:
     played.produce(bad_span_share=BAD_SPANS)
     played.pause(1.5)
     played.found.kafka_link.refuse()
-    time.sleep(4.0)
+    time.sleep(AWAY_S)
     played.found.kafka_link.restore()
 
 
@@ -40,7 +43,7 @@ def kafka_hangs(played: Round) -> None:
     played.produce(bad_span_share=BAD_SPANS)
     played.pause(1.5)
     played.found.kafka_link.hang()
-    time.sleep(6.0)
+    time.sleep(AWAY_S)
     played.found.kafka_link.restore()
 
 
