@@ -6,12 +6,13 @@ Exit codes: 0 all is there, 1 something is not, ``NOT_MADE`` if the audit could 
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from clearspan.client.audit_metrics import write_metrics
 from clearspan.client.audit_spans import MarkedRun, new_run, send_through_http, send_through_kafka
@@ -24,6 +25,8 @@ from clearspan.console import at_running_stack, fail, print_json
 from clearspan.embedded.layout import Layout, Running
 from common.errors import ServiceError
 from common.settings import Settings
+
+Result = TypeVar("Result")
 
 WRONG_USAGE: Final = 2
 NOT_MADE: Final = 4
@@ -83,16 +86,41 @@ def audit(
     file = None if options.metrics is None else Path(options.metrics)
     if file is not None and not file.parent.is_dir():
         return fail(f"--metrics: {file.parent} is not a directory.", code=2)
-    while True:
-        code = asyncio.run(_audit_once(settings, server, options, as_json=as_json))
-        if options.interval is None or code == WRONG_USAGE:
-            return code
-        time.sleep(options.interval.total_seconds())
+    return asyncio.run(_audit_until_stopped(settings, server, options, as_json=as_json))
 
 
 def _known_way(settings: Settings) -> Literal["kafka", "http"]:
     is_known = "kafka" in settings.model_fields_set or Running.read(Layout(settings.data_dir.resolve())) is not None
     return "kafka" if is_known else "http"
+
+
+async def _audit_until_stopped(
+    settings: Settings, server: ServerOptions, options: SendOptions, *, as_json: bool
+) -> int:
+    """Audit once, or at each interval until SIGINT. Raises ``KeyboardInterrupt`` then.
+
+    The signal is noted here and not left to the runner of the loop: it only cancels this task, and a library that
+    swallows the cancellation would swallow Ctrl-C.
+    """
+    interrupted = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, interrupted.set)
+    while True:
+        code = await _unless(interrupted, _audit_once(settings, server, options, as_json=as_json))
+        if options.interval is None or code == WRONG_USAGE:
+            return code
+        await _unless(interrupted, asyncio.sleep(options.interval.total_seconds()))
+
+
+async def _unless(interrupted: asyncio.Event, work: Coroutine[Any, Any, Result]) -> Result:
+    """Return the result of the work; cancel it and raise ``KeyboardInterrupt`` if the event is set before its end."""
+    running, waiting = asyncio.create_task(work), asyncio.create_task(interrupted.wait())
+    await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if not interrupted.is_set():
+        return running.result()
+    running.cancel()
+    await asyncio.wait({running})
+    raise KeyboardInterrupt
 
 
 async def _audit_once(settings: Settings, server: ServerOptions, options: SendOptions, *, as_json: bool) -> int:

@@ -1,4 +1,6 @@
-"""``clearspan audit`` against a running embedded stack: every way, exit codes, metrics, and how it fails."""
+"""``clearspan audit`` against a running embedded stack: every way, exit codes, metrics, and how it fails; what ``docs/self-audit.md``
+shows.
+"""
 
 from __future__ import annotations
 
@@ -114,3 +116,4 @@ def test_interval_goes_on_until_it_is_stopped(stack: RunningStack, tmp_path: Pat
         assert (process.returncode, errors) == (130, b"")
     finally:
         process.kill()
+        process.communicate()
