@@ -1,4 +1,5 @@
-"""Worker, API and deliverer as processes on a Kafka with TLS, SASL and ACLs, each with the rights that the docs list."""
+"""Worker, API and deliverer as processes on a Kafka with TLS, SASL and ACLs, each with the rights of
+``docs/secure-connections.md``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The audit log: every change and every refusal, of whom, and nothing else; over Postgres (ADR 0023)."""
+"""The audit log: every change and every refusal, of whom, and nothing else; over Postgres (ADR 0023); the command of
+``docs/audit-log.md``.
+"""
 
 from __future__ import annotations
 
