@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from clearspan.cli import main
-from common.kafka.consumer import KafkaSource
 from ingest.clickhouse_sink import ClickHouseSink
 from ingest.dead_letter import DeadLetters
 from ingest.decoding.queue import DecodingQueue
@@ -33,10 +32,7 @@ POINTS: Final[Mapping[str, Point]] = {
     "before insert": Point(ClickHouseSink, "write", is_before=True),
     "after insert": Point(ClickHouseSink, "write", is_before=False),
     "after position": Point(StoredPositions, "record", is_before=False),
-    "before dead letters": Point(DeadLetters, "flush", is_before=True),
     "after dead letters": Point(DeadLetters, "flush", is_before=False),
-    "before commit": Point(KafkaSource, "commit", is_before=True),
-    "after commit": Point(KafkaSource, "commit", is_before=False),
     "in a rebalance": Point(Worker, "_on_revoked", is_before=True),
     "in a drain": Point(Worker, "_drain", is_before=True),
 }

@@ -57,8 +57,7 @@ MUTATIONS: Final = (
             ),
         ),
         (
-            "kill_a_worker",
-            "kill_both_workers",
+            "kill_workers",
             "kill_after_decode",
             "kill_before_insert",
             "kill_in_a_rebalance",
@@ -97,9 +96,7 @@ MUTATIONS: Final = (
             "kill_after_insert",
             "kill_after_position",
             "kill_after_dead_letters",
-            "kill_before_commit",
-            "sleeping_worker_wakes_up",
-            "both_workers_sleep",
+            "sleeping_workers_wake_up",
         ),
     ),
     Mutation(
@@ -111,7 +108,7 @@ MUTATIONS: Final = (
                 "        await self._positions.record(batch)\n        if batch.rows_count:\n            spans = SpanRows",
             ),
         ),
-        ("kill_before_insert", "clickhouse_is_slow", "clickhouse_stops"),
+        ("kill_before_insert", "clickhouse_is_slow"),
     ),
     Mutation(
         "offsets are committed after the dead letters",
@@ -126,7 +123,7 @@ MUTATIONS: Final = (
                 '            await self._timed("dead_letter", self._dead_letter(batch, rejected))\n',
             ),
         ),
-        ("kill_before_dead_letters",),
+        ("kill_after_position",),
     ),
     Mutation(
         "an insert that fails for a passing reason is repeated until it is stored",
@@ -145,7 +142,6 @@ MUTATIONS: Final = (
             "clickhouse_cuts_connections",
             "clickhouse_is_read_only",
             "clickhouse_is_out_of_disk",
-            "clickhouse_has_too_many_parts",
             "clickhouse_answers_500",
         ),
     ),
@@ -173,7 +169,7 @@ MUTATIONS: Final = (
                 "        with contextlib.suppress(Exception):\n            await publish()\n",
             ),
         ),
-        ("kafka_is_restarted", "kafka_refuses", "kafka_hangs"),
+        ("kafka_is_restarted", "kafka_is_unreachable"),
     ),
     Mutation(
         "a project is unknown only if Postgres says so",
@@ -185,7 +181,7 @@ MUTATIONS: Final = (
                 "            return frozenset(unchecked)\n",
             ),
         ),
-        ("postgres_is_restarted", "postgres_refuses"),
+        ("postgres_is_away",),
     ),
     Mutation(
         "a slow answer of Postgres is waited for",

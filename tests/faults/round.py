@@ -110,7 +110,7 @@ Scenario = Callable[[Round], None]
 
 
 def play(found: Installation, scenario: Scenario, seed: int, *, size: float = 1.0) -> Outcome:
-    """Play one round: the scenario makes its fault and ends it; then everything is committed, counted and compared."""
+    """Play one round: the scenario makes its fault, ``heal`` ends it; then everything is committed and compared."""
     found.wait_until_ready()
     began_s = time.monotonic()
     name = scenario.__name__

@@ -29,30 +29,21 @@ def kafka_is_restarted(played: Round) -> None:
     played.found.kafka.start()
 
 
-def kafka_refuses(played: Round) -> None:
-    """Every connection is cut, new ones are refused."""
-    played.produce(bad_span_share=BAD_SPANS)
-    played.pause(1.5)
-    played.found.kafka_link.refuse()
-    time.sleep(AWAY_S)
-    played.found.kafka_link.restore()
-
-
-def kafka_hangs(played: Round) -> None:
-    """No byte passes for longer than a request may take."""
-    played.produce(bad_span_share=BAD_SPANS)
-    played.pause(1.5)
-    played.found.kafka_link.hang()
-    time.sleep(AWAY_S)
-    played.found.kafka_link.restore()
-
-
-def kafka_cuts_connections(played: Round) -> None:
-    """Every open connection is reset, again and again."""
+def kafka_is_unreachable(played: Round) -> None:
+    """Connections are cut and refused, or no byte passes, or every open connection is reset again and again."""
     producer = played.produce(bad_span_share=BAD_SPANS)
-    while producer.acknowledged_share < 1.0:
-        played.pause(1.0)
-        played.found.kafka_link.cut()
+    link, way = played.found.kafka_link, played.random.choice(("refuse", "hang", "cut"))
+    played.pause(1.5)
+    if way == "cut":
+        while producer.acknowledged_share < 1.0:
+            played.pause(1.0)
+            link.cut()
+        return
+    if way == "refuse":
+        link.refuse()
+    else:
+        link.hang()
+    time.sleep(AWAY_S)
 
 
 def kafka_is_slow(played: Round) -> None:
@@ -60,7 +51,6 @@ def kafka_is_slow(played: Round) -> None:
     played.found.kafka_link.delay(2.0)
     played.produce(lasting_s=1.0, bad_span_share=BAD_SPANS)
     time.sleep(6.0)
-    played.found.kafka_link.restore()
 
 
 def kafka_deletes_unread_records(played: Round) -> None:
@@ -94,9 +84,7 @@ def topic_is_created_again(played: Round) -> None:
 
 SCENARIOS: tuple[Scenario, ...] = (
     kafka_is_restarted,
-    kafka_refuses,
-    kafka_hangs,
-    kafka_cuts_connections,
+    kafka_is_unreachable,
     kafka_is_slow,
     kafka_deletes_unread_records,
     topic_is_created_again,

@@ -33,36 +33,25 @@ def workers_come_and_go(played: Round) -> None:
         worker.start()
 
 
-def sleeping_worker_wakes_up(played: Round) -> None:
-    """A worker is stopped (SIGSTOP) for longer than its session, then inserts what it held."""
+def sleeping_workers_wake_up(played: Round) -> None:
+    """One worker or both are stopped (SIGSTOP) for longer than their sessions, then insert what they held.
+
+    If both are, the first one takes over everything before the second wakes up.
+    """
     producer = played.produce(lasting_s=4.0)
     played.until(lambda: producer.acknowledged_share > 0.1, "the producer has begun")
-    sleeper = played.random.choice(played.found.workers)
     played.pause(1.0)
-    sleeper.send(signal.SIGSTOP)
-    try:
-        time.sleep(SESSION_S * 1.5)
-    finally:
-        sleeper.send(signal.SIGCONT)
-
-
-def both_workers_sleep(played: Round) -> None:
-    """Both workers are stopped for longer than their sessions; the first takes over all before the second wakes up."""
-    producer = played.produce(lasting_s=4.0)
-    played.until(lambda: producer.acknowledged_share > 0.1, "the producer has begun")
-    for worker in played.found.workers:
+    sleepers = played.random.sample(played.found.workers, played.random.randint(1, 2))
+    for worker in sleepers:
         worker.send(signal.SIGSTOP)
-    try:
-        time.sleep(SESSION_S * 1.5)
-    finally:
-        for worker in played.found.workers:
-            worker.send(signal.SIGCONT)
-            time.sleep(SESSION_S)
+    time.sleep(SESSION_S * 1.5)
+    for worker in sleepers:
+        worker.send(signal.SIGCONT)
+        time.sleep(SESSION_S)
 
 
 SCENARIOS: tuple[Scenario, ...] = (
     third_worker_joins_and_leaves,
     workers_come_and_go,
-    sleeping_worker_wakes_up,
-    both_workers_sleep,
+    sleeping_workers_wake_up,
 )

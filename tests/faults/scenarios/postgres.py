@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from typing import Final
 
 from tests.faults.committer import Committer
 from tests.faults.round import Round, Scenario
 
+AWAY_S: Final = 3.0
 
-def _produce_around(played: Round, fail: Callable[[], None]) -> None:
-    """Let Postgres fail before the first span of the project, or while spans arrive."""
+
+def postgres_is_away(played: Round) -> None:
+    """It is stopped, or its connections are refused: before the first span of the project, or while spans arrive."""
+    fail = played.random.choice((played.found.postgres.stop, played.found.postgres_link.refuse))
     if played.random.random() < 0.5:
         fail()
         played.produce()
@@ -18,20 +21,7 @@ def _produce_around(played: Round, fail: Callable[[], None]) -> None:
         played.produce()
         played.pause(1.5)
         fail()
-
-
-def postgres_is_restarted(played: Round) -> None:
-    """The server closes all connections, ends, and is started again."""
-    _produce_around(played, played.found.postgres.stop)
-    time.sleep(3.0)
-    played.found.postgres.start()
-
-
-def postgres_refuses(played: Round) -> None:
-    """Every connection is cut, new ones are refused."""
-    _produce_around(played, played.found.postgres_link.refuse)
-    time.sleep(3.0)
-    played.found.postgres_link.restore()
+    time.sleep(AWAY_S)
 
 
 def postgres_cuts_transactions(played: Round) -> None:
@@ -50,12 +40,10 @@ def postgres_is_slow(played: Round) -> None:
     played.found.postgres_link.delay(2.0)
     played.produce()
     time.sleep(6.0)
-    played.found.postgres_link.restore()
 
 
 SCENARIOS: tuple[Scenario, ...] = (
-    postgres_is_restarted,
-    postgres_refuses,
+    postgres_is_away,
     postgres_cuts_transactions,
     postgres_is_slow,
 )
