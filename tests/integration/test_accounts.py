@@ -25,7 +25,7 @@ from common.scopes import KeyScope
 from common.settings import PostgresSettings, Settings
 from common.times import SystemClock
 from tests.fakes.clock import ManualClock
-from tests.support.api import context_of, serving
+from tests.support.api import context_of, serving, status_of
 
 ADMIN_KEY = "the-key-of-the-admin"
 ADMIN = {"Authorization": f"Access {ADMIN_KEY}"}
@@ -157,7 +157,7 @@ class TestAccounts:
         assert found == [(401, "Access"), (401, "ApiKey")]
 
     async def test_admin_key_is_valid_for_no_other_route(self, client: aiohttp.ClientSession):
-        assert (await client.get("/projects/current", headers=ADMIN)).status == 401
+        assert await status_of(client.get("/projects/current", headers=ADMIN)) == 401
 
     @pytest.mark.parametrize(
         ("body", "loc"),
@@ -238,7 +238,7 @@ class TestCurrentProject:
     async def test_missing_project_is_404(self, shared_database: Database):
         settings = Settings(auth="off", default_project_id=UUID(int=7))
         async with serving(context_of(database=shared_database, settings=settings)) as client:
-            assert (await client.get("/projects/current")).status == 404
+            assert await status_of(client.get("/projects/current")) == 404
 
     async def test_unavailable_postgres_is_503_with_retry_after(self):
         away = PostgresSettings.model_validate({"dsn": "postgresql://nobody@127.0.0.1:1/none", "timeout_s": 0.5})

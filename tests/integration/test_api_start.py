@@ -22,7 +22,7 @@ from common.settings import Encoding, InvalidSettings, KafkaSettings, PostgresSe
 from common.times import SystemClock
 from query_api.http.app import open_api
 from tests.fakes.kafka import MemoryBroker
-from tests.support.api import UntouchedStore
+from tests.support.api import UntouchedStore, status_of
 
 NOBODY = KafkaSettings(bootstrap="127.0.0.1:1", request_timeout_s=0.5)
 
@@ -97,7 +97,7 @@ async def test_api_listens_without_postgres() -> None:
         aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client,
     ):
         assert "postgres" in await _missing(client)
-        assert (await client.get("/openapi.json")).status == 200
+        assert await status_of(client.get("/openapi.json")) == 200
 
 
 async def test_used_port_is_reported_with_its_setting(postgres_settings: PostgresSettings) -> None:

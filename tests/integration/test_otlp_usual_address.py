@@ -23,7 +23,7 @@ from common.times import SystemClock
 from query_api.http.routes import OTLP_ROUTES, ROUTES
 from query_api.request.route import Route
 from tests.fakes.kafka import MemoryBroker
-from tests.support.api import KnownKeys, context_of, serving
+from tests.support.api import KnownKeys, context_of, serving, status_of
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 PREFIXES = ["", "/otlp", "/api", "/api/otlp"]
@@ -178,12 +178,12 @@ async def test_traces_are_accepted_at_the_usual_path(prefix: str, routes: tuple[
 async def test_otlp_port_requires_a_key(signal: str) -> None:
     async with api(routes=OTLP_ROUTES) as client:
         del client.headers["Authorization"]
-        assert (await client.post(f"/v1/{signal}", data=b"", headers={"Content-Type": PROTOBUF})).status == 401
+        assert await status_of(client.post(f"/v1/{signal}", data=b"", headers={"Content-Type": PROTOBUF})) == 401
 
 
 async def test_otlp_port_serves_only_otlp_and_health() -> None:
     async with api(routes=OTLP_ROUTES) as client:
-        answered = {path: (await client.get(path)).status for path in ("/livez", "/readyz", "/health")}
+        answered = {path: await status_of(client.get(path)) for path in ("/livez", "/readyz", "/health")}
         others = (
             "/",
             "/docs",
@@ -194,7 +194,7 @@ async def test_otlp_port_serves_only_otlp_and_health() -> None:
             "/applications/query",
             "/admin/simple/accounts",
         )
-        hidden = {path: (await client.get(path)).status for path in others}
+        hidden = {path: await status_of(client.get(path)) for path in others}
 
     assert set(answered.values()) == {200}
     assert set(hidden.values()) <= {401, 404}
@@ -218,7 +218,7 @@ async def test_root_is_the_explorer_for_browsers_and_links_for_programs(
         response = await client.get(path, headers={"Accept": accept})
         content = await response.text()
         links = (await (await client.get("/", headers={"Accept": "application/json"})).json())["links"]
-        statuses = {(await client.get(link.removeprefix("."))).status for link in links.values()}
+        statuses = {await status_of(client.get(link.removeprefix("."))) for link in links.values()}
 
     assert (response.status, response.content_type) == (200, content_type)
     assert "Accept" in response.headers["Vary"].split(", ")

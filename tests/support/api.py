@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import NoReturn
 from uuid import UUID
 
@@ -125,6 +125,13 @@ async def serving(
             yield client
     finally:
         await runner.cleanup()
+
+
+async def status_of(asked: AbstractAsyncContextManager[aiohttp.ClientResponse]) -> int:
+    """Return the status of a response, and read the rest of it: the client warns of a connection that is left."""
+    async with asked as response:
+        await response.read()
+    return response.status
 
 
 def _refuse() -> NoReturn:

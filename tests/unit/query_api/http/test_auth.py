@@ -10,7 +10,7 @@ from common.ids import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
 from common.settings import HttpSettings, InvalidSettings, Settings
 from query_api.http.app import check_auth
 from query_api.request.route import Access, Request, Response, Route
-from tests.support.api import PROJECT_A, KnownKeys, context_of
+from tests.support.api import PROJECT_A, KnownKeys, context_of, status_of
 from tests.unit.query_api.conftest import Client
 
 KEY = "abcdefgh." + "0" * 64
@@ -84,7 +84,7 @@ async def test_unknown_path_is_404_with_a_key(aiohttp_client: Client) -> None:
 async def test_public_route_needs_no_key(aiohttp_client: Client) -> None:
     client = await aiohttp_client(context_of(keys=KnownKeys({})), routes=ROUTES)
 
-    assert (await client.get("/public")).status == 200
+    assert await status_of(client.get("/public")) == 200
 
 
 async def test_keys_that_cannot_be_looked_up_are_503(aiohttp_client: Client) -> None:
@@ -165,7 +165,7 @@ async def test_operator_routes_need_the_admin_key(authorization: str, status: in
 async def test_without_authentication_operator_routes_need_no_key_and_admin_routes_do(aiohttp_client: Client) -> None:
     client = await aiohttp_client(context_of(), routes=ROUTES)
 
-    statuses = [(await client.get(path)).status for path in ("/admin/state", "/admin/who", "/admin/nobody")]
+    statuses = [await status_of(client.get(path)) for path in ("/admin/state", "/admin/who", "/admin/nobody")]
 
     assert statuses == [200, 401, 404]
 
@@ -173,7 +173,7 @@ async def test_without_authentication_operator_routes_need_no_key_and_admin_rout
 async def test_admin_routes_are_401_without_an_admin_key_in_the_settings(aiohttp_client: Client) -> None:
     client = await aiohttp_client(context_of(keys=KnownKeys({})), routes=ROUTES)
 
-    assert (await client.get("/admin/who", headers={"Authorization": "Access "})).status == 401
+    assert await status_of(client.get("/admin/who", headers={"Authorization": "Access "})) == 401
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org"])

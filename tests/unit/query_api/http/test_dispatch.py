@@ -21,7 +21,7 @@ from query_api.http.app import make_runner
 from query_api.http.dispatch import REQUEST_ID_HEADER, StartupState
 from query_api.request.errors import MemberConflict
 from query_api.request.route import Access, Request, Response, Route
-from tests.support.api import KnownKeys, context_of
+from tests.support.api import KnownKeys, context_of, status_of
 from tests.unit.query_api.conftest import Client
 
 LIMIT = 1_000
@@ -70,8 +70,8 @@ async def client(aiohttp_client: Client) -> aiohttp.ClientSession:
 
 
 async def test_body_at_the_limit_is_read_and_one_past_is_413(client: aiohttp.ClientSession) -> None:
-    assert (await client.post("/echo", data=_json_of(LIMIT), headers=JSON)).status == 200
-    assert (await client.post("/echo", data=_json_of(LIMIT + 1), headers=JSON)).status == 413
+    assert await status_of(client.post("/echo", data=_json_of(LIMIT), headers=JSON)) == 200
+    assert await status_of(client.post("/echo", data=_json_of(LIMIT + 1), headers=JSON)) == 413
 
 
 async def test_body_without_a_length_is_bounded_too(client: aiohttp.ClientSession) -> None:
@@ -79,7 +79,7 @@ async def test_body_without_a_length_is_bounded_too(client: aiohttp.ClientSessio
         for _ in range(LIMIT + 1):
             yield b" "
 
-    assert (await client.post("/echo", data=pieces(), headers=JSON)).status == 413
+    assert await status_of(client.post("/echo", data=pieces(), headers=JSON)) == 413
 
 
 @pytest.mark.parametrize(("length", "status"), [(LIMIT, b"200"), (LIMIT + 1, b"413")])
@@ -116,7 +116,7 @@ async def test_a_body_that_was_compressed_twice_is_415(client: aiohttp.ClientSes
     twice = gzip.compress(gzip.compress(b"{}"))
     headers = [*JSON.items(), ("Content-Encoding", "gzip"), ("Content-Encoding", "gzip")]
 
-    assert (await client.post("/echo", data=twice, headers=headers)).status == 415
+    assert await status_of(client.post("/echo", data=twice, headers=headers)) == 415
 
 
 @pytest.mark.parametrize(
@@ -275,11 +275,11 @@ async def test_only_public_routes_respond_during_startup(aiohttp_client: Client)
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         async with aiohttp.ClientSession(f"http://127.0.0.1:{runner.addresses[0][1]}") as session:
-            public_status = (await session.get("/public")).status
+            public_status = await status_of(session.get("/public"))
             refused = await session.get("/asked")
             refused_body = await refused.json()
             state.waits_for = ""
-            later = (await session.get("/asked")).status
+            later = await status_of(session.get("/asked"))
     finally:
         await runner.cleanup()
 
