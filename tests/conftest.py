@@ -32,6 +32,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 UNIT = Path(__file__).parent / "unit"
 GUARD: Final = pytest.StashKey[ProcessGuard]()
 PARENT_POLL_S: Final = 0.5
+_sleep: Final = time.sleep
+"""Taken before a test replaces it: the thread that watches the parent runs during all tests."""
 TOGETHER: Final = "tests/explorer/"
 
 
@@ -94,7 +96,7 @@ def _temporary_directories_go_with_a_killed_run(
 def _end_with_parent(parent_pid: int) -> None:
     """Send SIGTERM to this process when its parent is gone: after SIGKILL the parent cannot."""
     while os.getppid() == parent_pid:
-        time.sleep(PARENT_POLL_S)
+        _sleep(PARENT_POLL_S)
     os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -36,7 +36,7 @@ CONNECTIONS_MAX: Final = 2_600
 GROWTH_BYTES_MAX: Final = 48 << 20
 """More than a process of Python takes by chance, and less than a round of the bodies would leave."""
 
-SLOWED_MAX: Final = 2.0
+SLOWED_MAX: Final = scaled(8.0, 2.0)
 BYSTANDER_CALLS: Final = 25
 REPEATS: Final = 5
 SLACK_S: Final = 0.005

@@ -34,7 +34,7 @@ _RANDOM: Final = [
         r"\b[0-9a-f]{12,64}\b",
         r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|\+00:00)",
         r"'Date': '[^']*'",
-        r'"prefix":"\w{8}"',
+        r'"prefix":"[\w-]{8}"',
     )
 ]
 """Ids, keys, secrets, cursors and times."""
