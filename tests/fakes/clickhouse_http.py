@@ -103,7 +103,10 @@ class ClickHouseHttp:
     async def _statement(self, request: web.Request) -> web.Response:
         if not self._is_welcome(request):
             return _error(516, "Code: 516. DB::Exception: default: Authentication failed. (AUTHENTICATION_FAILED)")
-        received = await _read(request)
+        try:
+            received = await _read(request)
+        except ConnectionResetError:  # the client is gone, so nobody reads this response
+            return web.Response()
         fault = self._fault_of(received)
         if fault is not None and not fault.after:
             return await _act_out(fault, request)
