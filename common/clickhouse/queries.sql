@@ -45,7 +45,7 @@ GROUP BY project_id, partition_id
 
 -- topic_ids --
 -- The ids of the topics of a cluster, those seen first at the beginning.
-SELECT topic, topic_id, min(seen_us) AS first_seen_us
+SELECT topic, topic_id, min(seen_us) AS first_seen_us, max(seen_us) AS last_seen_us
 FROM topic_ids
 WHERE cluster_id = {cluster_id:String}
 GROUP BY topic, topic_id

@@ -6,7 +6,7 @@ They are kept next to the spans, so that a backup of the spans has the partition
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -30,22 +30,35 @@ class StoredTopicHistory:
 
         Raises the errors of ``ColumnStore``.
         """
-        rows = await self._store.select(Statement(SQL["topic_ids"], {"cluster_id": cluster_id}), deadline_s=DEADLINE_S)
         found: dict[str, list[str]] = {}
-        for row in rows.to_pylist():
+        for row in await self._select(cluster_id):
             found.setdefault(row["topic"].decode(), []).append(row["topic_id"].decode())
         return found
 
     async def add(self, cluster_id: str, topic_ids: Mapping[str, str], /) -> None:
-        """Remember one id of each of these topics. Raises the errors of ``ColumnStore``."""
+        """Remember one id of each of these topics, as seen after every id of it that is stored.
+
+        The clock alone does not decide: that of the worker which stored the others may have been fast. Raises the
+        errors of ``ColumnStore``.
+        """
         names, ids = list(topic_ids), list(topic_ids.values())
+        now_us = self._clock.now_ns() // 1_000
+        seen_us = dict.fromkeys(names, now_us)
+        for row in await self._select(cluster_id):
+            if (name := row["topic"].decode()) in seen_us:
+                seen_us[name] = max(seen_us[name], row["last_seen_us"] + 1)
         rows = pa.table(
             {
                 "cluster_id": pa.array([cluster_id] * len(names), pa.string()),
                 "topic": pa.array(names, pa.string()),
                 "topic_id": pa.array(ids, pa.string()),
-                "seen_us": pa.array([self._clock.now_ns() // 1_000] * len(names), pa.int64()),
+                "seen_us": pa.array(seen_us.values(), pa.int64()),
             }
         )
         token = "/".join([cluster_id, *sorted(ids)])
         await self._store.insert(TOPIC_IDS_TABLE, rows, dedup_token=token, deadline_s=DEADLINE_S)
+
+    async def _select(self, cluster_id: str) -> list[dict[str, Any]]:
+        statement = Statement(SQL["topic_ids"], {"cluster_id": cluster_id})
+        rows: list[dict[str, Any]] = (await self._store.select(statement, deadline_s=DEADLINE_S)).to_pylist()
+        return rows
