@@ -39,15 +39,22 @@ class PartitionIds:
         self._history = history
         self._adds = adds
         self._known: dict[tuple[str, str], list[str]] = {}
+        self._learned: dict[tuple[str, str], str] = {}
+        """The id that each topic had when ``learn`` was last called while it existed."""
         self.topics = ClusterTopics("", {})
         """What ``learn`` was called with last."""
 
     async def learn(self, topics: ClusterTopics) -> frozenset[str]:
         """Take in what the cluster says now; return the topics that were created again since their last known id.
 
-        Raises the errors of the history; asks it only if an id is new.
+        A topic is returned also if another worker has added its new id to the history already, because each worker
+        reports the gaps of its own partitions. Raises the errors of the history; asks it only if an id is new.
         """
-        replaced = frozenset[str]()
+        replaced = {
+            name
+            for name, topic_id in topics.topic_ids.items()
+            if topic_id and self._learned.get((topics.cluster_id, name), topic_id) != topic_id
+        }
         if any(topic_id and topic_id not in self._ids_of(topics, name) for name, topic_id in topics.topic_ids.items()):
             await self._read(topics.cluster_id)
             new = {
@@ -55,11 +62,12 @@ class PartitionIds:
                 for name, topic_id in topics.topic_ids.items()
                 if topic_id and topic_id not in self._ids_of(topics, name)
             }
-            replaced = frozenset(name for name in new if self._ids_of(topics, name))
+            replaced |= {name for name in new if self._ids_of(topics, name)}
             if self._adds and new:
                 await self._add(topics.cluster_id, new)
         self.topics = topics
-        return replaced
+        self._learned.update({(topics.cluster_id, name): topic_id for name, topic_id in topics.topic_ids.items()})
+        return frozenset(replaced)
 
     def id_of(self, partition: Partition) -> str:
         """Return the id of a partition of ``topics``."""

@@ -56,6 +56,19 @@ async def test_other_processes_find_the_same_ids() -> None:
     assert second.id_of(AT) == "c+b/spans/3"
 
 
+async def test_each_running_worker_learns_that_a_topic_was_created_again() -> None:
+    """Each reports the gaps of its own partitions, so it does not matter who adds the new id to the history."""
+    history = MemoryHistory()
+    workers = [PartitionIds(history, adds=True) for _ in range(3)]
+    for worker in workers:
+        await worker.learn(topics("a"))
+    await workers[2].learn(ClusterTopics("c", {}))  # deleted, and not created again yet
+
+    assert [await worker.learn(topics("b")) for worker in workers] == [{"spans"}] * 3
+    assert [await worker.learn(topics("b")) for worker in workers] == [frozenset()] * 3
+    assert history.ids == {("c", "spans"): ["a", "b"]}
+
+
 async def test_other_cluster_has_its_own_first_topic() -> None:
     ids = PartitionIds(MemoryHistory(), adds=True)
     await ids.learn(topics("a"))
