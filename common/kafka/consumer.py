@@ -46,6 +46,7 @@ FRAME_BYTES: Final = 16 * 1024
 NO_TIMESTAMP_MS: Final = -1
 """Kafka's own timestamp of a record that has none (message format 0)."""
 
+_NO_LEADER: Final = -1
 _NOWHERE: Final = TopicPartition("", 0)
 
 
@@ -273,17 +274,22 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
         """Raise ``TopicReplaced`` unless what was fetched from these partitions is of the topics that are known.
 
         The driver fetches by name. An id never comes back, so an id that is the same after the fetch was the same
-        before. The leaders are asked: they know about a new topic before they accept its records.
+        before. The leaders are asked: they know about a new topic before they accept its records. If the driver does
+        not know the leader of a partition, every broker is asked, because one of them has returned the records.
         """
         known = self._ids.topics
         names = {at.topic for at in partitions if known.topic_ids.get(at.topic)}
         if not names:  # the broker gives no ids
             return
         client = consumer._client
-        leaders = {client.cluster.leader_for_partition(at) for at in partitions} - {None, -1}
+        brokers = {client.cluster.leader_for_partition(at) for at in partitions}
+        if brokers & {None, _NO_LEADER}:
+            brokers = {broker.nodeId for broker in client.cluster.brokers()}
+        if not brokers:
+            raise Unavailable("No broker is known that could say which topics the records are from.")
         with translated("ask for topic ids", self._connecting):
             async with asyncio.timeout(self._settings.request_timeout_s):
-                answers = await asyncio.gather(*(read_topics(client, names, node_id=leader) for leader in leaders))
+                answers = await asyncio.gather(*(read_topics(client, names, node_id=broker) for broker in brokers))
         for cluster_id, topic_ids in answers:
             replaced = {name for name in topic_ids if topic_ids[name] != known.topic_ids[name]}
             if cluster_id != known.cluster_id:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from aiokafka import ConsumerRecord, TopicPartition
 
-from common.errors import Unavailable
+from common.errors import ServiceError, Unavailable
 from common.kafka import consumer
 from common.kafka.consumer import KafkaSource, as_record
-from common.kafka.record import Partition
+from common.kafka.record import Partition, TopicReplaced
 from common.kafka.starts import CommittedOffset
 from common.kafka.topics import ClusterTopics
 from common.settings import KafkaSettings
@@ -40,7 +40,7 @@ class _Consumer(RememberedDriver):
         self.positions = {partition: offset}
 
     async def start(self) -> None:
-        self._client = None
+        self._client: Any = None
         await self.listener.on_partitions_assigned({TopicPartition("spans", 0)})
 
     async def getmany(self, *_partitions: TopicPartition, timeout_ms: int, max_records: int) -> dict[Any, Any]:
@@ -122,6 +122,51 @@ async def test_failure_of_an_assignment_is_raised_by_the_next_poll(
     assert assigned == [frozenset({Partition("spans", 0)})]
     assert source.partition_id_of(Partition("spans", 0)) == "d/spans/0"
     assert [driver.is_stopped for driver in made] == [True, False]
+
+
+class _Fetched(_Consumer):
+    """It returns a record of a partition whose leader is not known."""
+
+    leader: int | None
+    node_ids: Sequence[int]
+
+    async def start(self) -> None:
+        await super().start()
+        self._client = SimpleNamespace(cluster=self)
+
+    async def getmany(self, *_partitions: TopicPartition, timeout_ms: int, max_records: int) -> dict[Any, Any]:
+        return {TopicPartition("spans", 0): [ConsumerRecord("spans", 0, 5, 1, 0, None, b"v", None, 0, 1, [])]}
+
+    def leader_for_partition(self, _partition: TopicPartition) -> int | None:
+        return self.leader
+
+    def brokers(self) -> list[Any]:
+        return [SimpleNamespace(nodeId=node_id) for node_id in self.node_ids]
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize("leader", [None, -1])
+@pytest.mark.parametrize(("node_ids", "failure"), [((1, 2), TopicReplaced), ((), Unavailable)])
+async def test_records_without_a_known_leader_are_checked(
+    monkeypatch: pytest.MonkeyPatch, leader: int | None, node_ids: Sequence[int], failure: type[ServiceError]
+) -> None:
+    """The topic was created again, and one of two brokers knows it."""
+
+    async def read_topics(_client: Any, topics: Collection[str], *, node_id: int | None = None) -> ClusterTopics:
+        return ClusterTopics("c", dict.fromkeys(topics, "second" if node_id == 2 else "first"))
+
+    monkeypatch.setattr(consumer, "read_topics", read_topics)
+    _Fetched.in_place_of("AIOKafkaConsumer", consumer, monkeypatch)
+    monkeypatch.setattr(_Fetched, "leader", leader, raising=False)
+    monkeypatch.setattr(_Fetched, "node_ids", node_ids, raising=False)
+    source = KafkaSource(KafkaSettings())
+    await source.open(on_revoked=nothing, on_assigned=nothing)
+
+    with pytest.raises(ServiceError) as raised:
+        await source.poll(timeout_s=1, records_max=1)
+
+    assert type(raised.value) is failure
+    await source.close()
 
 
 async def test_poll_of_a_closed_source_fails() -> None:
