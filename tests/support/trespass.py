@@ -28,7 +28,7 @@ _RANDOM: Final = [
     re.compile(pattern)
     for pattern in (
         r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
-        r"[0-9A-Za-z]{8}\.[0-9a-f]{64}",
+        r"[0-9A-Za-z_-]{8}\.[0-9a-f]{64}",
         r"whsec_[0-9A-Za-z+/=]+",
         r"[0-9A-Za-z_-]{40,}",
         r"\b[0-9a-f]{12,64}\b",
