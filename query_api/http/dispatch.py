@@ -41,7 +41,7 @@ from query_api.freshness.headers import with_freshness
 from query_api.http.auditing import CLIENT_GONE_STATUS, Caller, record_change, record_refusal
 from query_api.http.authentication import owner_of, tenant_of
 from query_api.http.body import COMPRESS_BYTES_MIN, compress, read_request_body, takes_gzip
-from query_api.http.stream import check_can_stream, send_stream
+from query_api.http.stream import check_can_stream, send_stream, send_whole
 from query_api.request.context import ApiContext
 from query_api.request.errors import internal_error_response, new_operation_id, response_of
 from query_api.request.json_body import Strict, read_query
@@ -90,6 +90,9 @@ class _RequestLog:
     admission: ExitStack = field(default_factory=ExitStack)
     """What the request holds of the limits of its key, until its response is sent."""
 
+    is_limited: bool = False
+    """Whether its key may run only some requests at the same time."""
+
     broken_off: int | None = None
     """The status of the failure that broke off a stream."""
 
@@ -113,17 +116,24 @@ class Dispatcher:
         try:
             with request_log.admission:
                 http_response = await self._respond(http_request, request_log)
+                seconds = clock.monotonic_s() - started_s
+                self._record_refusal(http_request, http_response, request_log)
+                if request_log.is_limited:
+                    await send_whole(http_request, http_response)
         except asyncio.CancelledError:
             record(status=CLIENT_GONE_STATUS, seconds=clock.monotonic_s() - started_s)
             raise
-        seconds = clock.monotonic_s() - started_s
-        route, headers = request_log.route, http_request.headers
-        record_refusal(self._state.audit, self._state.context, request_log.caller, route, headers, http_response.status)
         # After the response is sent, so that no client waits for the log.
         asyncio.get_running_loop().call_soon(
             partial(record, status=request_log.broken_off or http_response.status, seconds=seconds)
         )
         return http_response
+
+    def _record_refusal(
+        self, http_request: web.BaseRequest, http_response: web.StreamResponse, request_log: _RequestLog
+    ) -> None:
+        route, headers, status = request_log.route, http_request.headers, http_response.status
+        record_refusal(self._state.audit, self._state.context, request_log.caller, route, headers, status)
 
     async def _respond(self, http_request: web.BaseRequest, request_log: _RequestLog) -> web.StreamResponse:
         try:
@@ -174,21 +184,16 @@ class Dispatcher:
             return _error_response(InvalidInput(f"The body cannot be read: {exc}."), http_request, request_log)
 
     async def _handle(self, http_request: web.BaseRequest, request_log: _RequestLog) -> Response:
-        context, raw_path = self._state.context, http_request.rel_url.raw_path
+        context, headers, raw_path = self._state.context, http_request.headers, http_request.rel_url.raw_path
         try:
             route, path = self._router.match(http_request.method, raw_path)
         except ServiceError:
             # A client without a key does not learn which paths exist.
-            access = self._router.required_access(raw_path)
-            await authenticate(self._state, access=access, headers=http_request.headers, query=http_request.query)
+            await self._admit(http_request, request_log, access=self._router.required_access(raw_path))
             raise
         request_log.route = route
-        headers, access = http_request.headers, route.access
-        owner = await authenticate(self._state, access=access, headers=headers, query=http_request.query)
-        request_log.is_authenticated, request_log.project_id = True, owner.project_id
-        request_log.caller.owner = owner
+        owner = await self._admit(http_request, request_log, access=route.access)
         check_scope(owner, route)
-        request_log.admission.enter_context(self._state.key_limits.admitted(owner))
         request_log.tenant = await tenant_of(context, owner.project_id)
         with working_for(request_log.tenant):
             query = _read_parameters(http_request, route)
@@ -200,6 +205,16 @@ class Dispatcher:
             return await record_change(
                 self._state.audit, request_log.caller, route, request, request_log.request_id, _handled
             )
+
+    async def _admit(self, http_request: web.BaseRequest, request_log: _RequestLog, *, access: Access) -> KeyOwner:
+        """Authenticate, and count the request for the limits of its key. Raises as ``authenticate``, ``Overloaded``."""
+        headers, query = http_request.headers, http_request.query
+        owner = await authenticate(self._state, access=access, headers=headers, query=query)
+        request_log.is_authenticated, request_log.project_id = True, owner.project_id
+        request_log.caller.owner = owner
+        request_log.admission.enter_context(self._state.key_limits.admitted(owner))
+        request_log.is_limited = owner.concurrent_max is not None
+        return owner
 
 
 async def authenticate(

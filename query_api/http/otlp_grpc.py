@@ -23,6 +23,7 @@ from multidict import CIMultiDict, MultiDict
 
 from common.errors import ErrorCode, InvalidInput, Retryable, ServiceError
 from common.fair_share import FairBudget, FairShare, working_for
+from common.postgres.keys import KeyOwner
 from common.settings import InvalidSettings, Settings
 from common.telemetry import GRPC_REQUEST_SECONDS, get_logger
 from query_api.freshness.headers import COORDINATES_HEADER
@@ -124,12 +125,17 @@ class OtlpGrpcServer:
             return response.body
 
     async def _answer(self, route: Route, headers: CIMultiDict[str], call: Any, served: _Served) -> Response:
-        state, context = self._state, self._state.context
+        state = self._state
         owner = await authenticate(state, access=route.access, headers=headers, query=MultiDict())
         served.caller.owner, served.project_id = owner, owner.project_id
-        check_scope(owner, route)
+        with state.key_limits.admitted(owner):
+            check_scope(owner, route)
+            return await self._export(route, owner, headers, call)
+
+    async def _export(self, route: Route, owner: KeyOwner, headers: CIMultiDict[str], call: Any) -> Response:
+        context = self._state.context
         tenant = await tenant_of(context, owner.project_id)
-        with state.key_limits.admitted(owner), working_for(tenant), self._calls.holding(1):
+        with working_for(tenant), self._calls.holding(1):
             message = await self._receive(call)
             with self._bodies.holding(len(message)):
                 rules = rules_of(route, context, path={}, content_type=PROTOBUF, content_encoding="")

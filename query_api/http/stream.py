@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Final
 
 from aiohttp import HttpVersion11, web
@@ -61,6 +62,16 @@ async def send_stream(
     _log.warning("A response was broken off.", reason=reason, request_id=request_id, exc_info=status >= INTERNAL_STATUS)
     _close(http_request, is_stalled=status == STALLED_STATUS)
     return status
+
+
+async def send_whole(http_request: web.BaseRequest, http_response: web.StreamResponse) -> None:
+    """Send what is left of a response; return when the client has read it but for what the connection holds.
+
+    If the connection ends, aiohttp notices that again.
+    """
+    with suppress(ConnectionError):
+        await http_response.prepare(http_request)
+        await http_response.write_eof()
 
 
 async def _write(http_response: web.StreamResponse, piece: bytes, *, timeout_s: float) -> None:

@@ -22,13 +22,16 @@ from common.scopes import KeyScope
 from common.settings import Settings
 from common.times import SystemClock
 from query_api.request.context import ApiContext
+from query_api.request.route import Request, Response, Route
 from tests.fakes.kafka import MemoryBroker
-from tests.support.api import context_of, serving
+from tests.support.api import context_of, serving, status_of
 from tests.support.otlp_grpc import TRACES, serving_grpc
 
 READ = "/projects/current"
 WRITE = "/queries/"
 SPANS = "/tracing/spans/ingest"
+LONG_BYTES = 64 << 20
+"""More than a connection holds that nobody reads."""
 
 
 class Client:
@@ -215,6 +218,38 @@ async def test_requests_at_the_same_time_are_limited(client: Client) -> None:
     assert (await client.call(key, "GET", READ))[0] == 200
 
 
+async def test_requests_that_are_refused_count_too(client: Client) -> None:
+    for path, status in ((READ, 403), ("/no-such-path", 404)):
+        key = await client.key(KeyScope.INGEST, requests_per_s=0.001)
+
+        assert [(await client.call(key, "GET", path))[0] for _ in range(3)] == [status, 429, 429]
+
+
+async def test_response_that_is_not_read_counts_until_it_is(context: ApiContext, shared_database: Database) -> None:
+    project = await Projects(shared_database, SystemClock()).create("slow")
+    assert isinstance(context.keys, Keys)
+    key = (await context.keys.create(project.id, KeyWanted("k", (KeyScope.READ,), concurrent_max=1))).text
+
+    async def long(_: Request) -> Response:
+        return Response(bytes(LONG_BYTES))
+
+    async with serving(context, routes=(Route("GET", "/long", long, "Long.", "Long", None),)) as session:
+        address = session._base_url
+        assert address is not None
+        reader, writer = await asyncio.open_connection(address.host, address.port, limit=1_024)
+        try:
+            writer.write(f"GET /long HTTP/1.1\r\nHost: x\r\nAuthorization: {key}\r\n\r\n".encode())
+            assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+
+            headers = {"Authorization": key}
+            assert [await status_of(session.get("/long", headers=headers)) for _ in range(2)] == [429, 429]
+        finally:
+            writer.transport.abort()
+        async with asyncio.timeout(60):
+            while await status_of(session.get("/long", headers=headers)) == 429:  # noqa: ASYNC110 - over HTTP
+                await asyncio.sleep(0.1)
+
+
 async def test_keys_of_a_project_are_bounded(client: Client, shared_database: Database) -> None:
     keys = Keys(shared_database, SystemClock(), count_max=3)
 
@@ -268,6 +303,15 @@ async def test_last_use_is_stored(client: Client) -> None:
     used_at = datetime.fromisoformat(listed[admin[:8]]["last_used_at"])
     assert abs(datetime.now(UTC) - used_at) < timedelta(minutes=1)
     assert "last_used_at" not in listed[unused[:8]]
+
+
+async def test_calls_that_are_refused_count_too(client: Client, context: ApiContext) -> None:
+    metadata = (("authorization", f"ApiKey {await client.key(KeyScope.READ, requests_per_s=0.001)}"),)
+    async with serving_grpc(context) as address, grpc.aio.insecure_channel(address) as channel:
+        call = channel.unary_unary(TRACES)
+        codes = [await call(b"", metadata=metadata).code() for _ in range(2)]
+
+    assert codes == [grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.RESOURCE_EXHAUSTED]
 
 
 async def test_grpc_needs_the_scope_too(client: Client, context: ApiContext) -> None:
