@@ -41,9 +41,10 @@ class Seen(NamedTuple):
 class Findings:
     """What is wrong: the good spans that a way of reading lacks or shows in an older version, and the rest in words.
 
-    ``admitted`` are missing spans whose loss the documents admit.
+    ``ways`` has what each way of reading has shown. ``admitted`` are missing spans whose loss the documents admit.
     """
 
+    ways: dict[str, Mapping[Seen, int]] = field(default_factory=dict)
     missing: dict[str, set[int]] = field(default_factory=dict)
     admitted: set[int] = field(default_factory=set)
     seen_twice: int = 0
@@ -54,16 +55,22 @@ class Findings:
         """The numbers of missing spans whose loss nothing admits."""
         return set().union(*self.missing.values()) - self.admitted
 
+    def stored(self, sent: Sent) -> set[int]:
+        """Return the numbers of the good spans that every way of reading has shown in their latest version."""
+        shown = set.intersection(*(set(way) for way in self.ways.values()))
+        latest = {number for number, attempt in sent.latest.items() if Seen(number, attempt) in shown}
+        return latest - self.missing["groups"]
+
     @property
     def notes(self) -> list[str]:
         """Everything that is wrong, in words."""
         lost = {way: sorted(numbers - self.admitted) for way, numbers in self.missing.items()}
-        said = [
+        missing = [
             f"{way}: {len(numbers)} spans are missing, such as {numbers[:EXAMPLES]}"
             for way, numbers in lost.items()
             if numbers
         ]
-        return said + self.others
+        return missing + self.others
 
     def lack(self, way: str, numbers: set[int]) -> None:
         """Note the spans that a way of reading lacks."""
@@ -84,15 +91,20 @@ class Follower:
         self._client = client
         self._position: str | None = None
         self._came_s = time.monotonic()
+        self._read_to_end_s = 0.0
+        """When the last request was sent whose response said that there are no further spans."""
         self._stopped = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def finish(self, is_enough: Callable[[Counter[Seen]], bool], *, within_s: float) -> Counter[Seen]:
-        """Return what was read when it is enough, when nothing has come for ``QUIET_S``, or after the time."""
+        """Return what was read to the end if it is enough, when nothing has come for ``QUIET_S``, or after the time.
+
+        It reads to the end even if it has enough: what follows would be seen twice.
+        """
         began_s = self._came_s = time.monotonic()
-        while self._thread.is_alive() and not is_enough(self.seen):
+        while self._thread.is_alive() and not (is_enough(self.seen) and self._read_to_end_s > began_s):
             now_s = time.monotonic()
             if now_s - self._came_s > QUIET_S or now_s - began_s > within_s:
                 break
@@ -114,7 +126,10 @@ class Follower:
         windowing: Json = {"by": "created_at", "limit": PAGE_SPANS, "wait_s": WAIT_S}
         if self._position is not None:
             windowing["next"] = self._position
+        asked_s = time.monotonic()
         page = self._client.ask("/spans/query", {"windowing": windowing})
+        if _is_the_end(page):
+            self._read_to_end_s = asked_s
         self.seen.update(map(Seen.of, page["spans"]))
         if page["spans"]:
             self._came_s = time.monotonic()
@@ -130,13 +145,13 @@ def check(client: ApiClient, round_name: str, sent: Sent, followed: Mapping[Seen
         "pages": _by_pages(client),
         "feed": _by_feed(client),
     }
+    findings.ways = {**ways, "follower": followed}
     for way, found in ways.items():
-        findings.lack(way, {number for number, _ in wanted - found.keys()})
         _compare_numbers(findings, way, found, sent)
+    for way, shown in findings.ways.items():
+        findings.lack(way, {number for number, _ in wanted - shown.keys()})
     _compare_groups(findings, client, sent)
-    findings.lack("follower", {number for number, _ in wanted - followed.keys()})
     _compare(findings, "follower", followed, {Seen(*key): count for key, count in sent.copies.items()})
-    findings.others += [f"an answer of 500: {failure}" for failure in client.failures]
     return findings
 
 
@@ -184,9 +199,14 @@ def _by_feed(client: ApiClient) -> Counter[Seen]:
     while True:
         page = client.ask("/spans/query", {"windowing": windowing})
         found.update(map(Seen.of, page["spans"]))
-        if not page["spans"] and "complete" not in page:
+        if _is_the_end(page):
             return found
         windowing["next"] = page["windowing"]["next"]
+
+
+def _is_the_end(page: Json) -> bool:
+    """Whether there are no further spans: a page of the feed without spans may only be incomplete."""
+    return not page["spans"] and "complete" not in page
 
 
 def _compare_groups(findings: Findings, client: ApiClient, sent: Sent) -> None:

@@ -91,19 +91,19 @@ class Installation:
     def kafka_settings(self) -> KafkaSettings:
         return KafkaSettings(bootstrap=self.bootstrap, partitions=PARTITIONS, request_timeout_s=10)
 
-    def client(self, authorization: str) -> ApiClient:
-        """Return a client of both APIs."""
-        return ApiClient([f"http://127.0.0.1:{api.port}" for api in self.apis], authorization)
+    def client(self, authorization: str, failures: list[str]) -> ApiClient:
+        """Return a client of both APIs; it appends responses of status 500 to ``failures``."""
+        return ApiClient([f"http://127.0.0.1:{api.port}" for api in self.apis], authorization, failures)
 
-    @property
-    def admin(self) -> ApiClient:
-        return self.client(f"Access {ADMIN_KEY}")
+    def admin(self, failures: list[str]) -> ApiClient:
+        """Return the same for the administrator."""
+        return self.client(f"Access {ADMIN_KEY}", failures)
 
     def new_project(self) -> tuple[str, str]:
         """Create a project; return its id and a key."""
         options = {"create_api_keys": True, "return_api_keys": True, "seed_defaults": False}
         account = {"user": {"email": f"{uuid4().hex}@example.org"}, "options": options}
-        made = self.admin.ask("/admin/simple/accounts/", {"accounts": {"u": account}})["accounts"]["u"]
+        made = self.admin([]).ask("/admin/simple/accounts/", {"accounts": {"u": account}})["accounts"]["u"]
         return made["projects"]["prj"]["id"], made["api_keys"]["key"]
 
     def heal(self) -> None:
@@ -131,8 +131,12 @@ class Installation:
                 lines = "\n".join(worker.last_lines() for worker in self.workers)
                 raise AssertionError(f"not committed within {SETTLED_S:g} s: {left}\n{lines}")
             time.sleep(0.1)
-            for worker in self.workers[:2]:
+            for worker in self.workers:
                 worker.restart()
+
+    def crashes(self) -> list[str]:
+        """Return which processes have ended by themselves since the last call, and their last lines."""
+        return [crash for process in (*self.workers, *self.apis) for crash in process.take_crashes()]
 
     def uncommitted(self) -> int | str:
         """Return how many records the group has not committed, or why Kafka does not say so."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import RecordsToDelete
 
 from common.kafka.cluster import ensure_topics, open_admin, partitions_of
+from common.kafka.driver import open_reader
 from common.settings import KafkaSettings
 
 MARK: Final = "x-fault-record"
@@ -18,18 +20,30 @@ DELETED_S: Final = 1.0
 """How long the broker needs to delete a topic."""
 
 
-class LoggedRecord(NamedTuple):
-    """A record in the log: the numbers of its good spans, their attempt, and where it is."""
+class Mark(NamedTuple):
+    """What a record says about itself: the numbers of its good spans, their attempt, and what must be refused.
+
+    ``refused`` has the indexes of bad spans; ``None`` in it is the record as a whole.
+    """
 
     numbers: range
     attempt: int
+    refused: tuple[int | None, ...]
+
+
+class LoggedRecord(NamedTuple):
+    """A record in the log, and where it is."""
+
+    mark: Mark
     partition: TopicPartition
     offset: int
 
 
-def mark_of(round_name: str, numbers: range, attempt: int) -> list[tuple[str, bytes]]:
+def header_of(round_name: str, mark: Mark) -> tuple[str, bytes]:
     """Return the header of a record of a round."""
-    return [(MARK, f"{round_name}|{numbers.start}|{numbers.stop}|{attempt}".encode())]
+    numbers = {"start": mark.numbers.start, "stop": mark.numbers.stop}
+    members = {"round": round_name, **numbers, "attempt": mark.attempt, "refused": mark.refused}
+    return MARK, json.dumps(members).encode()
 
 
 async def read_log(bootstrap: str, topics: Collection[str], round_name: str, *, since_ms: int) -> list[LoggedRecord]:
@@ -46,13 +60,18 @@ async def read_log(bootstrap: str, topics: Collection[str], round_name: str, *, 
         while any([await reader.position(each) < ends[each] for each in partitions]):
             for partition, records in (await reader.getmany(timeout_ms=FETCH_MS)).items():
                 found += [
-                    LoggedRecord(*mark, partition, record.offset)
+                    LoggedRecord(mark, partition, record.offset)
                     for record in records
                     if (mark := _mark_in(record.headers, round_name)) is not None
                 ]
         return found
     finally:
         await reader.stop()
+
+
+def numbers_of(records: Iterable[LoggedRecord]) -> set[int]:
+    """Return the numbers of the good spans of records."""
+    return {number for record in records for number in record.mark.numbers}
 
 
 async def delete_half(bootstrap: str, records: Collection[LoggedRecord]) -> dict[TopicPartition, int]:
@@ -74,11 +93,19 @@ async def create_again(settings: KafkaSettings, topic: str) -> None:
     await ensure_topics(settings)
 
 
-def _mark_in(headers: Collection[tuple[str, bytes | None]], round_name: str) -> tuple[range, int] | None:
-    """Return numbers and attempt of a record of this round."""
+async def committed_offsets(bootstrap: str, topics: Collection[str]) -> dict[TopicPartition, int]:
+    """Return the offset before which the consumer group has committed every record, by partition."""
+    settings = KafkaSettings(bootstrap=bootstrap)
+    partitions = await partitions_of(settings, topics)
+    async with open_reader(settings, group=settings.group) as reader:
+        return {each: await reader.committed(each) or 0 for each in partitions}
+
+
+def _mark_in(headers: Collection[tuple[str, bytes | None]], round_name: str) -> Mark | None:
+    """Return the mark of a record of this round."""
     for name, value in headers:
         if name == MARK and value is not None:
-            owner, start, stop, attempt = value.decode().split("|")
-            if owner == round_name:
-                return range(int(start), int(stop)), int(attempt)
+            members = json.loads(value)
+            if members["round"] == round_name:
+                return Mark(range(members["start"], members["stop"]), members["attempt"], tuple(members["refused"]))
     return None

@@ -22,8 +22,12 @@ from tests.support.process_guard import ProcessGuard
 PACKAGES: Final = ("clearspan", "common", "ingest", "query_api", "tests")
 TRIES: Final = 3
 PLAYED_S: Final = 600.0
-WRONG: Final = re.compile(r"^ {6}(.+)|^AssertionError: (.+)", re.MULTILINE)
+SEED: Final = "7"
+NOTE: Final = re.compile(r"^ {6}(\S.*)", re.MULTILINE)
 """What a failed round reports."""
+
+WRONG_SPANS: Final = r"spans are missing|spans too many"
+"""What a reader of the API finds."""
 
 
 class Edit(NamedTuple):
@@ -35,7 +39,7 @@ class Edit(NamedTuple):
 
 
 class Mutation(NamedTuple):
-    """A guard, the edits that remove it, and the scenarios that must fail without it.
+    """A guard, the edits that remove it, the scenarios that must fail without it, and what they must report.
 
     ``second`` names another guard that alone keeps the promise: then nothing fails.
     """
@@ -43,6 +47,7 @@ class Mutation(NamedTuple):
     guard: str
     edits: Sequence[Edit]
     scenarios: Sequence[str]
+    reports: str = WRONG_SPANS
     second: str = ""
 
 
@@ -124,6 +129,7 @@ MUTATIONS: Final = (
             ),
         ),
         ("kill_after_position",),
+        reports="dead letters are missing",
     ),
     Mutation(
         "an insert that fails for a passing reason is repeated until it is stored",
@@ -158,6 +164,7 @@ MUTATIONS: Final = (
         "rows that the engine rejects are separated from those that it accepts",
         (Edit("ingest/clickhouse_sink.py", "if rows.num_rows == 1:", "if True:"),),
         ("clickhouse_rejects_a_span",),
+        reports="spans are missing|dead letters",
     ),
     Mutation(
         "a dead letter is published again until Kafka has acknowledged it",
@@ -170,6 +177,7 @@ MUTATIONS: Final = (
             ),
         ),
         ("kafka_is_restarted", "kafka_is_unreachable"),
+        reports="dead letters are missing",
     ),
     Mutation(
         "a project is unknown only if Postgres says so",
@@ -182,6 +190,7 @@ MUTATIONS: Final = (
             ),
         ),
         ("postgres_is_away",),
+        reports="spans are missing|dead letters of good",
     ),
     Mutation(
         "a slow answer of Postgres is waited for",
@@ -199,6 +208,7 @@ MUTATIONS: Final = (
             ),
         ),
         ("postgres_is_slow",),
+        reports="spans are missing|dead letters of good",
     ),
     Mutation(
         "a transaction is acknowledged when Postgres has committed it",
@@ -210,6 +220,7 @@ MUTATIONS: Final = (
             ),
         ),
         ("postgres_cuts_transactions",),
+        reports="commit",
     ),
     Mutation(
         "how far a partition is stored is read by offset, not by a clock",
@@ -233,11 +244,13 @@ MUTATIONS: Final = (
             ),
         ),
         ("bad_records_and_spans", "flood_of_bad_spans"),
+        reports="spans are missing|dead letters of good",
     ),
     Mutation(
         "a partition is held when nobody can decode its records",
         (Edit("ingest/partitions.py", "if count > self._streak_max:", "if False:"),),
         ("flood_that_nobody_can_decode",),
+        reports="/readyz",
     ),
     Mutation(
         "a batch may hold spans of any age",
@@ -249,6 +262,7 @@ MUTATIONS: Final = (
             ),
         ),
         ("spans_over_200_days", "spans_that_end_before_they_start"),
+        reports="spans are missing|dead letters of good",
     ),
     Mutation(
         "all APIs sign cursors with one secret",
@@ -257,11 +271,13 @@ MUTATIONS: Final = (
             Edit("query_api/http/app.py", "cursor_secret=secret)", "cursor_secret=os.urandom(32))"),
         ),
         ("kill_both_apis",),
+        reports="cursor|400",
     ),
     Mutation(
         "what waits for the engine is bounded",
         (Edit("ingest/worker.py", "if self._policy.flush.is_full(self._batch) and", "if False and"),),
         ("backlog_and_slow_engine", "spans_of_4_mib"),
+        reports="took .* MB",
     ),
     Mutation(
         "a topic that is created again is another topic",
@@ -272,6 +288,7 @@ MUTATIONS: Final = (
         "records that Kafka has deleted unread are named",
         (Edit("common/http/health.py", "if readiness.gaps else {}", "if False else {}"),),
         ("kafka_deletes_unread_records",),
+        reports="gap",
     ),
     Mutation(
         "an embedded broker that is replaced is another cluster",
@@ -301,17 +318,19 @@ def copy_of(mutation: Mutation, directory: Path) -> None:
         file.write_text(text.replace(edit.before, edit.after))
 
 
-def failure_of(directory: Path, scenario: str) -> str:
-    """Play a scenario in a copy until it fails; return what failed, or nothing."""
-    command = [sys.executable, "-m", "tests.faults", "--rounds", str(TRIES), "--only", scenario, "--stop"]
+def failure_of(mutation: Mutation, directory: Path, scenario: str) -> tuple[bool, str]:
+    """Play a scenario in a copy until it fails; return whether it reports what it must, and what it reports."""
+    options = ("--rounds", str(TRIES), "--seed", SEED, "--only", scenario, "--stop")
+    command = [sys.executable, "-m", "tests.faults", *options]
     try:
         played = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=PLAYED_S, check=False)
     except subprocess.TimeoutExpired:
-        return f"no end within {PLAYED_S:g} s"
+        return False, f"no end within {PLAYED_S:g} s"
     if played.returncode == 0:
-        return ""
-    found = WRONG.search(played.stdout + played.stderr)
-    return " ".join(found.groups(default="")) if found else played.stderr.strip().splitlines()[-1]
+        return False, "nothing"
+    notes = NOTE.findall(played.stdout)
+    expected = [note for note in notes if re.search(mutation.reports, note)]
+    return bool(expected), (expected or notes or played.stderr.splitlines() or ["no output"])[0]
 
 
 def main() -> int:
@@ -327,11 +346,12 @@ def main() -> int:
                 continue
             with tempfile.TemporaryDirectory(prefix="clearspan-mutation-") as directory:
                 copy_of(mutation, Path(directory))
-                failure = failure_of(Path(directory), scenario)
-            survivors += not failure and not mutation.second
+                is_noticed, report = failure_of(mutation, Path(directory), scenario)
+            survivors += not is_noticed and not mutation.second
             file = mutation.edits[-1].file
             print(  # noqa: T201
-                f"| {mutation.guard} | `{file}` | {scenario.replace('_', ' ')} | {failure or 'nothing'}"
+                f"| {mutation.guard} | `{file}` | {scenario.replace('_', ' ')} |"
+                f" {'' if is_noticed else 'NOT NOTICED: ' * (not mutation.second)}{report}"
                 f"{': ' * bool(mutation.second)}{mutation.second} |",
                 flush=True,
             )

@@ -31,6 +31,7 @@ class ServerProcess:
     log: Path
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
+    _crashes: list[str] = field(default_factory=list)
 
     def start(self, *arguments: str) -> None:
         """Start it; ``arguments`` replace the usual ones this time."""
@@ -67,10 +68,18 @@ class ServerProcess:
         return 0 if process is None else process.wait(END_S)
 
     def restart(self) -> None:
-        """Start it if it does not run, as a supervisor does."""
-        if not self.is_running:
-            self.process = None
-            self.start()
+        """Start it if it does not run, as a supervisor does; one that nobody has ended has crashed."""
+        if self.is_running:
+            return
+        if self.process is not None:
+            self._crashes.append(f"{self.name} ended by itself with {self.process.returncode}:\n{self.last_lines()}")
+        self.process = None
+        self.start()
+
+    def take_crashes(self) -> list[str]:
+        """Return how it has ended by itself since the last call."""
+        crashes, self._crashes = self._crashes, []
+        return crashes
 
     def waiting_for(self) -> dict[str, str]:
         """Return what it waits for; empty if it is ready."""

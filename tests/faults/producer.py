@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from tests.faults.log import LoggedRecord, mark_of, read_log
+from tests.faults.log import LoggedRecord, Mark, header_of, read_log
 from tests.faults.spans import DURATION_NS, SPANS_PER_TRACE, TOPICS, NumberedSpan, encode, trace_id_of
 
 FAR_FROM_NOW_NS: Final = 3_600_000_000_000
@@ -63,6 +63,9 @@ class Plan:
     start_of: Callable[[int], int] | None = None
     """The start of a span by its number, in ns since 1970; by default an hour ago, with ties."""
 
+    is_log_whole: bool = True
+    """Whether the log has every record of the plan at the end: nothing deletes records or the topic."""
+
     headers_of: Callable[[int], Sequence[tuple[str, bytes | None]]] = lambda _record: ()
     faults: Sequence[str] = ("of_1970", "of_2200", "zero_id")
 
@@ -78,14 +81,16 @@ class Sent:
     """What a producer knows: the truth that the checker compares with.
 
     ``latest`` has the last attempt of each good span that Kafka has acknowledged, and ``acknowledged_s`` its time.
-    ``copies`` counts records by span and attempt, those that were handed to the driver or those in the log, whichever
-    are more: the driver may send one twice by itself, and a log in memory may be gone.
-    ``refused`` are the places of bad spans and records that Kafka has acknowledged.
+    ``copies`` counts the records in the log by span and attempt. If the log is not whole, it counts those that were
+    handed to the driver or those in the log, whichever are more: the driver may send one twice by itself.
+    ``places`` are where spans are, by number and attempt, and ``refused`` are the places of bad spans and records, as
+    Kafka has acknowledged them or as the log has them.
     """
 
     latest: dict[int, int] = field(default_factory=dict)
     acknowledged_s: dict[int, float] = field(default_factory=dict)
     copies: Counter[tuple[int, int]] = field(default_factory=Counter)
+    places: dict[tuple[int, int], list[Place]] = field(default_factory=dict)
     refused: set[Place] = field(default_factory=set)
 
     def add(self, later: Sent) -> None:
@@ -93,20 +98,22 @@ class Sent:
         self.latest |= later.latest
         self.acknowledged_s |= later.acknowledged_s
         self.copies |= later.copies
+        self.places |= later.places
         self.refused |= later.refused
 
-    def read_log(self, records: Iterable[LoggedRecord]) -> None:
-        """Take from the log which attempt is the latest, and how many copies there are.
+    def read_log(self, records: Iterable[LoggedRecord], *, is_whole: bool) -> None:
+        """Take from the log which attempt is the latest, how many copies there are, and what must be refused.
 
         All records of a span are in one partition, so the last one there is the latest.
         """
         logged: Counter[tuple[int, int]] = Counter()
-        for record in sorted(records, key=lambda record: record.offset):
-            for number in record.numbers:
-                logged[number, record.attempt] += 1
+        for mark, partition, offset in sorted(records, key=lambda record: record.offset):
+            self.refused |= {Place(partition.topic, partition.partition, offset, index) for index in mark.refused}
+            for number in mark.numbers:
+                logged[number, mark.attempt] += 1
                 if number in self.latest:
-                    self.latest[number] = record.attempt
-        self.copies |= logged
+                    self.latest[number] = mark.attempt
+        self.copies = logged if is_whole else self.copies | logged
 
 
 class Producer:
@@ -126,17 +133,23 @@ class Producer:
 
     @property
     def acknowledged_share(self) -> float:
-        """The share of the records that is acknowledged."""
+        """The share of the records that is acknowledged. Raises what has ended the producer."""
+        if self._failure is not None:
+            raise self._failure
         return self._acknowledged / max(1, len(self._records()))
 
-    def finish(self) -> Sent:
-        """Return what was sent, when everything is acknowledged; the log of Kafka must be readable."""
+    def join(self) -> None:
+        """Return when everything is acknowledged. Raises ``AssertionError`` if it is not."""
         self._thread.join(ACKNOWLEDGED_S + self._plan.lasting_s)
         if self._failure is not None:
             raise self._failure
         if self._thread.is_alive():
             raise AssertionError(f"Kafka has not acknowledged everything within {ACKNOWLEDGED_S:g} s")
-        self.sent.read_log(asyncio.run(self.logged()))
+
+    def finish(self) -> Sent:
+        """Return what was sent, when everything is acknowledged; the log of Kafka must be readable."""
+        self.join()
+        self.sent.read_log(asyncio.run(self.logged()), is_whole=self._plan.is_log_whole)
         return self.sent
 
     async def logged(self) -> list[LoggedRecord]:
@@ -182,8 +195,8 @@ class Producer:
         """Send one record until Kafka acknowledges it; then perhaps the same again, or its spans once more, changed."""
         topic = self._random.choice(list(self._plan.topics))
         if self._random.random() < self._plan.bad_record_share:
-            where = await self._acknowledge(producer, topic, at, b"\xff no record", key=None)
-            self.sent.refused.add(where)
+            mark = Mark(range(0), 0, refused=(None,))
+            self.sent.refused.add(await self._acknowledge(producer, topic, at, b"\xff no record", mark, key=None))
         attempts = 1 + (self._random.random() < self._plan.updated_share)
         for attempt in range(self._plan.first_attempt, self._plan.first_attempt + attempts):
             if attempt > self._plan.first_attempt:
@@ -199,15 +212,13 @@ class Producer:
         self, producer: AIOKafkaProducer, topic: str, at: int, numbers: range, spans: Sequence[NumberedSpan]
     ) -> None:
         key = trace_id_of(self._plan.round_name, numbers.start).hex()
-        good = [span for span in spans if not span.fault]
-        mark = mark_of(self._plan.round_name, numbers, spans[0].attempt)
-        where = await self._acknowledge(
-            producer, topic, at, encode(spans, topic), key=key.encode(), mark=mark, spans=good
-        )
-        for span in good:
-            self.sent.latest[span.number] = span.attempt
-            self.sent.acknowledged_s[span.number] = time.monotonic()
-        self.sent.refused |= {where._replace(span_index=n) for n, span in enumerate(spans) if span.fault}
+        mark = Mark(numbers, spans[0].attempt, tuple(index for index, span in enumerate(spans) if span.fault))
+        where = await self._acknowledge(producer, topic, at, encode(spans, topic), mark, key=key.encode())
+        for number in numbers:
+            self.sent.latest[number] = mark.attempt
+            self.sent.acknowledged_s[number] = time.monotonic()
+            self.sent.places.setdefault((number, mark.attempt), []).append(where)
+        self.sent.refused |= {where._replace(span_index=index) for index in mark.refused}
 
     async def _acknowledge(
         self,
@@ -215,20 +226,19 @@ class Producer:
         topic: str,
         at: int,
         value: bytes,
+        mark: Mark,
         *,
         key: bytes | None,
-        mark: Sequence[tuple[str, bytes]] = (),
-        spans: Sequence[NumberedSpan] = (),
     ) -> Place:
-        headers = [*self._headers, *mark, *self._plan.headers_of(at)]
+        headers = [*self._headers, header_of(self._plan.round_name, mark), *self._plan.headers_of(at)]
         while True:
-            self.sent.copies.update((span.number, span.attempt) for span in spans)
+            self.sent.copies.update((number, mark.attempt) for number in mark.numbers)
             try:
-                told = await producer.send_and_wait(topic, value, key=key, headers=headers)
+                stored = await producer.send_and_wait(topic, value, key=key, headers=headers)
             except KafkaError:
                 await asyncio.sleep(RETRY_S)
             else:
-                return Place(told.topic, told.partition, told.offset, None)
+                return Place(stored.topic, stored.partition, stored.offset, None)
 
     def _span(self, number: int, attempt: int, fault: str = "") -> NumberedSpan:
         plan = self._plan

@@ -11,8 +11,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from tests.faults.checker import Findings, Follower, Seen, check, dead_letters_of
+from tests.faults.client import ApiClient
 from tests.faults.installation import Installation
-from tests.faults.producer import Place, Plan, Producer, Sent
+from tests.faults.producer import ACKNOWLEDGED_S, Place, Plan, Producer, Sent
 
 FOLLOWED_S: Final = 120.0
 SPANS_COUNT: Final = 2_000
@@ -54,17 +55,19 @@ class Round:
 
     ``refused`` are places of records that the scenario itself has published and that must become dead letters.
     ``admitted`` are spans that Kafka itself has dropped before a worker read them.
+    ``failures`` are the responses of status 500 that any client of the round got.
     """
 
-    found: Installation
+    installation: Installation
     name: str
     seed: int
     size: float = 1.0
     notes: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
-        self.project_id, self.key = self.found.new_project()
+        self.project_id, self.key = self.installation.new_project()
         self.producers: list[Producer] = []
         self.admitted: set[int] = set()
         self.refused: set[Place] = set()
@@ -80,11 +83,21 @@ class Round:
             **changes,
         }
         self.plan = Plan(**plan)  # type: ignore[arg-type] # each scenario passes members of a plan
-        self.producers.append(Producer(self.found.bootstrap, self.project_id, self.plan))
+        self.producers.append(Producer(self.installation.bootstrap, self.project_id, self.plan))
         return self.producers[-1]
 
+    @property
+    def client(self) -> ApiClient:
+        """A client of the project of this round."""
+        return self.installation.client(f"ApiKey {self.key}", self.failures)
+
+    def join_producers(self) -> None:
+        """Return when everything is acknowledged."""
+        for producer in self.producers:
+            producer.join()
+
     def sent(self) -> Sent:
-        """Return what all producers have sent, when everything is acknowledged; a later one replaces spans."""
+        """Return what all producers have sent, as the log has it; a later one replaces spans."""
         united = Sent()
         for producer in self.producers:
             united.add(producer.finish())
@@ -101,6 +114,13 @@ class Round:
             assert time.monotonic() < deadline_s, f"not within {within_s:g} s: {what}"
             time.sleep(0.02)
 
+    def repeat(self, fail: Callable[[], None], producer: Producer, *, longest_s: float) -> None:
+        """Fail at random moments until everything is acknowledged, or the time of the producer has passed."""
+        ends_s = time.monotonic() + ACKNOWLEDGED_S
+        while producer.acknowledged_share < 1.0 and time.monotonic() < ends_s:
+            self.pause(longest_s)
+            fail()
+
     def note(self, text: str) -> None:
         """Report something else that is wrong: the round has failed."""
         self.notes.append(text)
@@ -109,25 +129,29 @@ class Round:
 Scenario = Callable[[Round], None]
 
 
-def play(found: Installation, scenario: Scenario, seed: int, *, size: float = 1.0) -> Outcome:
+def play(installation: Installation, scenario: Scenario, seed: int, *, size: float = 1.0) -> Outcome:
     """Play one round: the scenario makes its fault, ``heal`` ends it; then everything is committed and compared."""
-    found.wait_until_ready()
+    installation.wait_until_ready()
+    installation.crashes()
     began_s = time.monotonic()
     name = scenario.__name__
-    played = Round(found, name, seed, size)
-    follower = Follower(found.client(f"ApiKey {played.key}"))
+    played = Round(installation, name, seed, size)
+    follower = Follower(played.client)
     try:
         scenario(played)
     finally:
-        found.heal()
-    found.wait_until_ready()
+        installation.heal()
+    installation.wait_until_ready()
+    played.join_producers()
+    installation.wait_until_committed()
     sent = played.sent()
-    found.wait_until_committed()
     followed = follower.finish(lambda seen: _has_all(seen, sent, played.admitted), within_s=FOLLOWED_S)
-    findings = check(found.client(f"ApiKey {played.key}"), played.plan.round_name, sent, followed)
+    findings = check(played.client, played.plan.round_name, sent, followed)
     findings.admitted = findings.lost & played.admitted
-    dead_letters = dead_letters_of(found.admin, oldest=played.began_at - CLOCKS_APART)
+    dead_letters = dead_letters_of(installation.admin(played.failures), oldest=played.began_at - CLOCKS_APART)
     _compare_dead_letters(findings, sent.refused | played.refused, dead_letters)
+    played.notes += [f"a response of status 500: {failure}" for failure in played.failures]
+    played.notes += installation.crashes()
     return outcome_of(name, seed, began_s, sent, findings, dead_letters=len(set(dead_letters)), notes=played.notes)
 
 
@@ -147,7 +171,7 @@ def outcome_of(
         seed=seed,
         seconds=time.monotonic() - began_s,
         produced=len(sent.latest),
-        stored=len(sent.latest.keys() - findings.lost - findings.admitted),
+        stored=len(findings.stored(sent)),
         lost=len(findings.lost),
         seen_twice=findings.seen_twice,
         dead_letters=dead_letters,
@@ -161,9 +185,9 @@ def _has_all(seen: Counter[Seen], sent: Sent, admitted: set[int]) -> bool:
 
 
 def _compare_dead_letters(findings: Findings, refused: set[Place], found: list[Place]) -> None:
-    """Every refused span and record has a dead letter; without any there is none."""
-    missing = refused - set(found)
+    """Every refused span and record has a dead letter, and nothing else has one."""
+    missing, extra = refused - set(found), set(found) - refused
     if missing:
         findings.others.append(f"{len(missing)} dead letters are missing, such as {next(iter(missing))}")
-    if not refused and found:
-        findings.others.append(f"{len(found)} dead letters of good spans, such as {found[0]}")
+    if extra:
+        findings.others.append(f"{len(extra)} dead letters of good spans, such as {next(iter(extra))}")

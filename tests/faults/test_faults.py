@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.faults.installation import Installation, installation
-from tests.faults.scenarios.all import EMBEDDED, play_named
+from tests.faults.scenarios.all import EMBEDDED, KINDS, play_named
 
 SIZE = 0.25
 """Of the spans of a usual round."""
@@ -21,6 +21,7 @@ ONE_OF_EACH_KIND = (
     "kafka_is_unreachable",
     "postgres_cuts_transactions",
     "bad_records_and_spans",
+    "backlog_and_slow_engine",
     EMBEDDED,
 )
 
@@ -29,6 +30,11 @@ ONE_OF_EACH_KIND = (
 def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     with installation(tmp_path_factory.mktemp("faults")) as started:
         yield started
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_round_of_each_kind_is_played_here(kind: str) -> None:
+    assert any(scenario.__name__ in ONE_OF_EACH_KIND for scenario in KINDS[kind])
 
 
 @pytest.mark.kafka

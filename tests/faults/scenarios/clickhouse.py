@@ -14,13 +14,15 @@ HANGS_S: Final = 7.0
 READ_ONLY: Final = 242
 OUT_OF_DISK: Final = 243
 LOGICAL_ERROR: Final = 49
+ALWAYS: Final = 1_000_000
+"""More statements than there are in a round."""
 
 
 def clickhouse_refuses(played: Round) -> None:
     """Every connection is cut, new ones are refused."""
     played.produce()
     played.pause(1.5)
-    played.found.clickhouse_link.refuse()
+    played.installation.clickhouse_link.refuse()
     time.sleep(AWAY_S)
 
 
@@ -29,9 +31,9 @@ def clickhouse_hangs(played: Round) -> None:
     played.produce()
     played.pause(1.5)
     if played.random.random() < 0.5:
-        played.found.clickhouse_link.hang()
+        played.installation.clickhouse_link.hang()
     else:
-        played.found.engine.stop()
+        played.installation.engine.stop()
     time.sleep(HANGS_S)
 
 
@@ -39,14 +41,14 @@ def clickhouse_is_killed(played: Round) -> None:
     """The engine gets SIGKILL and is started again over its data."""
     played.produce()
     played.pause(2.0)
-    played.found.engine.kill()
+    played.installation.engine.kill()
     played.pause(2.0)
-    played.found.engine.start()
+    played.installation.engine.start()
 
 
 def clickhouse_resets_after_inserts(played: Round) -> None:
     """Inserts take effect, and the connection is reset before the response."""
-    played.found.engine.fail("reset", after=True, times=played.random.randint(2, 6))
+    played.installation.engine.fail("reset", after=True, times=played.random.randint(2, 6))
     played.produce()
     time.sleep(AWAY_S)
 
@@ -54,24 +56,21 @@ def clickhouse_resets_after_inserts(played: Round) -> None:
 def clickhouse_cuts_connections(played: Round) -> None:
     """Every open connection is reset, again and again, wherever its statement is."""
     producer = played.produce()
-    while producer.acknowledged_share < 1.0:
-        played.pause(0.4)
-        played.found.clickhouse_link.cut()
+    played.repeat(played.installation.clickhouse_link.cut, producer, longest_s=0.4)
 
 
 def clickhouse_is_slow(played: Round) -> None:
     """Every response comes two seconds later."""
-    played.found.clickhouse_link.delay(2.0)
+    played.installation.clickhouse_link.delay(2.0)
     played.produce(lasting_s=2.0)
     time.sleep(6.0)
 
 
-def _fails(name: str, code: int, *, is_for_good: bool = False) -> Scenario:
+def _fails(name: str, code: int, *, times: int) -> Scenario:
     def scenario(played: Round) -> None:
         played.produce()
         played.pause(1.0)
-        times = 1 if is_for_good else 1_000_000
-        played.found.engine.fail("error", code=code, times=times)
+        played.installation.engine.fail("error", code=code, times=times)
         time.sleep(AWAY_S)
 
     scenario.__name__ = f"clickhouse_{name}"
@@ -91,8 +90,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     clickhouse_resets_after_inserts,
     clickhouse_cuts_connections,
     clickhouse_is_slow,
-    _fails("answers_500", LOGICAL_ERROR, is_for_good=True),
-    _fails("is_read_only", READ_ONLY),
-    _fails("is_out_of_disk", OUT_OF_DISK),
+    _fails("answers_500", LOGICAL_ERROR, times=1),
+    _fails("is_read_only", READ_ONLY, times=ALWAYS),
+    _fails("is_out_of_disk", OUT_OF_DISK, times=ALWAYS),
     clickhouse_rejects_a_span,
 )

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import time
 
-from tests.faults.log import create_again, delete_half
+from tests.faults.log import create_again, delete_half, numbers_of
 from tests.faults.round import Round, Scenario
 from tests.faults.spans import PROTO_TOPIC
 
@@ -24,20 +24,18 @@ def kafka_is_restarted(played: Round) -> None:
     """The broker gets SIGKILL and is started again over its log."""
     played.produce(bad_span_share=BAD_SPANS)
     played.pause(2.0)
-    played.found.kafka.kill()
+    played.installation.kafka.kill()
     time.sleep(AWAY_S)
-    played.found.kafka.start()
+    played.installation.kafka.start()
 
 
 def kafka_is_unreachable(played: Round) -> None:
     """Connections are cut and refused, or no byte passes, or every open connection is reset again and again."""
     producer = played.produce(bad_span_share=BAD_SPANS)
-    link, way = played.found.kafka_link, played.random.choice(("refuse", "hang", "cut"))
+    link, way = played.installation.kafka_link, played.random.choice(("refuse", "hang", "cut"))
     played.pause(1.5)
     if way == "cut":
-        while producer.acknowledged_share < 1.0:
-            played.pause(1.0)
-            link.cut()
+        played.repeat(link.cut, producer, longest_s=1.0)
         return
     if way == "refuse":
         link.refuse()
@@ -48,37 +46,38 @@ def kafka_is_unreachable(played: Round) -> None:
 
 def kafka_is_slow(played: Round) -> None:
     """Every response comes two seconds later."""
-    played.found.kafka_link.delay(2.0)
+    played.installation.kafka_link.delay(2.0)
     played.produce(lasting_s=1.0, bad_span_share=BAD_SPANS)
     time.sleep(6.0)
 
 
 def kafka_deletes_unread_records(played: Round) -> None:
     """Retention deletes half of each partition before a worker reads it: the gaps are named, the rest is stored."""
-    first = played.produce(lasting_s=1.0)
+    first = played.produce(lasting_s=1.0, is_log_whole=False)
     first.finish()
-    played.found.wait_until_committed()
-    for worker in played.found.workers:
+    played.installation.wait_until_committed()
+    for worker in played.installation.workers:
         worker.end(signal.SIGTERM)
-    producer = played.produce(first_number=FAR, lasting_s=1.0)
+    producer = played.produce(first_number=FAR, lasting_s=1.0, is_log_whole=False)
     producer.finish()
-    records = [record for record in asyncio.run(producer.logged()) if record.numbers.start >= FAR]
-    halves = asyncio.run(delete_half(played.found.bootstrap, records))
-    left = {number for record in records if record.offset >= halves[record.partition] for number in record.numbers}
-    played.admitted = producer.sent.latest.keys() - left
-    for worker in played.found.workers:
+    records = [record for record in asyncio.run(producer.logged()) if record.mark.numbers.start >= FAR]
+    halves = asyncio.run(delete_half(played.installation.bootstrap, records))
+    deleted = [record for record in records if record.offset < halves[record.partition]]
+    left = [record for record in records if record.offset >= halves[record.partition]]
+    played.admitted = numbers_of(deleted) - numbers_of(left)
+    for worker in played.installation.workers:
         worker.start()
-    played.found.wait_until_ready()
-    named = {name for worker in played.found.workers for name in worker.gaps()}
+    played.installation.wait_until_ready()
+    named = {name for worker in played.installation.workers for name in worker.gaps()}
     for partition in halves.keys() - {at for at in halves if f"{at.topic}/{at.partition}" in named}:
         played.note(f"/readyz does not name the gap of {partition.topic}/{partition.partition}")
 
 
 def topic_is_created_again(played: Round) -> None:
     """A topic is deleted and created again while workers run: new versions of all spans win, and the feed has them."""
-    played.produce(topics=(PROTO_TOPIC,), lasting_s=1.0).finish()
-    played.found.wait_until_committed()
-    asyncio.run(create_again(played.found.kafka_settings, PROTO_TOPIC))
+    played.produce(topics=(PROTO_TOPIC,), lasting_s=1.0, is_log_whole=False).finish()
+    played.installation.wait_until_committed()
+    asyncio.run(create_again(played.installation.kafka_settings, PROTO_TOPIC))
     played.produce(topics=(PROTO_TOPIC,), first_attempt=11)
 
 

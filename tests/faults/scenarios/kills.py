@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from tests.faults.dying_worker import POINTS
-from tests.faults.processes import ServerProcess
+from tests.faults.processes import READY_S, ServerProcess
 from tests.faults.round import Round, Scenario
 
 DIES_WITHIN_S = 90.0
@@ -20,11 +20,11 @@ def kill_workers(played: Round) -> None:
     played.produce()
     if played.random.random() < 0.3:
         played.pause(2.0)
-        _kill(played.found.workers)
+        _kill(played.installation.workers)
         return
     for _ in range(3):
         played.pause(1.0)
-        _kill([played.random.choice(played.found.workers)])
+        _kill([played.random.choice(played.installation.workers)])
 
 
 def _kill(workers: Sequence[ServerProcess]) -> None:
@@ -38,7 +38,7 @@ def _kill(workers: Sequence[ServerProcess]) -> None:
 def kill_both_apis(played: Round) -> None:
     """SIGKILL for both APIs, one after the other; readers repeat their requests."""
     played.produce()
-    for api in played.found.apis:
+    for api in played.installation.apis:
         played.pause(1.5)
         api.kill()
         api.start()
@@ -47,7 +47,7 @@ def kill_both_apis(played: Round) -> None:
 def end_workers_in_turn(played: Round) -> None:
     """SIGTERM for each worker in turn, as a rolling deploy does: each has a drain of its own."""
     played.produce()
-    for worker in played.found.workers:
+    for worker in played.installation.workers:
         played.pause(1.5)
         code = worker.end(signal.SIGTERM)
         if code != 0:
@@ -57,11 +57,10 @@ def end_workers_in_turn(played: Round) -> None:
 
 def _dies(played: Round, name: str, *, is_moved: bool) -> None:
     """Replace a worker by one that dies at a point; ``is_moved``: partitions must move, or it ends, to reach it."""
-    worker = played.random.choice(played.found.workers)
+    worker = played.random.choice(played.installation.workers)
     worker.kill()
     nth = 1 if is_moved else played.random.randint(1, 2)
-    worker.start("tests.faults.dying_worker", name, str(nth))
-    worker.wait_until_ready()
+    _start_dying(played, worker, name, nth)
     has_bad_spans = name in ("after position", "after dead letters")
     producer = played.produce(bad_span_share=0.02 if has_bad_spans else 0.0)
     if is_moved:
@@ -73,8 +72,17 @@ def _dies(played: Round, name: str, *, is_moved: bool) -> None:
             _move(played, name, worker)
     if worker.is_running:
         played.note(f"{worker.name} did not reach the point {name!r}")
-        worker.kill()
-    worker.restart()
+    worker.kill()
+    worker.start()
+
+
+def _start_dying(played: Round, worker: ServerProcess, name: str, nth: int) -> None:
+    """Return when it is ready; one that reached its point before, while the group was settling, is started again."""
+    worker.start("tests.faults.dying_worker", name, str(nth))
+    played.until(lambda: not (worker.is_running and worker.waiting_for()), "the worker is ready", within_s=READY_S)
+    if not worker.is_running:
+        worker.wait()
+        _start_dying(played, worker, name, nth)
 
 
 def _has_died(worker: ServerProcess, *, within_s: float) -> bool:
@@ -88,7 +96,7 @@ def _move(played: Round, name: str, worker: ServerProcess) -> None:
     if name == "in a drain":
         worker.send(signal.SIGTERM)
         return
-    for other in played.found.workers:
+    for other in played.installation.workers:
         if other is not worker:
             other.kill()
             other.start()

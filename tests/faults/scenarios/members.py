@@ -12,7 +12,7 @@ from tests.faults.round import Round, Scenario
 def third_worker_joins_and_leaves(played: Round) -> None:
     """A third worker joins and leaves while spans arrive."""
     played.produce(lasting_s=8.0)
-    third = played.found.new_worker()
+    third = played.installation.new_worker()
     try:
         third.start()
         third.wait_until_ready()
@@ -27,7 +27,7 @@ def workers_come_and_go(played: Round) -> None:
     """Workers leave in an orderly way or not, and come back, in random order."""
     played.produce(lasting_s=5.0)
     for _ in range(4):
-        worker = played.random.choice(played.found.workers)
+        worker = played.random.choice(played.installation.workers)
         worker.end(played.random.choice((signal.SIGTERM, signal.SIGKILL)))
         played.pause(1.0)
         worker.start()
@@ -41,7 +41,7 @@ def sleeping_workers_wake_up(played: Round) -> None:
     producer = played.produce(lasting_s=4.0)
     played.until(lambda: producer.acknowledged_share > 0.1, "the producer has begun")
     played.pause(1.0)
-    sleepers = played.random.sample(played.found.workers, played.random.randint(1, 2))
+    sleepers = played.random.sample(played.installation.workers, played.random.randint(1, 2))
     for worker in sleepers:
         worker.send(signal.SIGSTOP)
     time.sleep(SESSION_S * 1.5)

@@ -21,7 +21,7 @@ MEASURE_S: Final = 0.2
 
 def backlog_and_slow_engine(played: Round) -> None:
     """Everything has been published before the workers start, and each answer of the engine comes late."""
-    for worker in played.found.workers:
+    for worker in played.installation.workers:
         worker.end(signal.SIGTERM)
     played.produce(spans_count=int(BACKLOG_SPANS * played.size), updated_share=0.02, lasting_s=0.0).finish()
     _start_and_measure(played)
@@ -29,7 +29,7 @@ def backlog_and_slow_engine(played: Round) -> None:
 
 def spans_of_4_mib(played: Round) -> None:
     """Spans of 4 MiB, the largest that are allowed, and a slow engine."""
-    for worker in played.found.workers:
+    for worker in played.installation.workers:
         worker.end(signal.SIGTERM)
     played.produce(
         spans_count=LARGE_SPANS,
@@ -44,13 +44,13 @@ def spans_of_4_mib(played: Round) -> None:
 
 def _start_and_measure(played: Round) -> None:
     """Start the workers before a slow engine, and note the one that takes too much memory until all is committed."""
-    played.found.clickhouse_link.delay(SLOW_S)
-    for worker in played.found.workers:
+    played.installation.clickhouse_link.delay(SLOW_S)
+    for worker in played.installation.workers:
         worker.start()
     peak_bytes = 0
     deadline_s = time.monotonic() + SETTLED_S
-    while played.found.uncommitted() != 0 and time.monotonic() < deadline_s:
-        for worker in played.found.workers:
+    while played.installation.uncommitted() != 0 and time.monotonic() < deadline_s:
+        for worker in played.installation.workers:
             if worker.process is not None:
                 peak_bytes = max(peak_bytes, memory_bytes(worker.process.pid))
         time.sleep(MEASURE_S)

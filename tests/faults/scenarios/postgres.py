@@ -13,7 +13,7 @@ AWAY_S: Final = 3.0
 
 def postgres_is_away(played: Round) -> None:
     """It is stopped, or its connections are refused: before the first span of the project, or while spans arrive."""
-    fail = played.random.choice((played.found.postgres.stop, played.found.postgres_link.refuse))
+    fail = played.random.choice((played.installation.postgres.stop, played.installation.postgres_link.refuse))
     if played.random.random() < 0.5:
         fail()
         played.produce()
@@ -26,18 +26,16 @@ def postgres_is_away(played: Round) -> None:
 
 def postgres_cuts_transactions(played: Round) -> None:
     """Every open connection is reset, again and again, while revisions are committed and spans arrive."""
-    committer = Committer(played.found.client(f"ApiKey {played.key}"))
+    committer = Committer(played.client)
     producer = played.produce()
-    while producer.acknowledged_share < 1.0:
-        played.pause(0.3)
-        played.found.postgres_link.cut()
+    played.repeat(played.installation.postgres_link.cut, producer, longest_s=0.3)
     for wrong in committer.finish():
         played.note(wrong)
 
 
 def postgres_is_slow(played: Round) -> None:
     """Every response comes two seconds later."""
-    played.found.postgres_link.delay(2.0)
+    played.installation.postgres_link.delay(2.0)
     played.produce()
     time.sleep(6.0)
 

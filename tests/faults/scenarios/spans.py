@@ -40,12 +40,12 @@ def flood_that_nobody_can_decode(played: Round) -> None:
     """
     played.produce()
     held = [b"\xff no record"] * (STREAK_MAX + 50)
-    places = produce(played.found.bootstrap, PROTO_TOPIC, held, key=b"flood")
+    places = produce(played.installation.bootstrap, PROTO_TOPIC, held, key=b"flood")
     played.refused = {Place(at.topic, at.partition, at.offset, None) for at in places}
     name = f"{places[0].topic}/{places[0].partition}"
 
     def holders() -> list[ServerProcess]:
-        return [worker for worker in played.found.workers if name in worker.waiting_for()]
+        return [worker for worker in played.installation.workers if name in worker.waiting_for()]
 
     played.until(lambda: bool(holders()), f"/readyz of a worker names {name}")
     for worker in holders():
@@ -55,7 +55,7 @@ def flood_that_nobody_can_decode(played: Round) -> None:
 
 def clocks_jump(played: Round) -> None:
     """The clock of a worker jumps by up to an hour, back and forth, while spans arrive."""
-    worker = played.random.choice(played.found.workers)
+    worker = played.random.choice(played.installation.workers)
     worker.end(signal.SIGTERM)
     worker.start("tests.faults.jumping_worker", str(played.seed))
     worker.wait_until_ready()
