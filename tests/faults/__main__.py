@@ -50,7 +50,7 @@ def total(outcomes: Sequence[Outcome], scenario: str = "") -> Outcome:
 def table(outcomes: Sequence[Outcome]) -> str:
     """Return the table of all scenarios, as Markdown."""
     lines = [
-        "| scenario | rounds | failed | produced | stored | admitted | lost | seen twice | dead letters | seconds a round |",
+        "| scenario | rounds | failed | produced | stored | admitted | lost | seen twice | dead letters | s a round |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name in NAMES:
