@@ -12,7 +12,7 @@ from clearspan.commands.keys import KeyOptions
 from clearspan.console import print_result
 from clearspan.projects import find_project, on_postgres
 from common.ids import DEFAULT_USER_ID
-from common.postgres.keys import Key, Keys, KeyWanted, NewKey
+from common.postgres.keys import EXPIRES_AT_MAX, Key, Keys, KeyWanted, NewKey
 from common.postgres.pool import Database
 from common.postgres.projects import Projects, ensure_user
 from common.scopes import KeyScope
@@ -43,7 +43,8 @@ async def create(
     """Create a key and show it once."""
     project_id = await _project_id(database, settings, project)
     user_id = DEFAULT_USER_ID if user is None else (await ensure_user(database, user)).id
-    expires_at = None if limits.expires is None else datetime.now(UTC) + limits.expires
+    now = datetime.now(UTC)
+    expires_at = None if limits.expires is None else now + min(limits.expires, EXPIRES_AT_MAX - now)
     scopes = frozenset(limits.scopes or [KeyScope.ADMIN])
     wanted = KeyWanted(name, scopes, limits.requests_per_s, limits.concurrent_max, expires_at)
     async with audited(database, "keys create", project_id=project_id) as changed:

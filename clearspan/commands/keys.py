@@ -72,12 +72,18 @@ def add(commands: Any) -> None:
         metavar="SCOPE",
         help="what the key may do: ingest, read, write or admin; may be repeated (default: admin)",
     )
-    create.add_argument("--expires", metavar="DURATION", type=time_span, help="stop to work after 90d, 12h (s m h d w)")
+    create.add_argument("--expires", metavar="DURATION", type=time_span, help="stop working after 90d, 12h (s m h d w)")
     create.add_argument(
-        "--requests-per-s", metavar="N", type=positive_number, help="in each process of the API; beyond that 429"
+        "--requests-per-s",
+        metavar="N",
+        type=positive_number,
+        help="requests a second, in each process of the API; beyond that 429",
     )
     create.add_argument(
-        "--concurrent-max", metavar="N", type=positive_integer, help="requests at the same time, in each process"
+        "--concurrent-max",
+        metavar="N",
+        type=positive_integer,
+        help="requests at the same time, in each process of the API; beyond that 429",
     )
     gather(create, "limits", KeyOptions)
     summary = "replace a key by a new one like it, which is shown once; the old one works a while longer"

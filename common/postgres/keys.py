@@ -44,6 +44,9 @@ ALONE_FOR_S: Final = 1.0
 NEIGHBOURS_FOR_S: Final = 30.0
 """How long a project counts as one of several with keys after that was read."""
 
+EXPIRES_AT_MAX: Final = datetime(9999, 1, 1, tzinfo=UTC)
+"""The last time at which a key may expire: Python has no times after that year."""
+
 _SHAPE: Final = re.compile(r"([A-Za-z0-9_-]{8})\.([0-9a-f]{64})")
 
 
@@ -140,7 +143,7 @@ class Keys:
         """
         prefix, secret = _new_text()
         async with self._changing_keys_of(project_id) as transaction:
-            arguments = (project_id, key_id, overlap, uuid4(), prefix, _hash(secret))
+            arguments = (project_id, key_id, overlap, uuid4(), prefix, _hash(secret), EXPIRES_AT_MAX)
             row = await transaction.fetch_one(_SQL["rotate_key"], *arguments)
             if row is None:
                 raise NotFound(f"There is no key {key_id} in force in this project.")

@@ -32,18 +32,19 @@ SELECT {shown_columns}
 FROM api_keys WHERE project_id = $1 ORDER BY created_at, id;
 
 -- rotate_key --
--- A new key like $2, which then expires after $3. Returns no row if the key is not in force in this project.
+-- A new key like $2, which then expires after $3; neither after $7. Returns no row if the key is not in force in this project.
 WITH old AS (
     SELECT * FROM api_keys
     WHERE project_id = $1 AND id = $2 AND {in_force}
     FOR UPDATE
 ), ending AS (
-    UPDATE api_keys SET expires_at = least(old.expires_at, now() + $3::interval) FROM old WHERE api_keys.id = old.id
+    UPDATE api_keys SET expires_at = least(old.expires_at, now() + $3::interval, $7) FROM old WHERE api_keys.id = old.id
 )
 INSERT INTO api_keys (
     id, project_id, user_id, name, prefix, secret_hash, scopes, requests_per_s, concurrent_max, expires_at
 )
-SELECT $4, project_id, user_id, name, $5, $6, scopes, requests_per_s, concurrent_max, now() + (expires_at - created_at)
+SELECT $4, project_id, user_id, name, $5, $6, scopes, requests_per_s, concurrent_max,
+    CASE WHEN expires_at IS NOT NULL THEN least(now() + (expires_at - created_at), $7) END
 FROM old
 RETURNING {shown_columns};
 

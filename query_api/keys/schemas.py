@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Annotated, Any, Final
 from uuid import UUID
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
+from common.postgres.keys import EXPIRES_AT_MAX
 from common.scopes import KeyScope
 from query_api.request.json_body import Listed, Strict
 from query_api.request.references import Text
@@ -25,6 +26,12 @@ _EXAMPLE: Final[dict[str, Any]] = {
 }
 
 
+def _storable(time: datetime) -> datetime:
+    if time > EXPIRES_AT_MAX:
+        raise ValueError(f"must be at the latest {EXPIRES_AT_MAX.isoformat()}")
+    return time
+
+
 class KeyIn(Strict):
     """What a new key may do, for how long, and how much."""
 
@@ -40,7 +47,9 @@ class KeyIn(Strict):
     concurrent_max: int | None = Field(
         None, gt=0, le=1_000_000, description="Requests at the same time, in each process of the API; beyond that 429."
     )
-    expires_at: AwareDatetime | None = Field(None, description="When the key stops to work. Absent: never.")
+    expires_at: Annotated[AwareDatetime, AfterValidator(_storable)] | None = Field(
+        None, description="When the key stops working, at the latest at the beginning of the year 9999. Absent: never."
+    )
 
 
 class CreateKey(Strict):
@@ -67,7 +76,7 @@ class KeyOut(BaseModel):
     requests_per_s: float | None = Field(None, description="Requests a second; absent if there is no limit.")
     concurrent_max: int | None = Field(None, description="Requests at the same time; absent if there is no limit.")
     created_at: datetime = Field(description="When it was created.")
-    expires_at: datetime | None = Field(None, description="When it stops to work. Absent: never.")
+    expires_at: datetime | None = Field(None, description="When it stops working. Absent: never.")
     revoked_at: datetime | None = Field(None, description="When it was revoked.")
     last_used_at: datetime | None = Field(None, description="When it was last used, up to a minute old.")
 

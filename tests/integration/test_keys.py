@@ -175,6 +175,38 @@ async def test_wrong_requests_for_keys_are_explained(client: Client) -> None:
         assert (await client.call(admin, "DELETE", path))[0] == 404
 
 
+@pytest.mark.parametrize("text", ["9999-12-31T23:59:59-23:00", "9999-12-31T23:59:59Z"])
+async def test_key_cannot_expire_after_the_last_time(client: Client, text: str) -> None:
+    wanted = {"name": "k", "scopes": ["read"], "expires_at": text}
+
+    status, answer = await client.call(await client.key(), "POST", "/keys", {"key": wanted})
+
+    assert status == 422
+    assert answer["detail"][0]["loc"] == ["body", "key", "expires_at"]
+    assert "9999-01-01" in answer["detail"][0]["msg"]
+
+
+async def test_key_with_the_longest_life_is_rotated(client: Client) -> None:
+    admin, last = await client.key(), "9999-01-01T00:00:00Z"
+    wanted = {"name": "k", "scopes": ["read"], "expires_at": last}
+    _, created = await client.call(admin, "POST", "/keys", {"key": wanted})
+
+    status, rotated = await client.call(admin, "POST", f"/keys/{created['key']['id']}/rotate", {})
+    await client.keys.rotate(client.project_id, UUID(rotated["key"]["id"]), overlap=timedelta(days=9_000 * 365))
+
+    assert (status, rotated["key"]["expires_at"]) == (200, last)
+    assert len(await client.listed(admin)) == 4
+
+
+async def test_overlap_ends_at_the_last_time(client: Client) -> None:
+    admin = await client.key()
+    [key] = await client.keys.of_project(client.project_id)
+
+    await client.keys.rotate(client.project_id, key.id, overlap=timedelta(days=9_000 * 365))
+
+    assert (await client.listed(admin))[key.prefix]["expires_at"] == "9999-01-01T00:00:00Z"
+
+
 async def test_key_of_another_project_is_unknown(client: Client, shared_database: Database) -> None:
     other = await Projects(shared_database, SystemClock()).create("other")
     foreign = await client.keys.create(other.id, KeyWanted("foreign"))
