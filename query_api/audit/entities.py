@@ -21,6 +21,9 @@ RESPONSE_BYTES_MAX: Final = 256 * 1_024
 
 SLUG_CHARACTERS_MAX: Final = 200
 _LEVELS: Final = 6
+_FREE: Final = frozenset({"attributes", "data", "flags", "links", "meta", "references", "tags"})
+"""Members with what a client sent: an id there is not of the thing that was changed."""
+
 _ID: Final = re.compile(
     r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}|[0-9a-f]{16}|[0-9]{1,10}-[0-9]{1,20}", re.I
 )
@@ -66,5 +69,6 @@ def _found_in(value: Any, levels: int) -> Iterator[dict[str, str]]:
         is_short = isinstance(slug, str) and len(slug) <= SLUG_CHARACTERS_MAX
         yield {"id": entity_id, "slug": str(slug)} if is_short else {"id": entity_id}
         return
-    for each in value.values():
-        yield from _found_in(each, levels - 1)
+    for name, each in value.items():
+        if name not in _FREE:
+            yield from _found_in(each, levels - 1)
