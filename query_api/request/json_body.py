@@ -32,6 +32,7 @@ from pydantic_core import CoreSchema, PydanticKnownError, PydanticOmit, core_sch
 from common.errors import InvalidInput, TooLarge
 from query_api.request.errors import InvalidRequest
 from query_api.request.route import Response
+from query_api.request.secret_members import without_secrets
 
 Model = TypeVar("Model", bound=BaseModel)
 Name = TypeVar("Name")
@@ -220,7 +221,8 @@ def read_body(
         return _without_body(model, required=required)
     if content_type is not None and not _is_json(content_type):
         text = body[:INPUT_BYTES_MAX].decode("utf-8", "replace")
-        raise InvalidRequest([_problem("model_attributes_type", ("body",), _NOT_AN_OBJECT, text)])
+        problem = _problem("model_attributes_type", ("body",), _NOT_AN_OBJECT, text)
+        raise InvalidRequest([without_secrets(problem, model)])
     value = parse_json(body)
     if values_max is not None and _values_bound(body) > values_max and has_more_values(value, values_max):
         raise TooLarge(f"The body holds more than {values_max} JSON values.")
@@ -254,7 +256,7 @@ def validated(model: type[Model], value: Any, *, at: str) -> Model:
         return model.model_validate(value, from_attributes=True) if problems.are_enough else result
     except ValidationError as exc:
         errors = exc.errors(include_url=False)[:PROBLEMS_MAX]
-        raise InvalidRequest([_from_pydantic(error, at=at) for error in errors]) from exc
+        raise InvalidRequest([without_secrets(_from_pydantic(error, at=at), model) for error in errors]) from exc
     except RecursionError as exc:  # in our validators; pydantic reports its own recursion limit as a problem
         raise InvalidRequest([_problem("recursion_depth_exceeded", (at,), _TOO_DEEP, None)]) from exc
 

@@ -90,6 +90,23 @@ async def test_bad_input_names_its_place_and_what_is_allowed(
 
 
 @pytest.mark.parametrize(
+    "target",
+    [
+        {name: value for name, value in SECURED.items() if name != "topic"},
+        {**SECURED, "password": ["S3CR3T"]},
+        {**SECURED, "pasword": "S3CR3T"},
+        {"kind": "webhook", "url": "https://example.org", "secret": "S3CR3T"},
+        {"kind": "otlp", "endpoint": "https://example.org", "headers": {"Authorization": {"S3CR3T": 1}}},
+        {"kind": "pigeon", "password": "S3CR3T"},
+    ],
+)
+async def test_problem_does_not_repeat_a_secret(api: Deliveries, target: dict[str, Any]):
+    answer = await api.call("POST", "/subscriptions/", of(target=target), status=422)
+
+    assert "S3CR3T" not in str(answer)
+
+
+@pytest.mark.parametrize(
     "host",
     [
         *("127.0.0.1", "localhost", "10.1.2.3", "192.168.1.1", "169.254.169.254", "0.0.0.0", "[::1]", "[fe80::1]"),

@@ -82,7 +82,9 @@ class WebhookIn(Strict):
         json_schema_extra=_WEB_ADDRESS,
     )
     secret: Annotated[str, AfterValidator(_secret), Field(json_schema_extra=_SECRET_SHAPE)] | None = Field(
-        None, description="Signs the batches; `whsec_` and 24 to 64 bytes in base64. By default one is made."
+        None,
+        repr=False,
+        description="Signs the batches; `whsec_` and 24 to 64 bytes in base64. By default one is made.",
     )
 
 
@@ -112,7 +114,11 @@ class KafkaIn(Strict):
     )
     username: str | None = Field(None, min_length=1, max_length=NAME_LENGTH_MAX, description="The user of the cluster.")
     password: str | None = Field(
-        None, min_length=1, max_length=NAME_LENGTH_MAX, description="The password of the user. Reads do not show it."
+        None,
+        repr=False,
+        min_length=1,
+        max_length=NAME_LENGTH_MAX,
+        description="The password of the user. Reads do not show it.",
     )
 
     @field_validator("ca")
@@ -158,6 +164,7 @@ class OtlpIn(Strict):
     )
     headers: Annotated[Named[str, str], AfterValidator(_headers)] | None = Field(
         None,
+        repr=False,
         max_length=HEADERS_MAX,
         description="Headers of each request, such as `Authorization`. Reads do not show them.",
     )
