@@ -77,7 +77,8 @@ DECODER_RESTARTS: Final = Counter(
     "clearspan_decoder_restarts_total", "Decoder processes that crashed or hung and were replaced."
 )
 LOST_BATCHES: Final = Counter(
-    "clearspan_lost_batches_total", "Batches whose partitions were revoked before the commit; they are read again."
+    "clearspan_lost_batches_total",
+    "Batches whose partitions were revoked before the commit; they are read again, unless their topic was deleted.",
 )
 ANNOUNCEMENTS: Final = Counter(
     "clearspan_announcements_total", "Announcements of stored positions: published, failed or dropped.", ["outcome"]

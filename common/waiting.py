@@ -1,10 +1,11 @@
-"""Retry what fails transiently: delays between attempts, and the wait for a system that is not available yet."""
+"""Delays between attempts, the wait for a system that is not available yet, and a limit that begins at an event."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Final
 
 from common.errors import ServiceError
@@ -31,6 +32,22 @@ class Backoff:
         ceiling_s: float = min(self._delay_s_max, DELAY_S_MIN * 2.0 ** min(self._tries_count, 30))
         self._tries_count += 1
         return ceiling_s * (0.5 + 0.5 * self._share())
+
+
+@asynccontextmanager
+async def limited_after(event: asyncio.Event, seconds: float) -> AsyncIterator[None]:
+    """Raise ``TimeoutError`` if the context lasts for more than ``seconds`` after ``event`` was set."""
+    async with asyncio.timeout(None) as limit:
+
+        async def begin() -> None:
+            await event.wait()
+            limit.reschedule(asyncio.get_running_loop().time() + seconds)
+
+        beginning = asyncio.create_task(begin(), name="limit")
+        try:
+            yield
+        finally:
+            beginning.cancel()
 
 
 async def wait_for(

@@ -12,8 +12,8 @@ Errors are handled in two places: HTTP, and here:
 =====================  ==============================================================
 ``Rejected``           dead letter, continue; past a streak: hold the partition
 transient              retry with back-off, keep the offset, ``/readyz`` is red
-``LostPartition``      drop what was read; the new owner reads it again
-``TopicReplaced``      flush what was read, then join the group again
+``LostPartition``      drop what was polled; the new owner reads it again
+``TopicReplaced``      flush what was polled, however long that takes, then join the group again
 anything else          a defect: stop without committing, the supervisor restarts us
 =====================  ==============================================================
 """
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -30,13 +30,15 @@ from uuid import UUID
 from common.errors import ServiceError
 from common.kafka.record import Partition, TopicReplaced
 from common.readiness import NOT_CONNECTED, Retry, probe
-from common.telemetry import CONSUMER_PAUSED, LAG_RECORDS, LOST_BATCHES, STAGE_SECONDS, get_logger
+from common.telemetry import CONSUMER_PAUSED, LOST_BATCHES, STAGE_SECONDS, get_logger
+from common.waiting import limited_after
 from ingest.batch import SpanBatch
 from ingest.dead_letter import BulkPublisher, DeadLetters
 from ingest.decode import attributed
 from ingest.decoding.chunk import ChunkRecord, count_records
 from ingest.decoding.queue import DecodingQueue
 from ingest.flush import Flusher, FlushWatch
+from ingest.lag import forget_lag, report_lag
 from ingest.masking.current import CurrentMasking
 from ingest.partitions import Ledger, Streaks
 from ingest.policy import Dependencies, Policy
@@ -55,7 +57,7 @@ WATCH_INTERVAL_S: Final = 2.0
 DECODE: Final = "decode"
 
 REVOKE_FLUSH_S: Final = 20.0
-"""Time to flush what was read before partitions move: well below the rebalance time-out of 60 s, so that the commit
+"""Time to flush what was polled before partitions move: well below the rebalance time-out of 60 s, so that the commit
 still counts.
 """
 
@@ -126,7 +128,8 @@ class Worker:
                     while not self._stopping.is_set():
                         await self._step_or_rejoin()
                     async with self._turn:
-                        await self._drain(within_s=self._policy.shutdown_grace_s)
+                        self._forget_unbatched()
+                        await self._drain(asyncio.timeout(self._policy.shutdown_grace_s))
                 for task in watching:
                     task.cancel()
         finally:
@@ -142,8 +145,8 @@ class Worker:
                 raise
             _log.warning("Leaving the consumer group to join it again.", error=exc.detail)
             async with self._turn:
-                if isinstance(exc, TopicReplaced):  # what was read cannot be read again
-                    await self._drain(within_s=REVOKE_FLUSH_S)
+                if isinstance(exc, TopicReplaced):  # what was polled cannot be read again
+                    await self._drain(limited_after(self._stopping, self._policy.shutdown_grace_s))
                 await self._discard()
             await self._join()
 
@@ -165,14 +168,14 @@ class Worker:
             batch, self._batch = self._batch, SpanBatch()
             self._flush_task = self._tasks.create_task(self._flusher.flush(batch), name="flush")
 
-    async def _take_in(self) -> None:
+    async def _take_in(self, *, polls: bool = True) -> None:
         """Keep the decoder busy, and add the chunk whose turn it is."""
         masking = self._masking.known
         if masking is None and not self._queue.is_decoding:
             await self._idle()
             return
         if masking is not None:
-            if self._queue.has_room and not self._queue.waiting.is_whole:
+            if polls and self._queue.has_room and not self._queue.waiting.is_whole:
                 await self._poll()
             self._queue.send_due(
                 self._tasks,
@@ -180,6 +183,7 @@ class Worker:
                 now_s=self._clock.monotonic_s(),
                 now_ns=self._clock.now_ns(),
                 masking=masking,
+                is_last=not polls,
             )
         if self._queue.is_decoding and await self._receive():
             self._add_decoded()
@@ -327,24 +331,38 @@ class Worker:
     async def _on_revoked(self, partitions: frozenset[Partition]) -> None:
         async with self._turn:
             _log.info("Partitions revoked.", partitions=sorted(partitions))
-            await self._drain(within_s=REVOKE_FLUSH_S)
-            for topic, number in partitions:
-                with suppress(KeyError):
-                    LAG_RECORDS.remove(topic, str(number))
+            await self._drain(asyncio.timeout(REVOKE_FLUSH_S))
+            forget_lag(partitions)
 
-    async def _drain(self, *, within_s: float) -> None:
-        """Flush what is in batches, within the time; forget what is not flushed by then: it is read again."""
-        self._forget_unbatched()
+    async def _drain(self, limit: AbstractAsyncContextManager[object]) -> None:
+        """Flush what was polled; forget what is left when ``limit``, a context, raises ``TimeoutError``."""
         try:
-            async with asyncio.timeout(within_s):
-                if self._flush_task is not None:
-                    await self._flush_task
-                if not self._batch.is_empty:
-                    await self._flusher.flush(self._batch)
+            async with limit:
+                while not await self._is_drained():
+                    pass
         except TimeoutError:
             LOST_BATCHES.inc()
-            _log.warning("The batches were not flushed in time; their records are read again.", within_s=within_s)
+            _log.warning("Not everything was flushed in time. The rest is read again, unless its topic was deleted.")
         await self._discard()
+
+    async def _is_drained(self) -> bool:
+        """Flush what is batched, then batch some of what was polled; return true if there was none."""
+        if self._flush_task is not None:
+            await self._flush_task
+            self._flush_task = None
+        if not self._batch.is_empty:
+            await self._flusher.flush(self._batch)
+            self._batch = SpanBatch()
+        if self._queue.decoded:
+            self._add_decoded()
+        elif not self._queue.is_empty:
+            try:
+                await self._take_in(polls=False)
+            except ServiceError as exc:
+                if not exc.transient:
+                    raise
+                await self._dependencies.sleep(self._policy.poll_s_max)
+        return self._queue.is_empty and self._batch.is_empty
 
     async def _discard(self) -> None:
         """Forget everything that is not flushed."""
@@ -373,16 +391,5 @@ class Worker:
             await self._dependencies.sleep(WATCH_INTERVAL_S)
 
     async def _watch_lag(self) -> None:
-        """Ask Kafka for the lag, which also shows whether Kafka is available."""
-        if self._is_joining:  # joining reports itself what it waits for
-            return
-        try:
-            lag = await self._source.lag()
-        except ServiceError as exc:
-            if not exc.transient:
-                raise
-            self._readiness.waits_for("kafka", exc.detail)
-        else:
-            self._readiness.green("kafka")
-            for partition, records_count in lag.items():
-                LAG_RECORDS.labels(partition.topic, str(partition.partition)).set(records_count)
+        if not self._is_joining:  # joining reports itself what it waits for
+            await report_lag(self._source, self._readiness)

@@ -116,6 +116,11 @@ class DecodingQueue:
         return any(not decoding.task.done() for decoding in self._decodings)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it holds no record."""
+        return not (self.waiting or self._decodings or self.decoded)
+
+    @property
     def first(self) -> Decoding:
         """The chunk that is received next. There must be one."""
         return self._decodings[0]
@@ -134,9 +139,10 @@ class DecodingQueue:
         now_s: float,
         now_ns: int,
         masking: Masking = NO_MASKING,
+        is_last: bool = False,
     ) -> None:
-        """Send the chunks that are due, as many as the decoder takes."""
-        while self.has_room and self.waiting.is_due(now_s=now_s):
+        """Send the chunks that are due, as many as the decoder takes. After the last poll everything is due."""
+        while self.has_room and (self.waiting.is_due(now_s=now_s) or (is_last and self.waiting)):
             came_s = self.waiting.since_s
             records = self.waiting.take(now_s=now_s)
             partition_ids = {

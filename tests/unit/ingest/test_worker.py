@@ -18,6 +18,7 @@ from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.record import LostPartition, Partition, TopicReplaced
 from common.limits import SpanLimits
 from common.settings import Encoding, TopicSettings
+from common.telemetry import LOST_BATCHES
 from ingest.batch import FlushPolicy
 from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
@@ -454,6 +455,53 @@ async def test_what_was_read_of_a_replaced_topic_is_stored_first() -> None:
         assert bench.sink.names == ["old"]
 
 
+async def test_what_was_polled_of_a_replaced_topic_and_waits_for_a_chunk_is_stored_first() -> None:
+    bench = Bench(replace(POLICY, flush=FlushPolicy(rows_max=1_000, age_s_max=3_600)))
+    await bench.broker.append(TOPIC, request(["old"]), partition=0)
+    bench.broker.commit_faults.append(LostPartition("the topic was deleted"))
+    bench.broker.poll_faults.extend([None, TopicReplaced("the topic was created again")])
+
+    async with bench.running():
+        await until(lambda: bench.source._group.generation > 1)
+        assert bench.sink.names == ["old"]
+
+
+async def test_what_is_left_of_a_replaced_topic_waits_for_the_store_as_long_as_it_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ingest.worker.REVOKE_FLUSH_S", 0.01)
+    bench = Bench()
+    bench.sink.gate.clear()
+    await bench.broker.append(TOPIC, request(["old"]), partition=0)
+
+    async with bench.running():
+        await until(lambda: bench.worker._flush_task is not None)
+        bench.broker.commit_faults.append(LostPartition("the topic was deleted"))
+        bench.broker.poll_faults.append(TopicReplaced("the topic was created again"))
+        await until(lambda: not bench.broker.poll_faults)
+        await asyncio.sleep(0.1)
+        assert bench.source._group.generation == 1
+        bench.sink.gate.set()
+        await until(lambda: bench.source._group.generation > 1)
+        assert bench.sink.names == ["old"]
+
+
+async def test_stop_ends_the_wait_for_the_store_and_says_what_is_lost() -> None:
+    bench = Bench(replace(POLICY, shutdown_grace_s=0.01))
+    bench.sink.gate.clear()
+    await bench.broker.append(TOPIC, request(["old"]), partition=0)
+    lost_before = LOST_BATCHES._value.get()
+
+    with capture_logs() as logs:
+        async with bench.running():
+            await until(lambda: bench.worker._flush_task is not None)
+            bench.broker.poll_faults.append(TopicReplaced("the topic was created again"))
+            await until(lambda: not bench.broker.poll_faults)
+
+    assert LOST_BATCHES._value.get() == lost_before + 1
+    assert any("unless its topic was deleted" in entry["event"] for entry in logs)
+
+
 async def test_held_partition_is_tried_again_and_held_again_after_a_failure() -> None:
     bench = Bench(replace(POLICY, streak_max=1))
     for _ in range(9):
@@ -761,7 +809,46 @@ async def test_records_that_arrive_one_by_one_are_decoded_together() -> None:
     assert len(decoder.chunks[0].records) == 10
 
 
-async def test_records_in_decoding_when_partitions_move_are_read_by_the_new_owner() -> None:
+async def test_records_of_a_replaced_topic_that_are_being_decoded_are_stored_first() -> None:
+    """Even if Postgres, which knows the projects, is away meanwhile."""
+    bench, decoder = gated()
+    bench.projects.faults_count = 2
+    for number in range(2):
+        headers = [("project-id", str(PROJECT).encode())]
+        await bench.broker.append(TOPIC, request([f"s{number}"]), partition=0, headers=headers)
+
+    async with bench.running():
+        await until(lambda: len(decoder.gates) == 1)
+        bench.broker.commit_faults.append(LostPartition("the topic was deleted"))
+        bench.broker.poll_faults.append(TopicReplaced("the topic was created again"))
+        await until(lambda: not bench.broker.poll_faults)
+        decoder.gates[0].set()
+        await until(lambda: bench.source._group.generation > 1)
+        assert bench.sink.names == ["s0", "s1"]
+
+
+async def test_records_in_decoding_when_partitions_move_are_stored_first() -> None:
+    first, decoder = gated()
+    second = Bench(broker=first.broker)
+    for number in range(4):
+        await first.broker.append(TOPIC, request([f"s{number}"]), partition=number % 2)
+
+    async with first.running():
+        await until(lambda: len(decoder.gates) == 1)
+        with capture_logs() as logs:
+            async with second.running():
+                await until(lambda: any(entry["event"] == "Partitions revoked." for entry in logs))
+                decoder.gates[0].set()
+                await until(lambda: first.committed_count == 4)
+
+    assert sorted(first.sink.names) == ["s0", "s1", "s2", "s3"]
+    assert second.sink.names == []
+
+
+async def test_records_still_in_decoding_when_partitions_move_are_read_by_the_new_owner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ingest.worker.REVOKE_FLUSH_S", 0.01)
     first, decoder = gated()
     second = Bench(broker=first.broker)
     for number in range(4):
