@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 from clearspan.cli import main
@@ -20,15 +20,20 @@ from ingest.worker import Worker
 
 
 class Point(NamedTuple):
-    """A method of the worker, and whether the process dies before or after its call.
-
-    ``has_partitions``: only calls whose first argument is not empty count; a worker that joins gives up nothing.
-    """
+    """A method of the worker, and whether the process dies before or after its call. ``when``: which calls count."""
 
     owner: type
     method: str
     is_before: bool
-    has_partitions: bool = False
+    when: Callable[..., bool] = lambda *_, **__: True
+
+
+def _gives_up_partitions(_worker: Worker, partitions: Collection[object]) -> bool:
+    return bool(partitions)  # a worker that joins gives up none
+
+
+def _is_ending(worker: Worker, **_: object) -> bool:
+    return worker._stopping.is_set()  # it drains in each rebalance, too
 
 
 POINTS: Final[Mapping[str, Point]] = {
@@ -37,8 +42,8 @@ POINTS: Final[Mapping[str, Point]] = {
     "after insert": Point(ClickHouseSink, "write", is_before=False),
     "after position": Point(StoredPositions, "record", is_before=False),
     "after dead letters": Point(DeadLetters, "flush", is_before=False),
-    "in a rebalance": Point(Worker, "_on_revoked", is_before=True, has_partitions=True),
-    "in a drain": Point(Worker, "_drain", is_before=True),
+    "in a rebalance": Point(Worker, "_on_revoked", is_before=True, when=_gives_up_partitions),
+    "in a drain": Point(Worker, "_drain", is_before=True, when=_is_ending),
 }
 
 
@@ -54,7 +59,7 @@ def die_at(point: Point, nth: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def wrapped(*arguments: Any, **options: Any) -> Any:
-        if point.is_before and (not point.has_partitions or arguments[1]):
+        if point.is_before and point.when(*arguments, **options):
             count()
         result = method(*arguments, **options)
         if isinstance(result, Awaitable):

@@ -76,13 +76,14 @@ def _dies(played: Round, name: str, *, is_moved: bool) -> None:
     worker.start()
 
 
-def _start_dying(played: Round, worker: ServerProcess, name: str, nth: int) -> None:
+def _start_dying(played: Round, worker: ServerProcess, name: str, nth: int, *, tries_left: int = 5) -> None:
     """Return when it is ready; one that reached its point before, while the group was settling, is started again."""
     worker.start("tests.faults.dying_worker", name, str(nth))
     played.until(lambda: not (worker.is_running and worker.waiting_for()), "the worker is ready", within_s=READY_S)
     if not worker.is_running:
         worker.wait()
-        _start_dying(played, worker, name, nth)
+        assert tries_left, f"{worker.name} dies before it is ready"
+        _start_dying(played, worker, name, nth, tries_left=tries_left - 1)
 
 
 def _has_died(worker: ServerProcess, *, within_s: float) -> bool:
