@@ -49,7 +49,7 @@ class TlsSettings(Group):
         if text:
             try:
                 ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
-            except (ssl.SSLError, ValueError):
+            except (ssl.SSLError, ValueError, TypeError):  # TypeError: a character that is not ASCII
                 raise PydanticCustomError("tls", "Input should be certificates in PEM") from None
         return text
 

@@ -71,9 +71,10 @@ def test_unusable_file_is_named_with_its_setting(
     assert "S3CR3T" not in str(raised.value)
 
 
-def test_text_that_is_no_certificate_is_refused() -> None:
+@pytest.mark.parametrize("text", ["no certificate", "certificat reçu"])
+def test_text_that_is_no_certificate_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="Input should be certificates in PEM"):
-        _settings(ca="no certificate")
+        _settings(ca=text)
 
 
 def test_other_failure_is_not_explained() -> None:
