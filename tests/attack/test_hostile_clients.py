@@ -1,6 +1,7 @@
-"""Hostile clients cost nobody but themselves: no 5xx, nothing held afterwards, no other client slowed.
+"""Hostile clients do no harm to others: no 5xx, nothing held afterwards, no other client slowed.
 
-The API is a process of its own, whose memory, files and threads are compared after rounds of the same attacks.
+The API is a process of its own. Its memory, files and threads, and those of its child processes, are compared after
+rounds of the same attacks.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import socket
 import statistics
 import struct
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any, Final, TypeAlias
 
 import pytest
 
@@ -37,11 +38,16 @@ GROWTH_BYTES_MAX: Final = 48 << 20
 """More than a process of Python takes by chance, and less than a round of the bodies would leave."""
 
 SLOWED_MAX: Final = scaled(8.0, 2.0)
-BYSTANDER_CALLS: Final = 25
-REPEATS: Final = 5
-SLACK_S: Final = 0.005
-"""What the scheduler of a busy machine adds to a call of a few milliseconds."""
+SLOWED_BY_WORK_MAX: Final = scaled(16.0, 8.0)
+"""By attacks that make the API work as fast as they can, on the same machine."""
 
+BYSTANDER_SAMPLES: Final = 10
+CALLS_OF_A_SAMPLE: Final = 10
+"""Calls, one after the other, that are timed together: what the scheduler adds to one of them hardly counts."""
+
+REPEATS: Final = 5
+
+PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 QUIET: Final = b"POST /spans/query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"
 LIVEZ: Final = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LAST: Final = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -77,8 +83,10 @@ def api(
 
 
 @asynccontextmanager
-async def connection(api: ServedApi) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", api.port)
+async def connection(
+    api: ServedApi, port: int | None = None
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port or api.port)
     try:
         yield reader, writer
     finally:
@@ -157,13 +165,14 @@ async def slow_bodies(api: ServedApi) -> None:
 
 
 async def half_open_grpc(api: ServedApi) -> None:
-    """Begin HTTP/2 and say nothing more."""
+    """Begin HTTP/2, say nothing more, and wait until the server closes."""
     async with AsyncExitStack() as opened, asyncio.timeout(WAIT_S):
-        for number in range(50):
-            _, writer = await asyncio.open_connection("127.0.0.1", api.grpc_port)
-            opened.callback(writer.close)
-            writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[: number % 25])
-            await writer.drain()
+        held = [await opened.enter_async_context(connection(api, api.grpc_port)) for _ in range(50)]
+        for number, (_, writer) in enumerate(held):
+            writer.write(PREFACE[: number % (len(PREFACE) + 1)])
+        for reader, _ in held:
+            with suppress(ConnectionError):  # it was closed with bytes unread
+                await reader.read()
 
 
 async def leave(api: ServedApi) -> None:
@@ -186,13 +195,8 @@ async def hostile_corpus(api: ServedApi) -> None:
         await everything(api, request)
 
 
-ATTACKS: Final[tuple[Callable[[ServedApi], Awaitable[None]], ...]] = (
-    slow_heads,
-    slow_bodies,
-    half_open_grpc,
-    leave,
-    hostile_corpus,
-)
+Attack: TypeAlias = Callable[[ServedApi], Coroutine[Any, Any, None]]
+ATTACKS: Final[tuple[Attack, ...]] = (slow_heads, slow_bodies, half_open_grpc, leave, hostile_corpus)
 
 
 async def test_nothing_is_held_after_rounds_of_attacks(api: ServedApi) -> None:
@@ -228,19 +232,33 @@ async def many_waiting(api: ServedApi) -> AsyncIterator[None]:
         yield
 
 
+async def sample_s(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> float:
+    """Return how long some calls of a client take that does nothing wrong."""
+    began_s = time.perf_counter()
+    for _ in range(CALLS_OF_A_SAMPLE):
+        writer.write(QUIET)
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 ")
+        length = re.search(rb"(?i)content-length: (\d+)", head)
+        assert length is not None
+        await reader.readexactly(int(length[1]))
+    return time.perf_counter() - began_s
+
+
 async def median_s(api: ServedApi) -> float:
-    """Return the median duration of the calls of a client that does nothing wrong."""
-    took_s = []
-    async with connection(api) as (reader, writer), asyncio.timeout(WAIT_S):
-        for _ in range(BYSTANDER_CALLS):
-            began_s = time.perf_counter()
-            writer.write(QUIET)
-            head = await reader.readuntil(b"\r\n\r\n")
-            assert head.startswith(b"HTTP/1.1 200 ")
-            length = re.search(rb"(?i)content-length: (\d+)", head)
-            assert length is not None
-            await reader.readexactly(int(length[1]))
-            took_s.append(time.perf_counter() - began_s)
+    """Return the median of samples."""
+    async with connection(api) as streams, asyncio.timeout(WAIT_S):
+        return statistics.median([await sample_s(*streams) for _ in range(BYSTANDER_SAMPLES)])
+
+
+async def attacked_median_s(api: ServedApi, attack: Attack) -> float:
+    """Return the median of the samples during an attack, from its beginning to its end; a short attack is repeated."""
+    took_s: list[float] = []
+    async with connection(api) as streams, asyncio.timeout(5 * WAIT_S), asyncio.TaskGroup() as group:
+        while len(took_s) < BYSTANDER_SAMPLES:
+            running = group.create_task(attack(api))
+            while not running.done():
+                took_s.append(await sample_s(*streams))
     return statistics.median(took_s)
 
 
@@ -250,28 +268,28 @@ async def test_two_thousand_waiting_calls_slow_nobody(api: ServedApi) -> None:
         async with many_waiting(api):
             waiting_s = await median_s(api)
         await settled(api)
-        return (waiting_s - SLACK_S) / quiet_s
+        return waiting_s / quiet_s
 
     before = await settled(api)
-    assert await least(slowed) < SLOWED_MAX
+    assert await least(slowed, SLOWED_MAX) < SLOWED_MAX
     assert (await settled(api)).files <= before.files + 5
 
 
-@pytest.mark.parametrize("attack", [slow_heads, slow_bodies, leave])
-async def test_hostile_clients_slow_nobody(api: ServedApi, attack: Callable[[ServedApi], Awaitable[None]]) -> None:
+@pytest.mark.parametrize("attack", ATTACKS)
+async def test_hostile_clients_slow_nobody(api: ServedApi, attack: Attack) -> None:
     async def slowed() -> float:
         quiet_s = await median_s(api)
-        _, attacked_s = await asyncio.gather(attack(api), median_s(api))
-        return (attacked_s - SLACK_S) / quiet_s
+        return await attacked_median_s(api, attack) / quiet_s
 
-    assert await least(slowed) < SLOWED_MAX
+    slowed_max = SLOWED_BY_WORK_MAX if attack in (leave, hostile_corpus) else SLOWED_MAX
+    assert await least(slowed, slowed_max) < slowed_max
 
 
-async def least(measure: Callable[[], Awaitable[float]]) -> float:
-    """Return the first measurement below ``SLOWED_MAX``, else the least: another program slows down some, a defect all."""
+async def least(measure: Callable[[], Awaitable[float]], enough: float) -> float:
+    """Return the first measurement below ``enough``, else the least: another program slows down some, a defect all."""
     found = []
     for _ in range(REPEATS):
         found.append(await measure())
-        if found[-1] < SLOWED_MAX:
+        if found[-1] < enough:
             break
     return min(found)

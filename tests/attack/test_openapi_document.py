@@ -24,6 +24,12 @@ from tests.support.kafka import Broker
 
 ADMIN_KEY: Final = "attack-admin-key"
 REQUESTS: Final = int(os.environ.get("ATTACK_REQUESTS", "1000"))
+REQUESTS_OF_ALL: Final = 10_000
+"""With so many requests each operation answers 2xx at least once, but for ``WITHOUT_SUCCESS``."""
+
+UNLUCKY_MAX: Final = 25
+"""Operations, of about 190, that may get no valid request among fewer; 2 to 9 were seen among 1,000."""
+
 CHECKS: Final = (
     "allow_header_conformance",
     "content_type_conformance",
@@ -110,4 +116,7 @@ async def test_every_response_is_as_the_document_says(address: str, shared_datab
         "GET /openapi.json"
     }  # it was read
     assert report.checks >= set(CHECKS)
-    assert report.requests > REQUESTS / 2
+    assert report.requests >= REQUESTS
+    assert len(report.never_succeeded()) <= (0 if REQUESTS >= REQUESTS_OF_ALL else UNLUCKY_MAX), (
+        report.never_succeeded()
+    )

@@ -8,7 +8,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ START_S: Final = 180.0
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a process holds of the machine."""
+    """What processes hold of the machine."""
 
     memory_bytes: int
     files: int
@@ -52,9 +52,22 @@ class ServedApi:
         return sum(bool(each.raddr) and each.laddr.port in ports for each in found)
 
     def held(self) -> Held:
-        """Return what the process holds now, without its child processes."""
+        """Return what the process and its child processes, which decode large bodies, hold now."""
         process = psutil.Process(self.process.pid)
+        return _sum([_held_by(each) for each in (process, *process.children(recursive=True))])
+
+
+def _held_by(process: psutil.Process) -> Held:
+    try:
         return Held(process.memory_info().rss, process.num_fds(), process.num_threads())
+    except psutil.NoSuchProcess:  # a child process that has ended holds nothing
+        return Held(0, 0, 0)
+
+
+def _sum(held: Sequence[Held]) -> Held:
+    return Held(
+        sum(each.memory_bytes for each in held), sum(each.files for each in held), sum(each.threads for each in held)
+    )
 
 
 @contextmanager
