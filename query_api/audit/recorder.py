@@ -131,11 +131,22 @@ class AuditRecorder:
     async def _write_ended(self) -> bool:
         while self._ended:
             batch = [self._ended[place] for place in range(min(BATCH_MAX, len(self._ended)))]
-            if not await self._tried(self._table.end(batch), AuditKind.WRITE, len(batch)):
+            if not await self._tried(self._end(batch), AuditKind.WRITE, len(batch)):
                 return False
             for _ in batch:
                 self._ended.popleft()
         return True
+
+    async def _end(self, batch: list[EndedWrite]) -> None:
+        """Write outcomes; one by one if one of them can never be written, so that the others are."""
+        try:
+            await self._table.end(batch)
+        except ServiceError as error:
+            if error.transient or len(batch) == 1:
+                raise
+            for write in batch:
+                if not await self._tried(self._table.end([write]), AuditKind.WRITE, 1):
+                    raise Unavailable("The other outcomes cannot be written now.") from error
 
     async def _write_refusals(self, *, is_last: bool) -> bool:
         while due := self._refusals.due(is_last=is_last)[:BATCH_MAX]:

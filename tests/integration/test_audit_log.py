@@ -23,7 +23,7 @@ from pydantic import SecretStr
 
 from common.access_settings import AccessSettings
 from common.errors import InvalidStatement
-from common.postgres.audit import AuditActor, AuditFilter, AuditKind, AuditLog, AuditSubject, EndedWrite
+from common.postgres.audit import AuditActor, AuditFilter, AuditKind, AuditLog, AuditSubject, BegunWrite, EndedWrite
 from common.postgres.keys import KeyOwner, Keys, KeyWanted
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
@@ -419,6 +419,20 @@ async def test_many_changes_at_once_are_all_recorded(auditor: Auditor, shared_da
     found = await AuditLog(shared_database).read(AuditFilter(project_id), count_max=1_000)
     done = [entry for entry in found if entry.kind is AuditKind.WRITE]
     assert sorted(entry.status or 0 for entry in done) == sorted(statuses)
+
+
+async def test_outcome_that_cannot_be_stored_costs_no_other_one(shared_database: Database) -> None:
+    log = AuditLog(shared_database)
+    recorder = AuditRecorder(log, SystemClock(), AccessSettings())
+    subject = AuditSubject(uuid4(), AuditActor.NOBODY, "create_key")
+    ids = await log.begin([BegunWrite(subject, None, [])] * 3)
+
+    for entry_id, slug in zip(ids, ("one", "\0", "three"), strict=True):
+        recorder.end(EndedWrite(entry_id, 200, [{"id": str(uuid4()), "slug": slug}]))
+
+    assert await recorder.flush()
+    entries = await log.read(AuditFilter(subject.project_id), count_max=10)
+    assert [entry.status for entry in entries] == [200, None, 200]
 
 
 async def test_commands_on_a_server_are_recorded(auditor: Auditor, shared_postgres: PostgresSettings) -> None:
