@@ -59,15 +59,18 @@ async def audited(
 
 
 @asynccontextmanager
-async def audited_if_possible(settings: Settings, command: str, *, ids: Iterable[object]) -> AsyncIterator[None]:
+async def audited_if_possible(
+    settings: Settings, command: str, *, ids: Iterable[object] = ()
+) -> AsyncIterator[Changed]:
     """The same for a command that works without Postgres: if that is away, say on standard error what is missing."""
+    changed = Changed(ids)
     async with AsyncExitStack() as recording:
         try:
             database = await recording.enter_async_context(open_database(at_running_stack(settings).postgres))
-            await recording.enter_async_context(audited(database, command, ids=ids))
+            changed = await recording.enter_async_context(audited(database, command, ids=changed.ids))
         except ServiceError as error:
             print(f"This is not in the audit log: {error.detail}", file=sys.stderr)
-        yield
+        yield changed
 
 
 def _user() -> str:

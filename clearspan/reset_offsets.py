@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from clearspan.audited import audited_if_possible
 from clearspan.client.output import TableColumn, print_objects, print_table
 from clearspan.console import fail, report_failures
 from common.clickhouse.connect import open_store
@@ -53,7 +54,12 @@ async def _move_back(settings: Settings, moved: list[MovedBack], *, dry_run: boo
         positions = await read_positions_of(store, ALL_PROJECTS, deadline_s=READ_S)
         through = {position.partition_id: position.through_offset for position in positions}
         history = StoredTopicHistory(store, SystemClock())
-        moved += await move_back(settings.kafka, through, history=history, dry_run=dry_run)
+        if dry_run:
+            moved += await move_back(settings.kafka, through, history=history, dry_run=True)
+            return
+        async with audited_if_possible(settings, "reset-offsets") as changed:
+            moved += await move_back(settings.kafka, through, history=history)
+            changed.ids += [f"{each.partition.topic}/{each.partition.partition}" for each in moved]
     finally:
         await store.close()
 

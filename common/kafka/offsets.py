@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, OffsetAndMetadata, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
 from common.errors import ServiceError
@@ -89,11 +89,18 @@ async def move_back(
                 first = min(firsts[at], committed[at])
                 moved[at] = MovedBack(partition, committed[at], max(wanted, first), max(0, first - wanted))
         if moved and not dry_run:
-            await _commit(reader, settings, {at: each.next_offset for at, each in moved.items()})
+            # With the id of the topic, so that workers notice if it is created again (ADR 0027).
+            offsets = {
+                at: OffsetAndMetadata(each.next_offset, topics.topic_ids.get(at.topic, ""))
+                for at, each in moved.items()
+            }
+            await _commit(reader, settings, offsets)
     return list(moved.values())
 
 
-async def _commit(reader: AIOKafkaConsumer, settings: KafkaSettings, offsets: Mapping[TopicPartition, int]) -> None:
+async def _commit(
+    reader: AIOKafkaConsumer, settings: KafkaSettings, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+) -> None:
     """Commit for a group without members, which is the only one that accepts it."""
     reader.assign(list(offsets))
     try:

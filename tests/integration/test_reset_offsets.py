@@ -20,7 +20,11 @@ from common.kafka.consumer import KafkaSource
 from common.kafka.driver import open_reader
 from common.kafka.offsets import MovedBack, move_back
 from common.kafka.record import Partition
-from common.settings import Encoding, KafkaSettings, TopicSettings
+from common.kafka.starts import CommittedOffset, read_committed
+from common.kafka.topics import read_topics
+from common.postgres.audit import AuditEntry, AuditFilter, AuditLog, AuditOutcome
+from common.postgres.pool import open_database
+from common.settings import Encoding, KafkaSettings, PostgresSettings, TopicSettings
 from common.stored_position import ALL_PROJECTS, StoredPosition
 from tests.fixtures_clickhouse import FreshSettings
 from tests.support.command_line import runner
@@ -83,6 +87,19 @@ async def test_group_reads_again_what_is_not_stored(settings: KafkaSettings, thr
     assert before == {used.partition: COMMITTED}
     assert await _committed(settings) == {used.partition: next_offset}
     assert await move_back(settings, stored) == []
+
+
+async def test_id_of_the_topic_is_committed_with_the_offset(settings: KafkaSettings) -> None:
+    """Without it a worker would not notice that the topic is created again."""
+    used = await _used(settings)
+    async with open_admin(settings) as admin:
+        _, topic_ids = await read_topics(admin._client, [used.topic])
+
+    await move_back(settings, {})
+
+    async with open_reader(settings, group=settings.group) as reader:
+        committed = await read_committed(reader, [TopicPartition(*used)])
+    assert list(committed.values()) == [CommittedOffset(0, topic_ids[used.topic])]
 
 
 class OlderTopics:
@@ -166,6 +183,7 @@ def test_command_reports_records_that_kafka_has_deleted(
     settings: KafkaSettings,
     chdb_dir: Path,
     chdb_settings: FreshSettings,
+    shared_postgres: PostgresSettings,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -175,6 +193,7 @@ def test_command_reports_records_that_kafka_has_deleted(
         "CLEARSPAN_DATA_DIR": str(chdb_dir),
         "CLEARSPAN_CLICKHOUSE__INTERFACE": "chdb",
         "CLEARSPAN_CLICKHOUSE__DATABASE": database,
+        "CLEARSPAN_POSTGRES__DSN": shared_postgres.dsn.get_secret_value(),
         "CLEARSPAN_KAFKA__BOOTSTRAP": settings.bootstrap,
         "CLEARSPAN_KAFKA__GROUP": settings.group,
         "CLEARSPAN_KAFKA__TOPICS": json.dumps({topic: {"encoding": "span_json"}}),
@@ -194,3 +213,12 @@ def test_command_reports_records_that_kafka_has_deleted(
     assert f"Kafka has deleted records that the tables lack: 2 of {topic}/{used.partition}." in moved.stderr
     assert again.code == 1
     assert asyncio.run(_committed(settings)) == {used.partition: 5}
+    entries = asyncio.run(_audit_entries(shared_postgres))
+    assert [entry.entities for entry in entries] == [[{"id": f"{topic}/{used.partition}"}]] * 2
+    assert {(entry.operation, entry.outcome) for entry in entries} == {("clearspan reset-offsets", AuditOutcome.DONE)}
+
+
+async def _audit_entries(postgres: PostgresSettings) -> list[AuditEntry]:
+    """Return all entries, newest first."""
+    async with open_database(postgres) as database:
+        return await AuditLog(database).read(AuditFilter(), count_max=10)
