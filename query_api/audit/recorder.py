@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -22,6 +22,7 @@ from common.postgres.audit import (
     AuditLog,
     AuditSubject,
     BegunWrite,
+    CountedRefusals,
     EndedWrite,
     Entities,
 )
@@ -47,6 +48,10 @@ TRIM_S: Final = 60.0
 TRIM_AGE_S: Final = 3_600.0
 """How often entries are deleted that are too old."""
 
+_CHANGES_REFUSED: Final = "Changes are refused until it can."
+_TRIED_AGAIN: Final = "Outcomes and refusals wait until it can."
+_DROPPED: Final = "Outcomes or refusals are dropped, and counted."
+
 _log: Final = get_logger("clearspan.audit")
 
 
@@ -67,7 +72,8 @@ class AuditRecorder:
         self._refusals = RefusalCounts(clock)
         self._wake = asyncio.Event()
         self._touched: set[tuple[UUID, AuditKind]] = set()
-        self._is_failing = False
+        self._failing: set[str] = set()
+        """The consequences of failures that were logged since the last success."""
         self._flushing = asyncio.Lock()
 
     async def begin(self, write: BegunWrite) -> int:
@@ -117,7 +123,7 @@ class AuditRecorder:
                 if not succeeded:
                     return False
                 if not self._begun:
-                    self._is_failing = False
+                    self._failing.clear()
                     return True
 
     async def _flush_begun(self) -> bool:
@@ -151,22 +157,26 @@ class AuditRecorder:
     async def _write_refusals(self, *, is_last: bool) -> bool:
         while due := self._refusals.due(is_last=is_last)[:BATCH_MAX]:
             count = sum(each.requests_count for each in due)
-            if not await self._tried(self._table.add_refusals(due), AuditKind.REFUSAL, count):
+            if not await self._tried(self._add_refusals(due), AuditKind.REFUSAL, count):
                 return False
             self._refusals.written(due)
-            AUDIT_ENTRIES.labels(AuditKind.REFUSAL).inc(len(due))
-            self._touched.update((each.subject.project_id, AuditKind.REFUSAL) for each in due)
         self._refusals.written([])
         return True
+
+    async def _add_refusals(self, due: Sequence[CountedRefusals]) -> None:
+        await self._table.add_refusals(due)
+        AUDIT_ENTRIES.labels(AuditKind.REFUSAL).inc(len(due))
+        self._touched.update((each.subject.project_id, AuditKind.REFUSAL) for each in due)
 
     async def _tried(self, writing: Coroutine[Any, Any, None], kind: AuditKind, count: int) -> bool:
         """Return whether something is written, or can never be."""
         try:
             await writing
         except ServiceError as error:
-            self._report(error)
             if error.transient:
+                self._report(error, _TRIED_AGAIN)
                 return False
+            self._report(error, _DROPPED)
             AUDIT_LOST.labels(kind).inc(count)
         return True
 
@@ -187,7 +197,7 @@ class AuditRecorder:
                     waiting.entry_id.set_exception(failure)
             if not isinstance(error, ServiceError):
                 raise
-            self._report(error)
+            self._report(error, _CHANGES_REFUSED)
             return False
         for waiting, entry_id in zip(batch, ids, strict=True):
             if not waiting.entry_id.done():
@@ -207,7 +217,7 @@ class AuditRecorder:
             try:
                 while await self._table.trim_project(project_id, kind, count_max=count_max[kind]) == TRIM_ROWS:
                     pass
-            except ServiceError:
+            except BaseException:
                 self._touched.add((project_id, kind))
                 raise
         while by_age and await self._table.trim_age(self._settings.audit_days_max) == TRIM_ROWS:
@@ -222,6 +232,8 @@ class AuditRecorder:
                 await self.trim(by_age=by_age)
             except ServiceError as error:
                 _log.warning("The audit log is not trimmed yet.", reason=error.detail)
+            except Exception:  # noqa: BLE001 - a defect must not end the trimming, which bounds the log
+                _log.exception("Trimming the audit log failed unexpectedly.")
             else:
                 aged_s = self._clock.monotonic_s() if by_age else aged_s
             await asyncio.sleep(TRIM_S)
@@ -235,11 +247,11 @@ class AuditRecorder:
             AUDIT_LOST.labels(AuditKind.REFUSAL).inc(refusals)
             _log.error("The audit log lacks what could not be written.", outcomes=outcomes, refusals=refusals)
 
-    def _report(self, error: ServiceError) -> None:
+    def _report(self, error: ServiceError, consequence: str) -> None:
         AUDIT_FAILURES.inc()
-        if not self._is_failing:
-            _log.error("The audit log cannot be written: changes are refused until it can.", reason=error.detail)
-        self._is_failing = True
+        if consequence not in self._failing:
+            _log.error("The audit log cannot be written.", consequence=consequence, reason=error.detail)
+        self._failing.add(consequence)
 
 
 def ended(entry_id: int, status: int, entities: Entities) -> EndedWrite:
