@@ -98,8 +98,9 @@ class Gap(NamedTuple):
     @property
     def records_count(self) -> int:
         """How many offsets were never read, as far as it is known; those of a truncated log were read before."""
-        is_counted = self.cause is GapCause.DELETED and self.end_offset is not None
-        return self.end_offset - self.first_offset if is_counted and self.end_offset is not None else 0
+        if self.cause is not GapCause.DELETED or self.end_offset is None:
+            return 0
+        return self.end_offset - self.first_offset
 
     def in_words(self) -> str:
         """Say what is missing, why, and from where the partition is read."""

@@ -62,10 +62,12 @@ REFUSED_STATUSES: Final = frozenset({401, 403, 429})
 _UNKNOWN_FROM: Final = 499
 """From this status on a change may have had an effect: the client left, or the server failed."""
 
+_IN_REFUSED: Final = f"IN ({', '.join(map(str, sorted(REFUSED_STATUSES)))})"
+
 _OUTCOMES: Final[Mapping[AuditOutcome, str]] = {
     AuditOutcome.DONE: "status < 400",
-    AuditOutcome.FAILED: f"status >= 400 AND status < {_UNKNOWN_FROM} AND status NOT IN (401, 403, 429)",
-    AuditOutcome.REFUSED: "status IN (401, 403, 429)",
+    AuditOutcome.FAILED: f"status >= 400 AND status < {_UNKNOWN_FROM} AND status NOT {_IN_REFUSED}",
+    AuditOutcome.REFUSED: f"status {_IN_REFUSED}",
     AuditOutcome.UNKNOWN: f"(status IS NULL OR status >= {_UNKNOWN_FROM})",
 }
 
