@@ -139,14 +139,21 @@ class Keys:
     async def rotate(self, project_id: UUID, key_id: UUID, /, *, overlap: timedelta) -> NewKey:
         """Create a key like this one, with as long a life; the old one expires after ``overlap``, or when it would.
 
-        Raises ``NotFound`` if the project has no such key in force, ``Conflict`` if it would have too many with both.
+        Raises ``NotFound`` if the project has no such key in force, ``Conflict`` if it would have too many with both,
+        or if the key was replaced before.
         """
         prefix, secret = _new_text()
         async with self._changing_keys_of(project_id) as transaction:
             arguments = (project_id, key_id, overlap, uuid4(), prefix, _hash(secret), EXPIRES_AT_MAX)
             row = await transaction.fetch_one(_SQL["rotate_key"], *arguments)
             if row is None:
-                raise NotFound(f"There is no key {key_id} in force in this project.")
+                replaced = await transaction.fetch_one(_SQL["find_replacement"], project_id, key_id)
+                if replaced is None:
+                    raise NotFound(f"There is no key {key_id} in force in this project.")
+                raise Conflict(
+                    f"The key {key_id} was replaced by {replaced['replaced_by']} before: rotate that one,"
+                    " or create a key."
+                )
         self._remembered.forget_all()
         return NewKey(Key(**row), f"{prefix}.{secret}")
 

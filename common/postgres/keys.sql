@@ -32,13 +32,15 @@ SELECT {shown_columns}
 FROM api_keys WHERE project_id = $1 ORDER BY created_at, id;
 
 -- rotate_key --
--- A new key like $2, which then expires after $3; neither after $7. Returns no row if the key is not in force in this project.
+-- A new key like $2, which then expires after $3; neither after $7. Returns no row if the key is not in force in this
+-- project, or if it was replaced: its life was cut short then, and the new key would inherit that.
 WITH old AS (
     SELECT * FROM api_keys
-    WHERE project_id = $1 AND id = $2 AND {in_force}
+    WHERE project_id = $1 AND id = $2 AND {in_force} AND replaced_by IS NULL
     FOR UPDATE
 ), ending AS (
-    UPDATE api_keys SET expires_at = least(old.expires_at, now() + $3::interval, $7) FROM old WHERE api_keys.id = old.id
+    UPDATE api_keys SET expires_at = least(old.expires_at, now() + $3::interval, $7), replaced_by = $4
+    FROM old WHERE api_keys.id = old.id
 )
 INSERT INTO api_keys (
     id, project_id, user_id, name, prefix, secret_hash, scopes, requests_per_s, concurrent_max, expires_at
@@ -47,6 +49,9 @@ SELECT $4, project_id, user_id, name, $5, $6, scopes, requests_per_s, concurrent
     CASE WHEN expires_at IS NOT NULL THEN least(now() + (expires_at - created_at), $7) END
 FROM old
 RETURNING {shown_columns};
+
+-- find_replacement --
+SELECT replaced_by FROM api_keys WHERE project_id = $1 AND id = $2 AND {in_force} AND replaced_by IS NOT NULL;
 
 -- revoke_key --
 -- Revoking again keeps the first time. Returns no row if the key is not of this project.

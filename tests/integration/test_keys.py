@@ -159,6 +159,19 @@ async def test_key_is_created_rotated_and_revoked_over_http(client: Client) -> N
     assert (await client.call(admin, "POST", f"/keys/{key_id}/rotate", {}))[0] == 404
 
 
+async def test_key_is_replaced_only_once(client: Client) -> None:
+    """A client repeats the request if it has lost the response; a third key would have the life of the overlap."""
+    admin = await client.key()
+    key_id = (await client.call(admin, "POST", "/keys/", {"key": {"name": "k", "scopes": ["read"]}}))[1]["key"]["id"]
+    _, rotated = await client.call(admin, "POST", f"/keys/{key_id}/rotate", {"overlap_s": 600})
+
+    status, answer = await client.call(admin, "POST", f"/keys/{key_id}/rotate", {"overlap_s": 600})
+    again = await client.call(admin, "POST", f"/keys/{rotated['key']['id']}/rotate", {"overlap_s": 600})
+
+    assert (status, f"was replaced by {rotated['key']['id']}" in answer["detail"]) == (409, True)
+    assert (again[0], "expires_at" in again[1]["key"]) == (200, False)
+
+
 async def test_wrong_requests_for_keys_are_explained(client: Client) -> None:
     admin = await client.key()
     for body, status, word in (
