@@ -81,7 +81,7 @@ MUTATIONS: Final = (
             ),
             Edit(
                 "ingest/worker.py",
-                "            await self._drain(within_s=REVOKE_FLUSH_S)\n",
+                "            await self._drain(asyncio.timeout(REVOKE_FLUSH_S))\n",
                 "            await self._discard()\n",
             ),
         ),

@@ -55,6 +55,7 @@ class Round:
 
     ``refused`` are places of records that the scenario itself has published and that must become dead letters.
     ``admitted`` are spans that Kafka itself has dropped before a worker read them.
+    ``may_end``: the fault is one at which a worker ends, to be started again by its supervisor.
     ``failures`` are the responses of status 500 that any client of the round got.
     """
 
@@ -64,6 +65,7 @@ class Round:
     size: float = 1.0
     notes: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    may_end: bool = False
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -151,7 +153,8 @@ def play(installation: Installation, scenario: Scenario, seed: int, *, size: flo
     dead_letters = dead_letters_of(installation.admin(played.failures), oldest=played.began_at - CLOCKS_APART)
     _compare_dead_letters(findings, sent.refused | played.refused, dead_letters)
     played.notes += [f"a response of status 500: {failure}" for failure in played.failures]
-    played.notes += installation.crashes()
+    crashes = installation.crashes()
+    played.notes += [] if played.may_end else crashes
     return outcome_of(name, seed, began_s, sent, findings, dead_letters=len(set(dead_letters)), notes=played.notes)
 
 
