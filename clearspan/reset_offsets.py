@@ -12,6 +12,7 @@ from typing import Any, Final
 from clearspan.audited import audited_if_possible
 from clearspan.client.output import TableColumn, print_objects, print_table
 from clearspan.console import fail, report_failures
+from clearspan.embedded.layout import Layout, is_held
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import require_tables
 from common.clickhouse.stored_through import read_positions_of
@@ -35,6 +36,11 @@ _COLUMNS: Final = (
 
 def run(settings: Settings, *, dry_run: bool, as_json: bool) -> int:
     """Run the command; return its exit code, 1 also if Kafka no longer has records that the tables lack."""
+    if _is_meant_for_the_embedded_stack(settings):
+        return fail(
+            f"reset-offsets is for ClickHouse servers only, and an embedded stack runs on {settings.data_dir}. For a"
+            " server, set CLEARSPAN_CLICKHOUSE__HOST."
+        )
     moved: list[MovedBack] = []
     code = report_failures(_move_back(settings, moved, dry_run=dry_run), settings, "kafka")
     if code != 0:
@@ -45,6 +51,12 @@ def run(settings: Settings, *, dry_run: bool, as_json: bool) -> int:
         _print(moved, dry_run=dry_run)
     gone = [each for each in moved if each.gone_count]
     return fail(_describe_gone(gone)) if gone else 0
+
+
+def _is_meant_for_the_embedded_stack(settings: Settings) -> bool:
+    """Return whether a stack runs on the data directory while no setting names a ClickHouse server."""
+    names_store = {"host", "interface"} & settings.clickhouse.model_fields_set
+    return not names_store and is_held(Layout(settings.data_dir.resolve()))
 
 
 async def _move_back(settings: Settings, moved: list[MovedBack], *, dry_run: bool) -> None:

@@ -21,7 +21,8 @@ examples
 RESET_DESCRIPTION: Final = """\
 Let the worker read again what the tables lack. After ClickHouse was restored from a backup, the consumer group has
 committed offsets beyond what the restored tables hold. This moves the group back to there, and never forward. Stop
-every worker before, and start them after it. docs/backup.md describes the whole procedure.
+every worker before, and start them after it. It is for servers, not for the embedded stack. docs/backup.md describes
+the whole procedure.
 """
 RESET_EXAMPLES: Final = """\
 examples

@@ -117,10 +117,10 @@ class Gap(NamedTuple):
                     " The partition is read again from its first record."
                 )
             case GapCause.CREATED_AGAIN:
-                unread = f"from offset {self.first_offset:,} on" if self.first_offset else "that were not read"
+                begin = f", from offset {self.first_offset:,} on," if self.first_offset else ""
                 return (
                     "The topic was deleted and created again; it is read from its first record. Records of the deleted"
-                    f" topic {unread} are lost."
+                    f" topic{begin} are lost unless a worker had read them."
                 )
 
 

@@ -53,8 +53,12 @@ def test_broker_without_topic_ids_ignores_those_that_were_committed() -> None:
     [
         (Gap(AT, 3, 5, GapCause.DELETED), "deleted the offsets 3 to 4 before they were read; reading goes on at 5", 2),
         (Gap(AT, 9, 12, GapCause.TRUNCATED), "lost the offsets 9 to 11, which were read before", 0),
-        (Gap(AT, 7, None, GapCause.CREATED_AGAIN), "Records of the deleted topic from offset 7 on are lost", 0),
-        (Gap(AT, 0, None, GapCause.CREATED_AGAIN), "Records of the deleted topic that were not read are lost", 0),
+        (
+            Gap(AT, 7, None, GapCause.CREATED_AGAIN),
+            "Records of the deleted topic, from offset 7 on, are lost unless",
+            0,
+        ),
+        (Gap(AT, 0, None, GapCause.CREATED_AGAIN), "Records of the deleted topic are lost unless a worker had", 0),
     ],
 )
 def test_gap_is_said_in_words_and_counted(gap: Gap, words: str, count: int) -> None:
