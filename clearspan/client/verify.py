@@ -68,11 +68,30 @@ def verify(
     except ServiceError as exc:
         return fail(f"the audit could not be made: {exc.detail}", code=NOT_MADE)
     missing_count = sum(report.missing for report in reports)
+    not_compared = describe_not_compared(topics, reports)
     if as_json:
-        print_json({"is_good": not missing_count, "partitions": [_members(report) for report in reports]})
+        is_good = not missing_count and not_compared is None
+        print_json({"is_good": is_good, "partitions": [_members(report) for report in reports]})
     else:
         _print(reports)
-    return 1 if missing_count else 0
+    if missing_count:
+        return 1
+    return 0 if not_compared is None else fail(f"the audit could not be made: {not_compared}", code=NOT_MADE)
+
+
+def describe_not_compared(topics: Sequence[str], reports: Sequence[PartitionReport]) -> str | None:
+    """Return why the reports prove nothing about some topic or partition; ``None`` if they prove something about each.
+
+    A partition without records proves nothing, but has nothing to lose, unless all are like that.
+    """
+    for topic in topics:
+        if not any(report.topic == topic for report in reports):
+            return f"Kafka has no topic {topic}."
+    for report in reports:
+        if report.behind_count and not report.offsets:
+            place = f"{report.topic}/{report.partition}"
+            return f"no record that Kafka holds of {place} is stored yet. Does the API read the same Kafka?"
+    return None if any(report.offsets for report in reports) else "Kafka holds no record that is stored."
 
 
 async def _verify(settings: Settings, server: ServerOptions, topics: Sequence[str]) -> list[PartitionReport]:
