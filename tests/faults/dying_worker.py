@@ -15,6 +15,7 @@ from clearspan.cli import main
 from ingest.clickhouse_sink import ClickHouseSink
 from ingest.dead_letter import DeadLetters
 from ingest.decoding.queue import DecodingQueue
+from ingest.flush import Flusher
 from ingest.stored_positions import StoredPositions
 from ingest.worker import Worker
 
@@ -38,10 +39,10 @@ def _is_ending(worker: Worker, **_: object) -> bool:
 
 POINTS: Final[Mapping[str, Point]] = {
     "after decode": Point(DecodingQueue, "accept", is_before=False),
-    "before insert": Point(ClickHouseSink, "write", is_before=True),
     "after insert": Point(ClickHouseSink, "write", is_before=False),
     "after position": Point(StoredPositions, "record", is_before=False),
     "after dead letters": Point(DeadLetters, "flush", is_before=False),
+    "after commit": Point(Flusher, "_commit", is_before=False),
     "in a rebalance": Point(Worker, "_on_revoked", is_before=True, when=_gives_up_partitions),
     "in a drain": Point(Worker, "_drain", is_before=True, when=_is_ending),
 }

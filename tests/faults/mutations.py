@@ -64,7 +64,6 @@ MUTATIONS: Final = (
         (
             "kill_workers",
             "kill_after_decode",
-            "kill_before_insert",
             "kill_in_a_rebalance",
             "kill_in_a_drain",
             "end_workers_in_turn",
@@ -113,7 +112,7 @@ MUTATIONS: Final = (
                 "        await self._positions.record(batch)\n        if batch.rows_count:\n            spans = SpanRows",
             ),
         ),
-        ("kill_before_insert", "clickhouse_is_slow"),
+        ("clickhouse_is_slow",),
     ),
     Mutation(
         "offsets are committed after the dead letters",
@@ -128,7 +127,7 @@ MUTATIONS: Final = (
                 '            await self._timed("dead_letter", self._dead_letter(batch, rejected))\n',
             ),
         ),
-        ("kill_after_position",),
+        ("kill_after_commit",),
         reports="dead letters are missing",
     ),
     Mutation(
