@@ -15,10 +15,9 @@ holds; if not, ``LeaseLostError`` ends the work.
 from __future__ import annotations
 
 import asyncio
-import random
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 from common.errors import ServiceError
@@ -38,6 +37,7 @@ from common.telemetry import (
 from common.times import Clock
 from query_api.delivery.pace import Pace
 from query_api.delivery.reading import BatchReader, ReadBatch, stored_at
+from query_api.delivery.retrying import next_try, pause_reason, retry_delay_s
 from query_api.delivery.selection import Selection, selection_of
 from query_api.delivery.store import LeasedSubscription, Leases, NewBatch, batch_id_of
 from query_api.delivery.targets.opening import open_target
@@ -59,9 +59,7 @@ FOLLOW_S: Final = 1.0
 FINDING_S: Final = 60.0
 """How long a subscription that has found spans reads more often than others of its project."""
 
-RETRY_S: Final = 1.0
 READ_RETRY_S_MAX: Final = 10.0
-JITTER: Final = 0.2
 PLACE_S: Final = 60.0
 """How long a subscription waits until its process may hold one more batch."""
 
@@ -318,13 +316,14 @@ class Delivering:
 
     async def _retry_later(self, reason: str, retry_after_s: float | None) -> bool:
         """Record a failed try; pause if the batch has been tried for long enough."""
-        delivery, now = self._tools.settings.delivery, self._now()
+        settings, now = self._tools.settings.delivery, self._now()
         self._attempts += 1
         self._failing_since = self._failing_since or now
-        if (now - self._failing_since).total_seconds() >= delivery.retry_for_s:
-            return await self._pause(f"{reason} This was tried for {delivery.retry_for_s / 3600:g} h.")
-        delay_s = max(retry_delay_s(self._attempts, max_s=delivery.retry_delay_max_s), retry_after_s or 0.0)
-        self._retry_at = now + timedelta(seconds=delay_s)
+        self._retry_at = next_try(
+            self._attempts, self._failing_since, now, retry_after_s=retry_after_s, settings=settings
+        )
+        if self._retry_at is None:
+            return await self._pause(pause_reason(reason, settings))
         recorded = await self._tools.leases.fail(
             self._held, attempts=self._attempts, since=self._failing_since, retry_at=self._retry_at, reason=reason
         )
@@ -347,9 +346,3 @@ class Delivering:
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._tools.clock.now_ns() / 1e9, UTC)
-
-
-def retry_delay_s(attempts: int, *, max_s: float) -> float:
-    """Return the pause after this number of failed tries, in seconds: twice as long each time, with some jitter."""
-    doubled_s = RETRY_S * 2.0 ** min(attempts - 1, 30)
-    return min(doubled_s, max_s) * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - not a secret

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
@@ -41,7 +41,7 @@ from query_api.delivery.alerts.messages import about_alert, change_of
 from query_api.delivery.alerts.schemas import AlertDefinition
 from query_api.delivery.alerts.selection import watched_spans
 from query_api.delivery.alerts.store import AlertLeases, DueAlert, SendingAlert, message_id_of
-from query_api.delivery.delivering import retry_delay_s
+from query_api.delivery.retrying import next_try, pause_reason
 from query_api.delivery.schemas import State
 from query_api.delivery.targets.opening import open_message_target
 from query_api.delivery.targets.target import TargetRefused, TargetUnavailable
@@ -251,16 +251,14 @@ class Alerting:
 
     async def _retry_later(self, alert: SendingAlert, failure: TargetUnavailable) -> None:
         """Record a failed try; pause if the message has been tried for long enough."""
-        delivery, now = self._tools.settings.delivery, self._now()
-        since = alert.failing_since or now
-        if (now - since).total_seconds() >= delivery.retry_for_s:
-            reason = f"{failure.reason} This was tried for {delivery.retry_for_s / 3600:g} h."
-            await self._tools.leases.pause(alert, reason=reason)
+        settings, now = self._tools.settings.delivery, self._now()
+        attempts, since = alert.attempts + 1, alert.failing_since or now
+        retry_at = next_try(attempts, since, now, retry_after_s=failure.retry_after_s, settings=settings)
+        if retry_at is None:
+            await self._tools.leases.pause(alert, reason=pause_reason(failure.reason, settings))
             return
-        attempts = alert.attempts + 1
-        delay_s = max(retry_delay_s(attempts, max_s=delivery.retry_delay_max_s), failure.retry_after_s or 0.0)
         await self._tools.leases.retry_later(
-            alert, attempts=attempts, since=since, retry_at=now + timedelta(seconds=delay_s), reason=failure.reason
+            alert, attempts=attempts, since=since, retry_at=retry_at, reason=failure.reason
         )
 
     def _now(self) -> datetime:
