@@ -87,13 +87,14 @@ class GapCause(StrEnum):
 class Gap(NamedTuple):
     """Offsets of a partition that Kafka no longer holds, from ``first_offset`` to before ``end_offset``.
 
-    ``end_offset`` is ``None`` if it is unknown.
+    ``end_offset`` is ``None`` if it is unknown; so is a ``topic_id`` that is empty.
     """
 
     partition: Partition
     first_offset: int
     end_offset: int | None
     cause: GapCause
+    topic_id: str = ""
 
     @property
     def records_count(self) -> int:

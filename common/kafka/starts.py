@@ -45,13 +45,15 @@ def start_of(
     """
     is_older = committed is not None and committed.topic_id not in ("", topic_id) and topic_id != ""
     if is_older or (is_new and (committed is None or not committed.topic_id)):
-        return Start(held.start, Gap(partition, committed.offset if committed else 0, None, GapCause.CREATED_AGAIN))
+        return Start(
+            held.start, Gap(partition, committed.offset if committed else 0, None, GapCause.CREATED_AGAIN, topic_id)
+        )
     if committed is None:
         return Start(held.start)
     if committed.offset < held.start:
-        return Start(held.start, Gap(partition, committed.offset, held.start, GapCause.DELETED))
+        return Start(held.start, Gap(partition, committed.offset, held.start, GapCause.DELETED, topic_id))
     if committed.offset > held.stop:
-        return Start(held.start, Gap(partition, held.stop, committed.offset, GapCause.TRUNCATED))
+        return Start(held.start, Gap(partition, held.stop, committed.offset, GapCause.TRUNCATED, topic_id))
     return Start(committed.offset)
 
 

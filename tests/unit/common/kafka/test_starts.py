@@ -39,7 +39,7 @@ def test_start_and_gap(
     offset: int,
     gap: tuple[int, int | None, GapCause] | None,
 ) -> None:
-    expected = Start(offset, None if gap is None else Gap(AT, *gap))
+    expected = Start(offset, None if gap is None else Gap(AT, *gap, NEW))
 
     assert start_of(AT, committed, held, topic_id=NEW, is_new=is_new) == expected
 
