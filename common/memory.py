@@ -8,7 +8,7 @@ of the time of a plain span, 40% of an LLM span (`make bench`). A page of 50 tra
 **Allocation.** Arrow's own allocator returns the pages of a batch to the system and requests them again for the next
 one: 43 µs of system time per LLM span in the worker, against 27 µs with the C library's allocator, which also takes 100
 MiB less. But it keeps what is freed between blocks in use: with spans of 4 MiB a worker grew by 100 MiB a minute. So
-what is free is returned after batches of large spans.
+a worker that has become large returns what is free after each batch.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from common.kafka.record import LostPartition, RecordSource
-from common.limits import KIB, MIB
+from common.limits import MIB
 from common.memory import return_free_memory
 from common.readiness import Readiness, Retry
 from common.sink import Sink, SpanRows
@@ -36,11 +36,8 @@ from ingest.partitions import Ledger
 QUERYABLE_SAMPLES_MAX: Final = 100
 """Records of a batch whose age is observed: enough for a histogram, and negligible next to the insert."""
 
-LARGE_ROW_BYTES: Final = 32 * KIB
-"""Spans from this size on, on average, leave gaps in the memory of the C library that it does not use again."""
-
 LARGE_WORKER_BYTES: Final = 600 * MIB
-"""Above it a worker returns such memory after a flush, because its limit is 1 GB."""
+"""Above it a worker returns memory after a flush: with its decoders, the limit is 1 GB."""
 
 COMPONENT: Final = "flush"
 LATE_INTERVAL_S: Final = 1.0
@@ -92,8 +89,7 @@ class Flusher:
             await self._timed("dead_letter", self._dead_letter(batch, rejected))
             self._ledger.mark_done(batch.records)
             await self._timed("commit", self._commit())
-        if batch.bytes_count > LARGE_ROW_BYTES * batch.rows_count:
-            await asyncio.to_thread(return_free_memory, above_bytes=LARGE_WORKER_BYTES)
+        return_free_memory(above_bytes=LARGE_WORKER_BYTES)  # no await: what is committed must not be flushed again
 
     async def _store(self, batch: SpanBatch) -> Mapping[int, str]:
         """Return when every sink has stored the batch and its position is recorded: the rejected rows with their

@@ -827,11 +827,16 @@ async def test_records_of_a_replaced_topic_that_are_being_decoded_are_stored_fir
         assert bench.sink.names == ["s0", "s1"]
 
 
-async def test_records_in_decoding_when_partitions_move_are_stored_first() -> None:
+async def two_workers_with_records() -> tuple[Bench, GatedDecoder, Bench]:
+    """Return a worker with its gated decoder, and one that joins later; four records wait in two partitions."""
     first, decoder = gated()
-    second = Bench(broker=first.broker)
     for number in range(4):
         await first.broker.append(TOPIC, request([f"s{number}"]), partition=number % 2)
+    return first, decoder, Bench(broker=first.broker)
+
+
+async def test_records_in_decoding_when_partitions_move_are_stored_first() -> None:
+    first, decoder, second = await two_workers_with_records()
 
     async with first.running():
         await until(lambda: len(decoder.gates) == 1)
@@ -849,10 +854,7 @@ async def test_records_still_in_decoding_when_partitions_move_are_read_by_the_ne
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("ingest.worker.REVOKE_FLUSH_S", 0.01)
-    first, decoder = gated()
-    second = Bench(broker=first.broker)
-    for number in range(4):
-        await first.broker.append(TOPIC, request([f"s{number}"]), partition=number % 2)
+    first, decoder, second = await two_workers_with_records()
 
     async with first.running():
         await until(lambda: len(decoder.gates) == 1)
