@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from typing import Any, Final
-from uuid import UUID
 
-from clearspan.commands.options import add_command, add_json, add_server, add_window, limit, short_text
+from clearspan.commands.options import add_command, add_json, add_server, add_window, id_text, limit, short_text
 
 DESCRIPTION: Final = """\
 Show who changed what in the project of a key, and which requests were refused, newest first. The key needs the scope
@@ -33,12 +32,12 @@ def add(commands: Any) -> None:
         description=DESCRIPTION,
         epilog=EXAMPLES,
     )
-    add_window(command)
+    add_window(command, "entries")
     command.add_argument("--outcome", choices=("done", "failed", "refused", "unknown"), help="only this outcome")
     command.add_argument(
         "--operation", metavar="NAME", type=short_text, help="only this operation, such as create_key or delete_trace"
     )
-    command.add_argument("--key-id", metavar="ID", type=UUID, help="only what was done with this key")
+    command.add_argument("--key-id", metavar="ID", type=id_text, help="only what was done with this key")
     command.add_argument("--entity", metavar="ID", type=short_text, help="only changes of the thing with this id")
     command.add_argument("--limit", metavar="N", type=limit, default=100, help="print at most N entries (default: 100)")
     command.add_argument(

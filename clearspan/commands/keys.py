@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
-from uuid import UUID
 
 from clearspan.commands.options import (
     add_command,
     add_group,
     add_json,
     gather,
+    id_text,
     key_name,
     positive_integer,
     positive_number,
+    scope,
     short_text,
     time_span,
 )
@@ -67,8 +68,8 @@ def add(commands: Any) -> None:
         "--scope",
         dest="scopes",
         action="append",
-        type=KeyScope,
-        choices=list(KeyScope),
+        type=scope,
+        choices=[*KeyScope],
         metavar="SCOPE",
         help="what the key may do: ingest, read, write or admin; may be repeated (default: admin)",
     )
@@ -88,7 +89,7 @@ def add(commands: Any) -> None:
     gather(create, "limits", KeyOptions)
     summary = "replace a key by a new one like it, which is shown once; the old one works a while longer"
     rotate = add_command(actions, "rotate", "clearspan.keys:rotate", summary)
-    rotate.add_argument("key_id", metavar="ID", type=UUID, help="the id that the list shows")
+    rotate.add_argument("key_id", metavar="ID", type=id_text, help="the id that the list shows")
     rotate.add_argument(
         "--overlap",
         metavar="DURATION",
@@ -100,7 +101,7 @@ def add(commands: Any) -> None:
     listing = add_command(actions, "list", "clearspan.keys:list_all", summary)
     summary = "revoke a key; every running API rejects it within seconds"
     revoke = add_command(actions, "revoke", "clearspan.keys:revoke", summary)
-    revoke.add_argument("key_id", metavar="ID", type=UUID, help="the id that the list shows")
+    revoke.add_argument("key_id", metavar="ID", type=id_text, help="the id that the list shows")
     for action in (create, rotate, listing, revoke):
         action.add_argument(
             "--project", metavar="PROJECT", help="name or id of the project (default: the default project)"

@@ -10,6 +10,8 @@ from datetime import timedelta
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from common.scopes import KeyScope
+
 NAME_CHARACTERS_MAX: Final = 200
 LIMIT_MAX: Final = 1_000_000
 
@@ -126,12 +128,12 @@ def add_filter(command: CommandParser) -> None:
     gather(command, "spans", SpanOptions)
 
 
-def add_window(command: CommandParser) -> None:
+def add_window(command: CommandParser, results: str = "spans that started") -> None:
     """Add the options that choose a window of time; the function gets them as ``window``."""
     command.add_argument("--oldest", metavar="TIME", help="start of the window: ISO 8601, or relative such as -1h")
     command.add_argument("--newest", metavar="TIME", help="end of the window")
     command.add_argument(
-        "--last", metavar="DURATION", type=duration, help="only spans that started in the last 15m, 1h, 7d (s m h d w)"
+        "--last", metavar="DURATION", type=duration, help=f"only {results} in the last 15m, 1h, 7d (s m h d w)"
     )
     gather(command, "window", WindowOptions)
 
@@ -171,7 +173,7 @@ def limit(text: str) -> int:
 def duration(text: str) -> str:
     """Check a duration such as 15m. Raises ``ArgumentTypeError``."""
     if _DURATION.fullmatch(text) is None:
-        raise argparse.ArgumentTypeError("must be a number and one of the units s m h d w, such as 15m")
+        raise argparse.ArgumentTypeError("must be a whole number above 0 and one of the units s m h d w, such as 15m")
     return text
 
 
@@ -200,6 +202,24 @@ def positive_integer(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or not 0 < int(text) < 2**31:
         raise argparse.ArgumentTypeError("must be a whole number above 0")
     return int(text)
+
+
+def id_text(text: str) -> UUID:
+    """Read an id. Raises ``ArgumentTypeError``."""
+    try:
+        return UUID(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not an id, such as 0197d2a4-0000-7000-8000-000000000000"
+        ) from None
+
+
+def scope(text: str) -> KeyScope:
+    """Read a scope of a key. Raises ``ArgumentTypeError``."""
+    try:
+        return KeyScope(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(KeyScope)}") from None
 
 
 def key_name(text: str) -> str:

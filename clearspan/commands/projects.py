@@ -5,10 +5,17 @@ from __future__ import annotations
 import argparse
 import re
 from typing import Any, Final
-from uuid import UUID
 
 from clearspan.commands import masking
-from clearspan.commands.options import CommandParser, add_command, add_group, add_json, add_server, project_name
+from clearspan.commands.options import (
+    CommandParser,
+    add_command,
+    add_group,
+    add_json,
+    add_server,
+    id_text,
+    project_name,
+)
 
 DAYS_MAX: Final = 36_500
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB")
@@ -71,7 +78,7 @@ def add(commands: Any) -> None:
     delete = add_command(
         actions, "delete", "clearspan.client.retention:delete", "delete a project with everything that belongs to it"
     )
-    delete.add_argument("project_id", metavar="ID", type=UUID, help="the id that the list shows")
+    delete.add_argument("project_id", metavar="ID", type=id_text, help="the id that the list shows")
     delete.add_argument(
         "--url", metavar="URL", help="address of the API (default: CLEARSPAN_URL, else the running embedded stack)"
     )

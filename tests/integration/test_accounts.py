@@ -381,7 +381,7 @@ class TestCommands:
             (["keys", "list", "--project", "nobody's"], 1, "There is no project"),
             (["keys", "list", "--project", str(UUID(int=9))], 1, "There is no project"),
             (["keys", "revoke", str(UUID(int=9))], 1, "There is no key"),
-            (["keys", "revoke", "x"], 2, "invalid UUID"),
+            (["keys", "revoke", "x"], 2, "ID: 'x' is not an id"),
             (["keys", "create", str(UUID(int=9))], 2, "name the project with --project"),
             (["keys", "create", ""], 2, "argument NAME: must not be empty"),
             (["keys", "create", "ci", "--user", ""], 2, "argument --user: must not be empty"),
