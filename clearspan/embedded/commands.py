@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
@@ -61,7 +63,8 @@ def _start(settings: Settings) -> int:
         make_root(layout)
     except StackError as exc:
         return fail(str(exc))
-    print("Starting Clearspan: broker, Postgres, engine, worker and API in one process …", flush=True)
+    broker = "" if settings.embedded_broker == "off" else "broker, "
+    print(f"Starting Clearspan: {broker}Postgres, engine, worker and API in one process …", flush=True)
     started_s = time.monotonic()
     with layout.log.open("ab") as log:
         log_before = log.tell()
@@ -86,7 +89,7 @@ def _start(settings: Settings) -> int:
 def _leave_as_it_is(layout: Layout) -> int:
     """Print the addresses of the stack that already runs or starts, once it is ready."""
     running = Running.read(layout)
-    if running is None or not _is_ready(running):
+    if running is None or _waiting_for(running):
         print("Clearspan is already starting; waiting for it …", flush=True)
         running = _wait_until_ready(layout)
     if running is None:
@@ -204,10 +207,12 @@ def status(settings: Settings) -> int:
     if running is None:
         print("Clearspan is starting." if is_held(layout) else "Clearspan is not running. `make up` starts it.")
         return 1
-    is_ready = _is_ready(running)
-    print(f"Clearspan is running as process {running.pid}{'' if is_ready else ', but is not ready yet'}.\n")
+    if waiting := _waiting_for(running):
+        print(f"Clearspan is running as process {running.pid}, but is not ready yet. {waiting}")
+        return 1
+    print(f"Clearspan is running as process {running.pid}.\n")
     print(_addresses(running))
-    return 0 if is_ready else 1
+    return 0
 
 
 def logs(settings: Settings) -> int:
@@ -271,13 +276,20 @@ def _remove(path: Path) -> None:
 def _wait_until_ready(layout: Layout, process: subprocess.Popen[bytes] | None = None) -> Running | None:
     """Return the stack of the process, or else the one that holds the directory, once it is ready.
 
-    Returns ``None`` if it ends or takes too long.
+    Says what it waits for. Returns ``None`` if it ends or takes too long.
     """
-    deadline_s = time.monotonic() + READY_TIMEOUT_S
-    while time.monotonic() < deadline_s and (is_held(layout) if process is None else process.poll() is None):
+    started_s, printed = time.monotonic(), ""
+    while time.monotonic() < started_s + READY_TIMEOUT_S and (
+        is_held(layout) if process is None else process.poll() is None
+    ):
         running = Running.read(layout)
-        if running is not None and (process is None or running.pid == process.pid) and _is_ready(running):
-            return running
+        if running is not None and (process is None or running.pid == process.pid):
+            waiting = _waiting_for(running)
+            if not waiting:
+                return running
+            if waiting != printed and time.monotonic() > started_s + PROGRESS_INTERVAL_S:
+                print(f"  {waiting}", flush=True)
+                printed = waiting
         time.sleep(0.1)
     return None
 
@@ -290,13 +302,20 @@ def _read_started(layout: Layout) -> Running | None:
     return running
 
 
-def _is_ready(running: Running) -> bool:
-    try:
-        for address in (running.api, running.worker):
-            _DIRECT.open(f"{address}/readyz", timeout=2.0).close()  # raises for 503
-    except OSError:
-        return False
-    return True
+def _waiting_for(running: Running) -> str:
+    """Say what the stack waits for; empty if it is ready."""
+    for name, address in (("API", running.api), ("worker", running.worker)):
+        try:
+            _DIRECT.open(f"{address}/readyz", timeout=2.0).close()
+        except urllib.error.HTTPError as response:
+            with response:
+                return f"The {name} waits: {' '.join(json.load(response)['waiting_for'].values())}"
+        except OSError:
+            reason = f"The {name} does not answer yet."
+            if running.has_own_broker:
+                return reason
+            return f"{reason} Is Kafka at {running.kafka} (CLEARSPAN_KAFKA__BOOTSTRAP)?"
+    return ""
 
 
 def _tail(path: Path, *, start: int = 0, lines_max: int = 20) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
@@ -9,24 +11,55 @@ import pytest
 
 from clearspan.embedded import commands
 from clearspan.embedded.layout import Running
+from tests.support.ports import free_port
 
 
-def test_readiness_is_asked_without_the_http_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Ready(BaseHTTPRequestHandler):
+def stack_at(address: str, *, has_own_broker: bool = True) -> Running:
+    """Return an embedded stack whose API and worker have this address."""
+    return Running(1, address, address, "kafka.example:9", "p", has_own_broker=has_own_broker)
+
+
+@contextmanager
+def responding(status: int, body: bytes = b"{}") -> Iterator[str]:
+    """Serve this response; gives the address."""
+
+    class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(200)
+            self.send_response(status)
             self.end_headers()
+            self.wfile.write(body)
 
         def log_request(self, code: object = "-", size: object = "-") -> None:
             pass
 
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_readiness_is_asked_without_the_http_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Ready) as server:
-        address = f"http://127.0.0.1:{server.server_port}"
-        Thread(target=server.serve_forever, daemon=True).start()
 
-        assert commands._is_ready(Running(pid=1, api=address, worker=address, kafka="k", postgres="p"))
+    with responding(200) as address:
+        assert commands._waiting_for(stack_at(address)) == ""
 
-        server.shutdown()
+
+def test_reason_of_a_stack_that_waits_is_repeated() -> None:
+    with responding(503, b'{"status": "not ready", "waiting_for": {"store": "ClickHouse is unavailable."}}') as address:
+        assert commands._waiting_for(stack_at(address)) == "The API waits: ClickHouse is unavailable."
+
+
+@pytest.mark.parametrize(
+    ("has_own_broker", "reason"),
+    [
+        (True, "The API does not answer yet."),
+        (False, "The API does not answer yet. Is Kafka at kafka.example:9 (CLEARSPAN_KAFKA__BOOTSTRAP)?"),
+    ],
+)
+def test_address_of_kafka_is_doubted_if_it_was_configured(has_own_broker: bool, reason: str) -> None:
+    stack = stack_at(f"http://127.0.0.1:{free_port()}", has_own_broker=has_own_broker)
+
+    assert commands._waiting_for(stack) == reason

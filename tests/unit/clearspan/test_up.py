@@ -86,7 +86,7 @@ def test_status_names_the_topics(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CLEARSPAN_DATA_DIR", str(tmp_path))
-    monkeypatch.setattr(commands, "_is_ready", lambda _running: True)
+    monkeypatch.setattr(commands, "_waiting_for", lambda _running: "")
     layout = Layout(tmp_path)
 
     with hold(layout):
@@ -105,7 +105,7 @@ def test_example_commands_have_a_key_if_authentication_is_on(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("CLEARSPAN_DATA_DIR", str(tmp_path))
-    monkeypatch.setattr(commands, "_is_ready", lambda _running: True)
+    monkeypatch.setattr(commands, "_waiting_for", lambda _running: "")
     layout = Layout(tmp_path)
 
     with hold(layout):
@@ -121,7 +121,7 @@ class TestBesideAnotherStack:
     @pytest.fixture
     def layout(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
         monkeypatch.setenv("CLEARSPAN_DATA_DIR", str(tmp_path))
-        monkeypatch.setattr(commands, "_is_ready", lambda _running: True)
+        monkeypatch.setattr(commands, "_waiting_for", lambda _running: "")
         return Layout(tmp_path)
 
     def test_starting_stack_is_awaited_and_left_as_it_is(
@@ -138,7 +138,7 @@ class TestBesideAnotherStack:
     def test_up_fails_if_the_running_stack_is_not_ready(
         self, layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        monkeypatch.setattr(commands, "_is_ready", lambda _running: False)
+        monkeypatch.setattr(commands, "_waiting_for", lambda _running: "The API does not answer yet.")
         monkeypatch.setattr(commands, "READY_TIMEOUT_S", 0.0)
 
         with hold(layout):
@@ -146,6 +146,20 @@ class TestBesideAnotherStack:
             assert commands.up(read_settings(), detach=True) == 1
 
         assert "is not ready" in capsys.readouterr().err
+
+    def test_status_says_what_the_stack_waits_for_and_suggests_nothing(
+        self, layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr(commands, "_waiting_for", lambda _running: "The API waits: ClickHouse is unavailable.")
+
+        with hold(layout):
+            A_STACK.write(layout)
+            assert commands.status(read_settings()) == 1
+
+        assert capsys.readouterr().out == (
+            f"Clearspan is running as process {A_STACK.pid}, but is not ready yet."
+            " The API waits: ClickHouse is unavailable.\n"
+        )
 
     def test_stack_that_started_first_is_left_as_it_is(
         self, layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
