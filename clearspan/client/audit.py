@@ -77,8 +77,10 @@ def audit(
     if verify:
         from clearspan.client.verify import verify as run_verify  # noqa: PLC0415 - it imports the decoder
 
-        if sending.through or sending.metrics or sending.interval or server.project:
-            return fail("--verify does not go with --through, --metrics, --interval and --project.", code=2)
+        if sending != SendOptions() or server.project:
+            return fail(
+                "--verify does not go with --through, --spans, --timeout, --metrics, --interval and --project.", code=2
+            )
         return run_verify(settings, server=server, admin_key=admin_key, topic=topic, as_json=as_json)
     if topic is not None or admin_key is not None:
         return fail("--topic and --admin-key are options of --verify.", code=2)

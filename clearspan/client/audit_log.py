@@ -78,7 +78,9 @@ async def _print(settings: Settings, server: ServerOptions, scheme: str, wanted:
             return
         entries = [entry async for page in _pages(api, wanted) for entry in page]
     if entries:
-        print_table(_COLUMNS, map(_row, entries))
+        with_project = wanted.path == OF_ALL
+        columns = _COLUMNS if with_project else _COLUMNS[:-1]
+        print_table(columns, [_row(entry, with_project=with_project) for entry in entries])
     else:
         print("There are no entries.")
 
@@ -117,7 +119,7 @@ def _absolute(text: str, name: str) -> str:
     return format_us(nearest_formattable_us(time_us))
 
 
-def _row(entry: Mapping[str, Any]) -> Sequence[object]:
+def _row(entry: Mapping[str, Any], *, with_project: bool) -> Sequence[object]:
     return (
         local_time(entry["at"]),
         entry["outcome"],
@@ -127,7 +129,7 @@ def _row(entry: Mapping[str, Any]) -> Sequence[object]:
         _who(entry),
         ", ".join(entity.get("slug", entity["id"]) for entity in entry["entities"]),
         entry.get("address"),
-        entry.get("project_id"),
+        *([entry.get("project_id")] if with_project else []),
     )
 
 

@@ -54,7 +54,7 @@ async def _page(request: Request, parameters: AuditParameters, project_id: UUID 
     if parameters.next is not None:
         position = read_cursor(parameters.next, scope=scope, secret=context.cursor_secret).position
         if len(position) != _POSITION.size:
-            raise InvalidCursor("The cursor in windowing.next cannot be read.")
+            raise InvalidCursor("The cursor in next cannot be read.")
         (before_id,) = _POSITION.unpack(position)
     wanted = AuditFilter(
         project_id,
@@ -71,7 +71,7 @@ async def _page(request: Request, parameters: AuditParameters, project_id: UUID 
     if len(found) > len(page):
         cursor = write_cursor(_POSITION.pack(page[-1].id), scope=scope, secret=context.cursor_secret)
         windowing = WindowingResponse(next=cursor)
-    entries = [_shown(entry) for entry in page]
+    entries = [_response_entry(entry) for entry in page]
     return json_response(AuditResponse(count=len(entries), entries=entries, windowing=windowing))
 
 
@@ -87,7 +87,7 @@ def _bound(time: datetime | None) -> datetime | None:
     return _EPOCH + timedelta(microseconds=min(max(microseconds(time), _FIRST_US), _LAST_US))
 
 
-def _shown(entry: AuditEntry) -> AuditEntryOut:
+def _response_entry(entry: AuditEntry) -> AuditEntryOut:
     members = entry._asdict()
     if entry.project_id == NO_PROJECT:
         members["project_id"] = None

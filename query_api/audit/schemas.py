@@ -61,7 +61,7 @@ class AuditEntryOut(BaseModel):
 
     id: int = Field(description="The id of the entry. Later entries have larger ids.")
     kind: AuditKind = Field(description="`write` is a change, `refusal` a request that was refused before it began.")
-    outcome: AuditOutcome = Field(description="What came of it.")
+    outcome: AuditOutcome = Field(description="How the request ended.")
     at: datetime = Field(description="When it began; of refusals, when the first was refused.")
     until: datetime | None = Field(None, description="Of refusals: when the last was refused.")
     requests_count: int = Field(description="How many requests the entry stands for.")
