@@ -29,7 +29,7 @@ LIMIT_MAX: Final = 10_000
 NAMED_MAX: Final = 20
 """Spans of a kind that a result names."""
 
-Found: TypeAlias = Mapping[str, Any]
+ResponseSpan: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class WayResult:
         """Whether every span was returned once, as it was sent."""
         return not self.missing and not self.twice and not self.differing
 
-    def take(self, spans: Iterable[Found]) -> None:
+    def take(self, spans: Iterable[ResponseSpan]) -> None:
         """Add spans of a response."""
         known = self._sent_by_id
         for span in spans:

@@ -159,16 +159,16 @@ class Suspects:
     def _strike_out(self, record: Record) -> None:
         if record.header(OFFSET_HEADER) is None:
             return  # it says that a dead letter was replayed or dropped
-        letter = dead_letter_of(record)
-        of_record = self._by_place.get((letter.topic, letter.partition, letter.offset))
+        dead_letter = dead_letter_of(record)
+        of_record = self._by_place.get((dead_letter.topic, dead_letter.partition, dead_letter.offset))
         if not of_record or record.header(TIMESTAMP_HEADER) != b"%d" % next(iter(of_record.values())).record_ms:
             return  # of a record that had this offset in an earlier broker
-        if letter.span_index is not None:
-            self._dead_lettered(suspect for suspect in [of_record.get(letter.span_index)] if suspect is not None)
-        elif letter.span_count is None:
+        if dead_letter.span_index is not None:
+            self._dead_lettered(suspect for suspect in [of_record.get(dead_letter.span_index)] if suspect is not None)
+        elif dead_letter.span_count is None:
             self._dead_lettered([*of_record.values()])
         else:
-            left, shared = letter.span_count, []
+            left, shared = dead_letter.span_count, []
             for suspect in sorted(of_record.values(), key=lambda each: not each.is_rejected):
                 if suspect.spans_count <= left:
                     left -= suspect.spans_count

@@ -158,10 +158,10 @@ class LastFailure:
 
 
 def _denied(error: BaseException) -> str:
-    return f"{type(error).__name__.removesuffix('Error')}: {', '.join(map(_shown, error.args)) or 'no name given'}"
+    return f"{type(error).__name__.removesuffix('Error')}: {', '.join(map(_as_text, error.args)) or 'no name given'}"
 
 
-def _shown(argument: object) -> str:
+def _as_text(argument: object) -> str:
     return ", ".join(sorted(map(str, argument))) if isinstance(argument, set | frozenset | list) else str(argument)
 
 

@@ -49,8 +49,7 @@ class AuditActor(StrEnum):
 
 
 class AuditOutcome(StrEnum):
-    """What came of a request. ``unknown``: it runs, or its process ended, or it failed such that it may have had an
-    effect."""
+    """How a request ended. ``unknown``: it still runs, its process ended, or it failed and may have had an effect."""
 
     DONE = "done"
     FAILED = "failed"
@@ -133,7 +132,7 @@ class AuditEntry(NamedTuple):
 
     @property
     def outcome(self) -> AuditOutcome:
-        """What came of it."""
+        """How the request ended."""
         if self.status is None or self.status >= _UNKNOWN_FROM:
             return AuditOutcome.UNKNOWN
         if self.status in REFUSED_STATUSES:

@@ -76,9 +76,9 @@ def translated() -> Iterator[None]:
         raise NotMigrated("Postgres") from exc
     except tuple(MEANING) as exc:
         meaning = next(ours for kind, ours in MEANING.items() if isinstance(exc, kind))
-        public_message, said = PUBLIC_MESSAGES.get(meaning), _reason(exc)
+        public_message, reason = PUBLIC_MESSAGES.get(meaning), _reason(exc)
         raise meaning(
-            f"{public_message or 'Postgres'}: {said}", public_message=f"{public_message}." if public_message else None
+            f"{public_message or 'Postgres'}: {reason}", public_message=f"{public_message}." if public_message else None
         ) from exc
 
 
@@ -86,7 +86,7 @@ def _reason(error: Exception) -> str:
     """Return why a statement or a connection failed, with the setting to look at if that is known."""
     if (of_tls := tls_failure(error, NAMES)) is not None:
         return of_tls
-    said = str(error) or type(error).__name__
+    message = str(error) or type(error).__name__
     if isinstance(error, asyncpg.InvalidAuthorizationSpecificationError):
-        return f"{said}; see CLEARSPAN_POSTGRES__DSN and CLEARSPAN_POSTGRES__PASSWORD"
-    return said
+        return f"{message}; see CLEARSPAN_POSTGRES__DSN and CLEARSPAN_POSTGRES__PASSWORD"
+    return message

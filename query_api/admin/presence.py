@@ -27,7 +27,7 @@ from query_api.spans.project_spans import SQL, ProjectSpans
 from query_api.spans.versions import SpanKey, Version, among_ids, current_rows, packed_ids, values_of
 
 SPANS_MAX: Final = 2_000
-"""Spans that one request asks for."""
+"""Spans of one request."""
 
 _ID_CHARACTERS_MAX: Final = 100
 _NAME_CHARACTERS_MAX: Final = 400
@@ -36,7 +36,7 @@ _CONDITION: Final = f"trace_id IN {among_ids('trace_ids')} AND span_id IN {among
 _Id = Annotated[Text, Field(max_length=_ID_CHARACTERS_MAX)]
 
 
-class AskedSpan(Strict):
+class SpanPlace(Strict):
     """A span, and the offset of the record that holds it."""
 
     trace_id: _Id = Field(description="The id of its trace.")
@@ -50,7 +50,7 @@ class PresenceQuery(Strict):
     project_id: UUID = Field(description="The project of the spans.")
     topic: Annotated[Text, Field(max_length=_NAME_CHARACTERS_MAX)] = Field(description="The Kafka topic.")
     partition: int = Field(ge=0, lt=2**31, description="The number of the partition.")
-    spans: Annotated[Listed[AskedSpan], Field(max_length=SPANS_MAX)] = Field(description="The spans, at most 2,000.")
+    spans: Annotated[Listed[SpanPlace], Field(max_length=SPANS_MAX)] = Field(description="The spans, at most 2,000.")
 
 
 class MissingSpan(BaseModel):
@@ -92,9 +92,9 @@ async def query_presence(request: Request) -> Response:
     rows = await current_rows(spans, latest.values(), EVERY_ROW, step="rows")
     missing: list[MissingSpan] = []
     deleted_count = 0
-    for asked, key in zip(body.spans, keys, strict=True):
+    for span, key in zip(body.spans, keys, strict=True):
         own = known[key].get(partition_id) if key in known else None
-        if own is None or own.version < 2 * asked.offset:
+        if own is None or own.version < 2 * span.offset:
             reason = "It is not stored." if own is None else "Only an older version is stored."
         elif key not in latest:
             deleted_count += 1
@@ -103,7 +103,7 @@ async def query_presence(request: Request) -> Response:
             continue
         else:
             reason = "Its row is missing."
-        missing.append(MissingSpan(trace_id=asked.trace_id, span_id=asked.span_id, offset=asked.offset, reason=reason))
+        missing.append(MissingSpan(trace_id=span.trace_id, span_id=span.span_id, offset=span.offset, reason=reason))
     projects = Projects(database_of(context), context.clock)
     return json_response(
         PresenceResponse(
@@ -128,7 +128,7 @@ async def _partition_id(context: ApiContext, partition: Partition) -> bytes:
     return found.encode()
 
 
-def _key(span: AskedSpan, place: int) -> SpanKey:
+def _key(span: SpanPlace, place: int) -> SpanKey:
     try:
         return SpanKey(parse_trace_id(span.trace_id), parse_span_id(span.span_id))
     except ValueError as exc:

@@ -108,7 +108,7 @@ class _TargetSettings(KafkaSettings):
 def _settings_there(
     target: Mapping[str, Any], secrets: Mapping[str, Any], *, own: KafkaSettings, timeout_s: float
 ) -> KafkaSettings:
-    """Return settings to reach the cluster of a target, with its user: the one of Clearspan stays at home."""
+    """Return settings to reach the cluster of a target with the user of the target, never with that of Clearspan."""
     there = {
         "request_timeout_s": timeout_s,
         "security_protocol": target.get("security_protocol", "PLAINTEXT"),
