@@ -92,7 +92,7 @@ class Follower:
         self._position: str | None = None
         self._came_s = time.monotonic()
         self._read_to_end_s = 0.0
-        """When the last request was sent whose response said that there are no further spans."""
+        """When it sent the latest request that found the end of the feed."""
         self._stopped = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)

@@ -1,4 +1,7 @@
-"""A client that commits revisions while Postgres is away: what was acknowledged is there, once, with its version."""
+"""A client that commits revisions while Postgres is away: what was acknowledged is there, once, with its version.
+
+Whole revisions are one statement in Postgres; changes of the newest revision are a transaction of several.
+"""
 
 from __future__ import annotations
 
@@ -60,6 +63,8 @@ class Committer:
             self._failures.append(exc)
 
     def _commit(self, number: int) -> None:
-        commit = {"application_variant_id": self._variant_id, "data": {"parameters": {"n": number}}}
+        parameters = {"parameters": {"n": number}}
+        content = {"data": parameters} if number % 2 else {"delta": {"set": parameters}}
+        commit = {"application_variant_id": self._variant_id, **content}
         made = self._client.ask("/applications/revisions/commit", {"application_revision": commit})
         self._acknowledged[number] = made["application_revision"]["version"]

@@ -17,13 +17,15 @@ CHUNK_BYTES = 65_536
 class Link:
     """Listens on ``port`` of the loopback interface and forwards to what ``connect`` opens. Runs in a thread of its own.
 
-    ``refuse``, ``hang``, ``delay`` and ``restore`` change what happens to every connection, open ones included.
+    ``refuse``, ``hang``, ``delay`` and ``restore`` change what happens to every connection, open ones included;
+    ``cut_at`` the next connection that sends certain bytes.
     """
 
     def __init__(self, connect: Callable[[], Awaitable[Streams]], *, port: int | None = None) -> None:
         self.port = port or free_port()
         self._connect = connect
         self._delay_s = 0.0
+        self._cut_at = b""
         self._open: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
         self._loop = asyncio.new_event_loop()
@@ -50,10 +52,15 @@ class Link:
         """Reset every open connection."""
         self._call(self._abort_all())
 
+    def cut_at(self, text: bytes) -> None:
+        """Reset the next connection on which a client sends ``text``, and do not pass it on."""
+        self._cut_at = text
+
     def restore(self) -> None:
-        """Pass everything on at once again."""
+        """Pass everything on at once again, but for what hung: its connections are reset."""
         self._delay_s = 0.0
-        self._loop.call_soon_threadsafe(self._passes.set)
+        self._cut_at = b""
+        self._call(self._pass_again())
         self._call(self._listen())
 
     def close(self) -> None:
@@ -74,6 +81,11 @@ class Link:
         server, self._server = self._server, None
         if server is not None:
             server.close()
+
+    async def _pass_again(self) -> None:
+        if not self._passes.is_set():
+            await self._abort_all()
+        self._passes.set()
 
     async def _abort_all(self) -> None:
         for writer in tuple(self._open):
@@ -97,6 +109,10 @@ class Link:
         writing = asyncio.create_task(self._write(waiting, target))
         with suppress(OSError):
             while data := await source.read(CHUNK_BYTES):
+                if not delays and self._cut_at and self._cut_at in data:
+                    self._cut_at = b""
+                    target.transport.abort()
+                    break
                 await waiting.put((self._loop.time() + (self._delay_s if delays else 0.0), data))
         await waiting.put((0.0, b""))
         await writing

@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.support.ports import free_port
 
@@ -84,17 +85,21 @@ class ServerProcess:
     def waiting_for(self) -> dict[str, str]:
         """Return what it waits for; empty if it is ready."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=30):
-                return {}
-        except urllib.error.HTTPError as response:
-            return dict(json.load(response)["waiting_for"])
+            return dict(self._readiness().get("waiting_for", {}))
         except OSError as error:
             return {"process": str(error)}
 
     def gaps(self) -> dict[str, str]:
-        """Return the gaps that a ready worker names, by partition."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=30) as response:
-            return dict(json.load(response).get("gaps", {}))
+        """Return the gaps that a worker names, ready or not, by partition."""
+        return dict(self._readiness().get("gaps", {}))
+
+    def _readiness(self) -> dict[str, Any]:
+        try:
+            response = urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=30)
+        except urllib.error.HTTPError as not_ready:
+            response = not_ready
+        with response:
+            return dict(json.load(response))
 
     def metric(self, name: str) -> float:
         """Return the sum of the metrics whose line starts with ``name``; 0 without any, or if it does not answer."""

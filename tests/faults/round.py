@@ -111,10 +111,7 @@ class Round:
 
     def until(self, condition: Callable[[], bool], what: str, *, within_s: float = 60.0) -> None:
         """Wait for a condition. Raises ``AssertionError`` that says what did not happen."""
-        deadline_s = time.monotonic() + within_s
-        while not condition():
-            assert time.monotonic() < deadline_s, f"not within {within_s:g} s: {what}"
-            time.sleep(0.02)
+        until(condition, what, within_s=within_s)
 
     def repeat(self, fail: Callable[[], None], producer: Producer, *, longest_s: float) -> None:
         """Fail at random moments until everything is acknowledged, or the time of the producer has passed."""
@@ -129,6 +126,14 @@ class Round:
 
 
 Scenario = Callable[[Round], None]
+
+
+def until(condition: Callable[[], bool], what: str, *, within_s: float) -> None:
+    """Wait for a condition. Raises ``AssertionError`` that says what did not happen."""
+    deadline_s = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline_s, f"not within {within_s:g} s: {what}"
+        time.sleep(0.02)
 
 
 def play(installation: Installation, scenario: Scenario, seed: int, *, size: float = 1.0) -> Outcome:

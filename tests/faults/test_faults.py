@@ -13,11 +13,9 @@ SIZE = 0.25
 """Of the spans of a usual round."""
 
 ONE_OF_EACH_KIND = (
-    "kill_after_insert",
     "kill_after_dead_letters",
     "sleeping_workers_wake_up",
     "clickhouse_resets_after_inserts",
-    "clickhouse_rejects_a_span",
     "kafka_is_unreachable",
     "postgres_cuts_transactions",
     "bad_records_and_spans",

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +25,7 @@ from tests.faults.client import ApiClient
 from tests.faults.log import committed_offsets
 from tests.faults.processes import ROOT
 from tests.faults.producer import Plan, Producer, Sent
-from tests.faults.round import Outcome, outcome_of
+from tests.faults.round import Outcome, outcome_of, until
 from tests.faults.spans import TOPICS
 from tests.support.stack import stack_environment, wait_until_ready
 
@@ -46,7 +46,7 @@ def kill_the_embedded_stack(seed: int, *, size: float = 1.0) -> Outcome:
             follower = Follower(client)
             plan = Plan(f"{name}/{seed}", int(SPANS_COUNT * size), seed, is_log_whole=False)
             producer = Producer(kafka, str(DEFAULT_PROJECT_ID), plan)
-            _wait_until(lambda: bool(follower.seen), "the follower sees a span")
+            until(lambda: bool(follower.seen), "the follower sees a span", within_s=SETTLED_S)
             time.sleep(source.random() * plan.lasting_s)
             committed = asyncio.run(committed_offsets(kafka, TOPICS))
             seen = dict(follower.seen)
@@ -55,7 +55,7 @@ def kill_the_embedded_stack(seed: int, *, size: float = 1.0) -> Outcome:
             process.wait()
             with _stack(environment):
                 sent = producer.finish()
-                _wait_until(lambda: not _uncommitted(kafka), "the embedded stack has committed everything")
+                until(lambda: not _uncommitted(kafka), "the stack has committed everything", within_s=SETTLED_S)
                 followed = follower.finish(lambda now: _has_the_later(now, sent, killed_s), within_s=FOLLOWED_S)
                 findings = check(client, plan.round_name, sent, followed)
     _admit(findings, sent, stored_before(sent, seen, committed), killed_s)
@@ -98,13 +98,6 @@ def _admit(findings: Findings, sent: Sent, stored: Mapping[int, int], killed_s: 
 
 def _uncommitted(kafka: str) -> int:
     return asyncio.run(uncommitted_count(KafkaSettings(bootstrap=kafka), TOPICS))
-
-
-def _wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + SETTLED_S
-    while not condition():
-        assert time.monotonic() < deadline_s, f"not within {SETTLED_S:g} s: {what}"
-        time.sleep(0.1)
 
 
 @contextmanager

@@ -16,6 +16,11 @@ FAR = 100_000
 AWAY_S = 8.0
 """Longer than a session of the group, and than a request may take."""
 
+CREATED_AGAIN = 'clearspan_gaps_total{cause="created_again"'
+
+STOPPED_S = 3.0
+"""The broker needs about as long again until it answers."""
+
 BAD_SPANS = 0.02
 """So that there are dead letters to publish while Kafka is away."""
 
@@ -25,7 +30,7 @@ def kafka_is_restarted(played: Round) -> None:
     played.produce(bad_span_share=BAD_SPANS)
     played.pause(2.0)
     played.installation.kafka.kill()
-    time.sleep(AWAY_S)
+    time.sleep(STOPPED_S)
     played.installation.kafka.start()
 
 
@@ -74,11 +79,18 @@ def kafka_deletes_unread_records(played: Round) -> None:
 
 
 def topic_is_created_again(played: Round) -> None:
-    """A topic is deleted and created again while workers run: new versions of all spans win, and the feed has them."""
+    """A topic is deleted and created again while workers run: the gap is named, and new versions of all spans win."""
     played.produce(topics=(PROTO_TOPIC,), lasting_s=1.0, is_log_whole=False).finish()
     played.installation.wait_until_committed()
+    workers = played.installation.workers
+    known = sum(worker.metric(CREATED_AGAIN) for worker in workers)
     asyncio.run(create_again(played.installation.kafka_settings, PROTO_TOPIC))
-    played.produce(topics=(PROTO_TOPIC,), first_attempt=11)
+    played.produce(topics=(PROTO_TOPIC,), first_attempt=11).finish()
+    played.installation.wait_until_committed()
+    if not sum(worker.metric(CREATED_AGAIN) for worker in workers) > known:
+        played.note("no worker counts the gap of a topic that was created again")
+    if not any(name.startswith(PROTO_TOPIC) for worker in workers for name in worker.gaps()):
+        played.note(f"/readyz does not name the gap of {PROTO_TOPIC}")
 
 
 SCENARIOS: tuple[Scenario, ...] = (

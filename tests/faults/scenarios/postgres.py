@@ -25,10 +25,15 @@ def postgres_is_away(played: Round) -> None:
 
 
 def postgres_cuts_transactions(played: Round) -> None:
-    """Every open connection is reset, again and again, while revisions are committed and spans arrive."""
+    """Connections are reset, at random moments and at a COMMIT, while revisions are committed and spans arrive."""
+    link = played.installation.postgres_link
     committer = Committer(played.client)
     producer = played.produce()
-    played.repeat(played.installation.postgres_link.cut, producer, longest_s=0.3)
+
+    def cut() -> None:
+        played.random.choice((link.cut, lambda: link.cut_at(b"COMMIT")))()
+
+    played.repeat(cut, producer, longest_s=0.3)
     for wrong in committer.finish():
         played.note(wrong)
 
