@@ -6,9 +6,9 @@ pip accepts for them; and the libraries of the explorer. Source: https://cyclone
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,5 +59,10 @@ def _libraries() -> Iterator[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    named = Path(sys.argv[1]) if len(sys.argv) > 1 else REQUIREMENTS
+    parser = argparse.ArgumentParser(prog="python -m tests.sbom", description=__doc__)
+    help_text = "pinned requirements with hashes (default: those of a server)"
+    parser.add_argument("requirements", nargs="?", type=Path, default=REQUIREMENTS, help=help_text)
+    named: Path = parser.parse_args().requirements
+    if not named.is_file():
+        parser.error(f"{named} is not a file")
     print(json.dumps(bill_of_materials(named), indent=2))  # noqa: T201

@@ -25,7 +25,7 @@ from tests.support.kafka import Broker
 ADMIN_KEY: Final = "attack-admin-key"
 REQUESTS: Final = int(os.environ.get("ATTACK_REQUESTS", "1000"))
 REQUESTS_OF_ALL: Final = 10_000
-"""With so many requests each operation answers 2xx at least once, but for ``WITHOUT_SUCCESS``."""
+"""With this many requests, each operation answers 2xx at least once, except those in ``WITHOUT_SUCCESS``."""
 
 UNLUCKY_MAX: Final = 25
 """Operations, of about 190, that may get no valid request among fewer; 2 to 9 were seen among 1,000."""

@@ -323,7 +323,7 @@ async def test_half_open_connections_are_closed_and_their_number_is_limited() ->
 
 
 def _is_closed_in_time(connection: socket.socket) -> bool:
-    connection.settimeout(60.0)
+    connection.settimeout(20.0)
     try:
         while connection.recv(10_000):
             pass
