@@ -175,5 +175,5 @@ def _scope(parameters: DeadLettersParameters) -> bytes:
 def _unpack(position: bytes) -> SortKey:
     time, *numbers = position.decode("ascii", "replace").split(_SEPARATOR)
     if len(numbers) != 2 or not all(number.isdigit() for number in numbers):
-        raise InvalidCursor("The cursor in windowing.next cannot be read.")
+        raise InvalidCursor("The cursor in `next` cannot be read.")
     return time, int(numbers[0]), int(numbers[1])

@@ -54,7 +54,7 @@ async def _page(request: Request, parameters: AuditParameters, project_id: UUID 
     if parameters.next is not None:
         position = read_cursor(parameters.next, scope=scope, secret=context.cursor_secret).position
         if len(position) != _POSITION.size:
-            raise InvalidCursor("The cursor in next cannot be read.")
+            raise InvalidCursor("The cursor in `next` cannot be read.")
         (before_id,) = _POSITION.unpack(position)
     wanted = AuditFilter(
         project_id,

@@ -65,15 +65,15 @@ def read_cursor(text: str, *, scope: bytes, secret: bytes) -> CursorContent:
     version, ciphertext = _parts(text)
     if version not in (VERSION, DATED):
         raise InvalidCursor(
-            "The cursor in windowing.next has the format of another version, or was changed: start again without it."
+            "The cursor in `next` has the format of another version, or was changed: start again without it."
         )
     try:
         content = _cipher(secret).decrypt(ciphertext, [bytes([version])])
     except InvalidTag as exc:
-        raise InvalidCursor("The cursor in windowing.next is not one of this service, or was changed.") from exc
+        raise InvalidCursor("The cursor in `next` is not one of this service, or was changed.") from exc
     if content[:FINGERPRINT_BYTES] != scope:
         raise InvalidCursor(
-            "The cursor in windowing.next belongs to another query: route, project, filter, order and bounds must be"
+            "The cursor in `next` belongs to another query: route, project, filter, order and bounds must be"
             " those of the page that returned it."
         )
     position = content[FINGERPRINT_BYTES:]
@@ -86,10 +86,10 @@ def _parts(text: str) -> tuple[int, bytes]:
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as exc:
-        raise InvalidCursor("The cursor in windowing.next cannot be read.") from exc
+        raise InvalidCursor("The cursor in `next` cannot be read.") from exc
     is_canonical = base64.urlsafe_b64encode(raw).rstrip(b"=").decode() == text
     if len(raw) < 1 + FINGERPRINT_BYTES + _TAG_BYTES or not is_canonical:
-        raise InvalidCursor("The cursor in windowing.next cannot be read.")
+        raise InvalidCursor("The cursor in `next` cannot be read.")
     return raw[0], raw[1:]
 
 

@@ -353,7 +353,7 @@ def unpack_position(packed: bytes) -> Position:
     try:
         return Position(*_SPAN_CURSOR.unpack(packed))
     except struct.error as exc:
-        raise InvalidCursor("The cursor in windowing.next cannot be read.") from exc
+        raise InvalidCursor("The cursor in `next` cannot be read.") from exc
 
 
 def limit_of(limit: int | None, settings: QuerySettings, *, at: tuple[str, ...] = LIMIT_AT) -> int:

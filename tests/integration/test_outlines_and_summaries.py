@@ -270,7 +270,7 @@ async def test_cursor_of_summaries_is_one_of_summaries_alone(store: ColumnStore)
         ]
 
     for body in wrong:
-        assert body["detail"].startswith("The cursor in windowing.next belongs to another query")
+        assert body["detail"].startswith("The cursor in `next` belongs to another query")
 
 
 async def test_bad_requests_are_rejected(store: ColumnStore) -> None:

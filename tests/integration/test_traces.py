@@ -592,7 +592,7 @@ async def test_flat_route_names_the_path_of_a_bad_cursor(api: Traces, focus: str
     unreadable = await api.call("POST", FLAT, json=body, status=400)
     without_bound = await api.call("POST", FLAT, params={**body, "next": str(UUID(int=1))}, status=400)
 
-    assert unreadable["detail"] == "The cursor in next cannot be read."
+    assert unreadable["detail"] == "The cursor in `next` cannot be read."
     assert without_bound["detail"].startswith(f"next as a {focus} id needs newest: ")
 
 

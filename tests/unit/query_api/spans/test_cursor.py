@@ -100,7 +100,7 @@ def test_no_other_project_and_no_other_secret_reads_a_cursor(position: bytes, sc
 def test_every_changed_character_is_detected(index: int) -> None:
     other = "A" if CURSOR[index] != "A" else "B"
 
-    with pytest.raises(InvalidCursor, match=r"windowing\.next"):
+    with pytest.raises(InvalidCursor, match=r"in `next`"):
         read_cursor(CURSOR[:index] + other + CURSOR[index + 1 :], scope=OWNER, secret=SECRET)
 
 
