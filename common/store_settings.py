@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Final, Literal
 from urllib.parse import parse_qs
@@ -61,7 +62,7 @@ class ClickHouseSettings(Group):
     """Database; `clearspan migrate` creates it."""
     cluster: str = Field("", pattern=r"^[A-Za-z0-9_.-]*$")
     """Name of the cluster; empty: one server."""
-    insert_quorum: str = Field("", pattern=r"^(auto|[1-9][0-9]?)?$")
+    insert_quorum: str = ""
     """Replicas that must have an insert before it counts as stored; `auto`: a majority; empty: as the server is set."""
     insert_quorum_parallel: Literal["on", "off"] = "on"
     """off: inserts with a quorum follow each other, which `select_sequential_consistency` needs."""
@@ -80,6 +81,13 @@ class ClickHouseSettings(Group):
     def hosts(self) -> list[str]:
         """The hosts, in their order."""
         return [host.strip() for host in self.host.split(",")]
+
+    @field_validator("insert_quorum")
+    @classmethod
+    def _is_a_quorum(cls, value: str) -> str:
+        if re.fullmatch(r"(auto|[1-9][0-9]?)?", value, re.ASCII) is None:
+            raise PydanticCustomError("quorum", "Input should be auto, a number from 1 to 99, or empty")
+        return value
 
     @field_validator("tls")
     @classmethod
