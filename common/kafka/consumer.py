@@ -174,14 +174,16 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
     async def close(self) -> None:
         """Leave the group. Safe to call twice or before ``open``."""
         consumer, self._consumer = self._consumer, None
-        self._assigned.clear()
-        self._failure = None
-        self._paused = False
-        self._replaced.clear()
-        if consumer is not None:
-            with translated("leave the group"):
-                async with asyncio.timeout(self._settings.request_timeout_s):
-                    await ended(consumer.stop())
+        try:
+            if consumer is not None:
+                with translated("leave the group"):
+                    async with asyncio.timeout(self._settings.request_timeout_s):
+                        await ended(consumer.stop())
+        finally:  # after the last call of a listener
+            self._assigned.clear()
+            self._failure = None
+            self._paused = False
+            self._replaced.clear()
 
     def _new_consumer(self) -> AIOKafkaConsumer:
         message_bytes = self._settings.message_bytes_max + FRAME_BYTES

@@ -124,6 +124,27 @@ async def test_failure_of_an_assignment_is_raised_by_the_next_poll(
     assert [driver.is_stopped for driver in made] == [True, False]
 
 
+class _AssignedWhileStopping(_Consumer):
+    """A driver whose last rebalance ends while it stops."""
+
+    async def stop(self) -> None:
+        await self.listener.on_partitions_assigned({TopicPartition("spans", 0)})
+        await super().stop()
+
+
+@pytest.mark.usefixtures("made")
+async def test_failure_of_an_assignment_while_opening_again_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = _AssignedWhileStopping.in_place_of("AIOKafkaConsumer", consumer, monkeypatch)
+    answer_with(monkeypatch, *"cccccc")
+    source = KafkaSource(KafkaSettings())
+    await source.open(on_revoked=nothing, on_assigned=nothing)
+
+    await source.open(on_revoked=nothing, on_assigned=nothing)
+
+    assert await source.poll(timeout_s=1, records_max=1) == []
+    assert [driver.is_stopped for driver in made] == [True, False]
+
+
 class _Fetched(_Consumer):
     """It returns a record of a partition whose leader is not known."""
 
