@@ -114,7 +114,7 @@ class Positions:
         try:
             return cls({id_hash: ArrivalPlace(*place) for id_hash, *place in _ENTRY.iter_unpack(packed)})
         except struct.error as exc:
-            raise InvalidCursor("The cursor in windowing.next cannot be read.") from exc
+            raise InvalidCursor("The cursor in `next` cannot be read.") from exc
 
 
 class Pending(NamedTuple):

@@ -157,7 +157,7 @@ class IdPosition(NamedTuple):
             beginning, offsets = packed[_PACKED.size :][:length], packed[_PACKED.size :][length:]
             snapshot = Snapshot.unpack(offsets)
         except struct.error as exc:
-            raise InvalidCursor("The cursor in windowing.next cannot be read.") from exc
+            raise InvalidCursor("The cursor in `next` cannot be read.") from exc
         return cls(activity_us, beginning, tail, leading_us if has_leading else None, snapshot)
 
 

@@ -164,6 +164,6 @@ def traces_window(windowing: Windowing, *, snapshot: Snapshot, position: bytes |
         start_us, trace_id, flags = _CURSOR.unpack_from(position)
         snapshot = Snapshot.unpack(position[_CURSOR.size :])
     except struct.error as exc:
-        raise InvalidCursor("The cursor in windowing.next cannot be read.") from exc
+        raise InvalidCursor("The cursor in `next` cannot be read.") from exc
     includes_newest = bool(flags & _NEWEST_INCLUDED)
     return replace(window, after=TracePosition(start_us, trace_id), snapshot=snapshot, includes_newest=includes_newest)

@@ -353,7 +353,7 @@ REVISIONS = {
         RETRIEVALS, {**OF_MAIN, "include_traces": True, "windowing": {"by": "created_at"}}, 400, "windowing.by"
     ),
     "retrieve, a cursor of nobody's": post(
-        RETRIEVALS, {**OF_MAIN, "include_traces": True, "windowing": {"next": "x"}}, 400, "windowing.next"
+        RETRIEVALS, {**OF_MAIN, "include_traces": True, "windowing": {"next": "x"}}, 400, "cursor in `next`"
     ),
     "retrieve, unknown member of windowing": post(RETRIEVALS, {**OF_MAIN, "windowing": {"limits": 1}}, 422, "limits"),
     "diff": Row(
