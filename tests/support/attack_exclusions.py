@@ -10,7 +10,7 @@ import orjson
 from schemathesis.core.failures import AcceptedNegativeData, Failure
 from schemathesis.core.transport import Response
 from schemathesis.generation.case import Case
-from schemathesis.openapi.checks import RejectedPositiveData
+from schemathesis.openapi.checks import EnsureResourceAvailability, RejectedPositiveData
 
 _COERCED: Final = re.compile(
     r"true|false|on|off|yes|no|t|f|y|n|[+-]?\d+(\.0*)?|[+-]?\d*\.\d+([eE][+-]?\d+)?", re.IGNORECASE
@@ -84,10 +84,16 @@ def _is_coercible(value: object) -> bool:
     return isinstance(value, bool | int | float) or (isinstance(value, str) and bool(_COERCED.fullmatch(value.strip())))
 
 
+def _names_another(failure: Failure, case: Case, _response: Response) -> bool:
+    """Whether the 404 is of something that the body names: the path alone would be what was created."""
+    return isinstance(failure, EnsureResourceAvailability) and "{" not in case.path
+
+
 _EXCLUSIONS: Final[Mapping[str, Callable[[Failure, Case, Response], bool]]] = {
     "400 is for what is well-formed but means nothing (contract §1), which no schema says": _means_nothing,
     "null is the query without conditions where a body is not required (contract §1)": _is_null_body,
     "booleans and numbers are read as each other and from texts, as the reference reads them": _is_coerced,
+    "the check takes `POST /applications/revisions` for a part of what `POST /applications` created": _names_another,
 }
 """By reason: whether it applies to a failure of a request and its response."""
 
