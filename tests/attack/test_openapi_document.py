@@ -95,6 +95,7 @@ async def address(
 
 
 @pytest.mark.timeout(7_200)
+@pytest.mark.filterwarnings("default:Generating overly large repr")  # of a request that hypothesis shows
 async def test_every_response_is_as_the_document_says(address: str, shared_database: Database) -> None:
     accounts = await open_accounts(shared_database, {"attacker": WantedAccount("attacker@example.org", with_key=True)})
     key = accounts["attacker"].key
