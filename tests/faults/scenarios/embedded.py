@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -32,6 +33,8 @@ from tests.support.stack import stack_environment, wait_until_ready
 FOLLOWED_S: Final = 120.0
 SETTLED_S: Final = 120.0
 SPANS_COUNT: Final = 2_000
+NOTED_S: Final = 0.5
+"""By then the producer has noted every acknowledgement that the killed broker had sent: they may wait in its socket."""
 
 
 def kill_the_embedded_stack(seed: int, *, size: float = 1.0) -> Outcome:
@@ -50,9 +53,13 @@ def kill_the_embedded_stack(seed: int, *, size: float = 1.0) -> Outcome:
             time.sleep(source.random() * plan.lasting_s)
             committed = asyncio.run(committed_offsets(kafka, TOPICS))
             seen = dict(follower.seen)
-            killed_s = time.monotonic()
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
+            until(
+                lambda: not _answers(int(environment["CLEARSPAN_KAFKA_PORT"])), "the broker is gone", within_s=SETTLED_S
+            )
+            time.sleep(NOTED_S)
+            killed_s = time.monotonic()
             with _stack(environment):
                 sent = producer.finish()
                 until(lambda: not _uncommitted(kafka), "the stack has committed everything", within_s=SETTLED_S)
@@ -94,6 +101,11 @@ def _admit(findings: Findings, sent: Sent, stored: Mapping[int, int], killed_s: 
         if sent.acknowledged_s[number] <= killed_s
         and (number not in stored or (stored[number] < sent.latest[number] and Seen(number, stored[number]) in shown))
     }
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _uncommitted(kafka: str) -> int:
