@@ -70,12 +70,15 @@ class DecodedRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What decoding depends on: the settings of topics, the limits, the default project, the prices of models."""
+    """What decoding depends on: the settings of topics, the limits, the default project, the prices of models, and how
+    attributes are stored (``SpanColumns``).
+    """
 
     topics: Mapping[str, TopicSettings]
     limits: SpanLimits
     default_project_id: UUID
     prices: PriceTable = field(default_factory=list_prices)
+    with_attributes_text: bool = False
 
     def encoding_of(self, record: Record) -> Encoding:
         """Return the encoding of the record's value if its headers do not name one."""

@@ -131,6 +131,7 @@ def _bounded(statement: Statement, deadline_s: float, memory_bytes_max: int) -> 
         # By default each condition of a long AND is planned several times: 256 of them take three times as long (ADR
         # 0012).
         "query_plan_merge_filters": 0,
+        "output_format_json_escape_forward_slashes": 0,  # of `attributes_json`, which responses contain as it is
         **statement.settings,
         **_bounds(deadline_s, memory_bytes_max),
     }

@@ -19,9 +19,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 from common.json_numbers import number_text
+from common.nesting import nest
+from common.plans import Keys, Plans
 
 ALWAYS_OBJECT_PATHS = frozenset(
     {
@@ -46,6 +48,13 @@ CONTAINERS_MAX = 2_048
 MEMBERS_MAX = 32
 PATH_CHARACTERS_MAX = 128
 """How many paths are cached, and their length: 20 MB at worst."""
+
+ORDERS_MAX: Final = 512
+"""Sets of flat keys of which the order in the document is cached."""
+
+_ARRAY = "["
+_NULL = "0"
+"""The first letters of notes, before a path. Those of empty containers are the texts of their leaves."""
 
 _DOT_IN_KEY = "\0"
 _INDEXES = tuple(map(str, range(64)))  # enough for most arrays
@@ -79,76 +88,110 @@ def typed_text(value: str | float) -> str:
     return "n" + number_text(value)
 
 
-def append_leaves(attributes: dict[str, Any], paths: list[str], texts: list[str]) -> None:
-    """Append the leaves of one span's nested ``attributes``: paths to ``paths``, typed texts to ``texts``.
+class SpanLeaves:
+    """The leaves of one span: ``paths`` and ``texts`` are parallel, in the order of the document.
 
-    In the order of the document; an empty container comes after its members. The depth is bounded: decoding allows 24
-    levels for a value, nesting 24 levels for a key.
+    ``notes`` say what the paths leave open: which containers are arrays, which are empty, where nulls are. Spans with
+    the same paths and notes have the same template (``common/clickhouse/templates.py``).
     """
-    _append_members(attributes.items(), None, paths.append, texts.append)
+
+    __slots__ = ("notes", "paths", "texts")
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+        self.texts: list[str] = []
+        self.notes: list[str] = []
+
+    def append(self, attributes: dict[str, Any]) -> None:
+        """Append the leaves of nested ``attributes``; an empty container comes after its members.
+
+        The depth is bounded: decoding allows 24 levels for a value, nesting 24 levels for a key.
+        """
+        _append_members(attributes.items(), None, self.paths.append, self.texts.append, self.notes.append)
+
+    def append_ag(self, ag: dict[str, Any]) -> None:
+        """Append the leaves of an ``ag`` in its canonical shape (``ingest/ag.py``).
+
+        The same leaves as those of ``append``, without visiting what every span has.
+        """
+        add_path, add_text, add_note = self.paths.append, self.texts.append, self.notes.append
+        for name, member in ag.items():
+            if name == "metrics":
+                paths = _member_paths("ag.metrics")
+                for kind, metric in member.items():
+                    if metric:
+                        _append_members(metric.items(), paths[kind], add_path, add_text, add_note)
+                    else:
+                        add_note(EMPTY_OBJECT + paths[kind])
+            elif name == "type":
+                type_paths = _member_paths("ag.type")
+                for kind, text in member.items():
+                    add_path(type_paths[kind])
+                    add_text("s" + text)
+            else:
+                _append_members(((name, member),), "ag", add_path, add_text, add_note)
+
+    def append_flat(self, flat: dict[str, Any]) -> bool:
+        """Append the leaves of flat attributes whose dotted keys are the paths of their values
+        (``NormalizedSpan.flat``), in the order of the document that they make.
+
+        Only structured values are descended into. Return ``False`` and append nothing if a value holds no scalar: only
+        ``append`` can tell whether the containers around it are leaves.
+        """
+        in_order = _document_order(flat)
+        paths: list[str] = []
+        texts: list[str] = []
+        notes: list[str] = []
+        add_text = texts.append
+        has_structured = False
+        for path in in_order:
+            value = flat[path]
+            kind = type(value)
+            if kind is str:
+                add_text("s" + value)
+            elif kind is int:
+                add_text(f"n{value}")
+            elif kind is dict or kind is list:
+                if not has_structured:
+                    paths = list(in_order[: len(texts)])
+                    has_structured = True
+                if kind is list:
+                    notes.append(_ARRAY + path)
+                members = value.items() if kind is dict else _elements(value)
+                if not _append_members(members, path, paths.append, add_text, notes.append):
+                    return False
+                continue
+            elif value is None:
+                return False
+            else:
+                add_text(typed_text(value))
+            if has_structured:
+                paths.append(path)
+        self.paths.extend(paths if has_structured else in_order)
+        self.texts.extend(texts)
+        self.notes.extend(notes)
+        return True
 
 
-def append_ag_leaves(ag: dict[str, Any], paths: list[str], texts: list[str]) -> None:
-    """Append the leaves of an ``ag`` in its canonical shape (``ingest/ag.py``).
-
-    The same leaves as those of ``append_leaves``, in another order, without visiting what every span has.
-    """
-    rest = dict(ag)
-    type_paths = _member_paths("ag.type")
-    for name, kind in rest.pop("type").items():
-        paths.append(type_paths[name])
-        texts.append("s" + kind)
-    metric_paths = _member_paths("ag.metrics")
-    for name, metric in rest.pop("metrics").items():
-        if metric:
-            _append_members(metric.items(), metric_paths[name], paths.append, texts.append)
-    _append_members(rest.items(), "ag", paths.append, texts.append)
+def _document_order(flat: dict[str, Any]) -> Keys:
+    """Return the keys in the order in which the nested document has their values."""
+    return _orders.of(tuple(flat))
 
 
-def append_flat_leaves(flat: dict[str, Any], paths: list[str], texts: list[str]) -> bool:
-    """Append the leaves of flat attributes whose dotted keys are the paths of their values (``NormalizedSpan.flat``).
-
-    Only structured values are descended into. Return ``False`` and append nothing if a value holds no scalar: only
-    ``append_leaves`` can tell whether the containers around it are leaves.
-    """
-    scalar_texts: list[str] = []
-    structured: list[str] = []
-    add_text = scalar_texts.append
-    for path, value in flat.items():
-        kind = type(value)
-        if kind is str:
-            add_text("s" + value)
-        elif kind is int:
-            add_text(f"n{value}")
-        elif kind is dict or kind is list:
-            structured.append(path)
-        elif value is None:
-            return False
+def _order_of(keys: Keys) -> Keys:
+    ordered: list[str] = []
+    containers: list[Any] = [nest({key: key for key in keys})]
+    while containers:
+        found = containers.pop()
+        if isinstance(found, str):
+            ordered.append(found)
         else:
-            add_text(typed_text(value))
-    if not structured:
-        paths.extend(flat)
-    elif _append_structured(flat, structured, paths, texts):
-        done = frozenset(structured)
-        paths.extend([path for path in flat if path not in done])
-    else:
-        return False
-    texts.extend(scalar_texts)
-    return True
+            members = found.values() if isinstance(found, dict) else found
+            containers.extend(reversed(list(members)))
+    return keys if ordered == list(keys) else tuple(ordered)
 
 
-def _append_structured(flat: dict[str, Any], structured: list[str], paths: list[str], texts: list[str]) -> bool:
-    """Append the leaves below these paths; return ``False`` and append nothing if a value holds no scalar."""
-    below_paths: list[str] = []
-    below_texts: list[str] = []
-    for path in structured:
-        value = flat[path]
-        members = value.items() if type(value) is dict else _elements(value)
-        if not _append_members(members, path, below_paths.append, below_texts.append):
-            return False
-    paths.extend(below_paths)
-    texts.extend(below_texts)
-    return True
+_orders: Final = Plans(_order_of, max_count=ORDERS_MAX)
 
 
 def _append_members(
@@ -156,6 +199,7 @@ def _append_members(
     container: str | None,
     add_path: Callable[[str], None],
     add_text: Callable[[str], None],
+    add_note: Callable[[str], None],
 ) -> bool:
     """Add the leaves of the container at this path, ``None`` for the root; return whether one of them is a scalar.
 
@@ -175,21 +219,27 @@ def _append_members(
             add_text(f"n{value}")
             holds_scalar = True
         elif kind is dict:
-            if value and _append_members(value.items(), path, add_path, add_text):
+            if value and _append_members(value.items(), path, add_path, add_text, add_note):
                 holds_scalar = True
-            elif path not in ALWAYS_OBJECT_PATHS:
-                add_path(path)
-                add_text(EMPTY_OBJECT)
+            else:
+                add_note(EMPTY_OBJECT + path)
+                if path not in ALWAYS_OBJECT_PATHS:
+                    add_path(path)
+                    add_text(EMPTY_OBJECT)
         elif kind is list:
-            if value and _append_members(_elements(value), path, add_path, add_text):
+            if value and _append_members(_elements(value), path, add_path, add_text, add_note):
                 holds_scalar = True
+                add_note(_ARRAY + path)
             else:
                 add_path(path)
                 add_text(EMPTY_ARRAY)
+                add_note(EMPTY_ARRAY + path)
         elif value is not None:
             add_path(path)
             add_text(typed_text(value))
             holds_scalar = True
+        else:
+            add_note(_NULL + path)
     return holds_scalar
 
 

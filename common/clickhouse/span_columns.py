@@ -21,7 +21,8 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from common.clickhouse.leaves import append_ag_leaves, append_flat_leaves, append_leaves
+from common.clickhouse.leaves import SpanLeaves
+from common.clickhouse.templates import Templates
 from common.ids import span_id_hex, trace_id_hex
 from common.span import NO_METRICS, Attributes, Event, Link, Metrics, NormalizedSpan, Resource, Scope, Span
 from common.times import format_us
@@ -106,12 +107,15 @@ _FROM_SPAN: Final = tuple(
 class SpanColumns:
     """The columns of one chunk of records, in the order in which spans were appended.
 
+    ``with_attributes_text``: store attributes as JSON text, as releases before ADR 0028 read them, without a template.
+
     Not safe to append to from two threads; ``rows`` may be called once everything is appended.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_attributes_text: bool = False) -> None:
         self._chunks: list[pa.Table] = []
-        self._open = _Chunk()
+        self._with_attributes_text = with_attributes_text
+        self._open = _Chunk(with_attributes_text=with_attributes_text)
 
     def append_record(
         self,
@@ -149,7 +153,7 @@ class SpanColumns:
 
     def _seal(self) -> None:
         self._chunks.append(self._open.table())
-        self._open = _Chunk()
+        self._open = _Chunk(with_attributes_text=self._with_attributes_text)
 
 
 class _Chunk:
@@ -157,8 +161,9 @@ class _Chunk:
     batch at once takes three times as long, and keeps a hundred times as many objects alive.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_attributes_text: bool) -> None:
         self.bytes_count = 0
+        self._with_attributes_text = with_attributes_text
         self._columns: dict[str, list[Any]] = {name: [] for name in _KINDS}
         self._start_ns: list[int] = []
         self._end_ns: list[int] = []
@@ -168,6 +173,8 @@ class _Chunk:
         self._partition_ids = _Dictionary()
         self._resources = _Dictionary()
         self._scopes = _Dictionary()
+        self._templates = _Dictionary()
+        self._attributes_bytes: list[int] = []
         self._leaf_offsets: list[int] = [0]
         self._leaf_paths: list[str] = []
         self._leaf_texts: list[str] = []
@@ -221,28 +228,37 @@ class _Chunk:
         self._usage_is_own.extend(fields["usage_is_own"])
         self._metrics.extend(fields["metrics"])
         pairs = zip(fields["attributes"], fields["flat"], strict=True)
-        attributes = [self._append_attributes(nested, flat) for nested, flat in pairs]
-        columns["attributes"].extend(attributes)
-        self.bytes_count += 2 * sum(map(len, attributes)) + sum(self._payload_bytes[-len(spans) :])
+        texts, templates = zip(*(self._append_attributes(nested, flat) for nested, flat in pairs), strict=True)
+        sizes = list(map(len, texts))
+        self._attributes_bytes.extend(sizes)
+        columns["attributes"].extend(texts if self._with_attributes_text else repeat(b"", len(texts)))
+        self._templates.extend(templates, bytes)
+        self.bytes_count += 2 * sum(sizes) + sum(self._payload_bytes[-len(spans) :])
         self.bytes_count += len(spans) * RESPONSE_FRAME_BYTES
 
-    def _append_attributes(self, nested: Attributes, flat: Attributes | None) -> bytes:
-        """Append the leaves of attributes and return their JSON text: both at once, while they are in the processor's
-        cache.
+    def _append_attributes(self, nested: Attributes, flat: Attributes | None) -> tuple[bytes, bytes]:
+        """Append the leaves of attributes; return their JSON text and their template: all at once, while they are in
+        the processor's cache.
         """
-        paths, texts = self._leaf_paths, self._leaf_texts
-        if flat is None or not append_flat_leaves(flat, paths, texts):
-            append_leaves({name: member for name, member in nested.items() if name != "ag"}, paths, texts)
-        append_ag_leaves(nested["ag"], paths, texts)
-        self._leaf_offsets.append(len(paths))
-        return orjson.dumps(nested)
+        leaves = SpanLeaves()
+        if flat is not None and leaves.append_flat(flat):
+            flat_keys = tuple(flat)
+            leaves.append_ag(nested["ag"])
+        else:
+            flat_keys = None
+            leaves.append(nested)
+        self._leaf_paths.extend(leaves.paths)
+        self._leaf_texts.extend(leaves.texts)
+        self._leaf_offsets.append(len(self._leaf_paths))
+        template = b"" if self._with_attributes_text else _templates.of(nested, leaves, flat_keys)
+        return orjson.dumps(nested), template
 
     def table(self) -> pa.Table:
         """Return the rows, all columns except ``stored_us``."""
         start_us, start_rest = _split_ns(self._start_ns)
         end_us, end_rest = _split_ns(self._end_ns)
         payload = np.array(self._payload_bytes, np.int64)
-        lengths = np.fromiter(map(len, self._columns["attributes"]), np.int64, self.rows_count)
+        lengths = np.array(self._attributes_bytes, np.int64)
         columns: dict[str, pa.Array] = {name: pa.array(self._columns[name], kind) for name, kind in _KINDS.items()}
         columns |= _metric_columns(self._metrics)
         columns |= {
@@ -254,6 +270,7 @@ class _Chunk:
             "usage_is_own": pa.array(np.array(self._usage_is_own, np.uint8)),
             "resource": self._resources.array(),
             "scope": self._scopes.array(),
+            "attributes_template": self._templates.array(),
             "response_bytes": pa.array(payload + lengths + RESPONSE_FRAME_BYTES, pa.uint32()),
             "leaves": pa.MapArray.from_arrays(
                 pa.array(self._leaf_offsets, pa.int32()),
@@ -307,6 +324,7 @@ class _Dictionary:
 
 
 _NOTHING: Final = object()
+_templates: Final = Templates()
 
 
 def _split_ns(times_ns: Sequence[int]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

@@ -143,7 +143,7 @@ def count_records(records: Iterable[ChunkRecord]) -> None:
 
 
 def _decoded(chunk: Chunk, rules: Rules, decode_one: Callable[..., DecodedRecord]) -> DecodedChunk:
-    columns = SpanColumns()
+    columns = SpanColumns(with_attributes_text=rules.with_attributes_text)
     claimed: set[UUID] = set()
     outcomes = []
     masks = chunk.masking.by_project()

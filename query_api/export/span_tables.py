@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from common.clickhouse.span_columns import NO_PARENT
+from common.clickhouse.templates import ATTRIBUTES_COLUMN
 from common.span import SpanKind, StatusCode
 from query_api.export.columns import TIME, Column, in_64_bits, schema_of, value_text
-from query_api.filter.language import ATTRIBUTES, DURATION
+from query_api.filter.language import DURATION
 from query_api.filter.matches import value_at
 from query_api.spans.narrow_rows import MODEL, SERVICE
 from query_api.spans.rows import attributes_with, hex_ids
@@ -45,7 +46,7 @@ def row_columns_of(columns: Sequence[Column]) -> tuple[str, ...]:
     read = [*Version._fields]
     for column in columns:
         stored = _STORED.get(column.name)
-        read += stored.read if stored is not None else (ATTRIBUTES, "parent_id")
+        read += stored.read if stored is not None else (ATTRIBUTES_COLUMN, "parent_id")
     return tuple(dict.fromkeys(read))
 
 

@@ -25,6 +25,7 @@ import orjson
 import pyarrow as pa
 
 from common.clickhouse.span_columns import ALL_MEMBERS, NO_PARENT, OPTIONAL_MEMBERS
+from common.clickhouse.templates import ATTRIBUTES_COLUMN
 from common.fair_share import in_thread
 from common.limits import MIB
 from common.span import NO_METRICS, SpanKind, StatusCode
@@ -264,7 +265,7 @@ def hex_ids(rows: pa.Table, name: str, width: int) -> list[bytes]:
 def attributes_with(rows: pa.Table, sums: TraceSums) -> list[bytes]:
     """Return the attributes of rows as responses show them, as JSON; those of roots with the sums of their traces.
 
-    The rows have ``attributes``, ``parent_id`` and the columns of ``Version``.
+    The rows have ``ATTRIBUTES_COLUMN``, ``parent_id`` and the columns of ``Version``.
     """
     are_roots = [parent_id == NO_PARENT for parent_id in values_of(rows, "parent_id")]
     return _with_sums_of_roots(_attributes(rows), are_roots, values_of(rows, "trace_id"), sums)
@@ -285,7 +286,7 @@ def _with_sums_of_roots(
 
 def _attributes(rows: pa.Table) -> list[bytes]:
     """Return attributes as they are stored, with ``outputs.__default__`` in place of all outputs."""
-    stored = values_of(rows, "attributes")
+    stored = values_of(rows, ATTRIBUTES_COLUMN)
     if _DEFAULT_OUTPUT not in b"".join(stored):  # one search through all takes a third of one search each
         return stored
     return [_with_default_output(json) if _DEFAULT_OUTPUT in json else json for json in stored]
@@ -301,7 +302,7 @@ def _with_default_output(json: bytes) -> bytes:
 
 _REQUIRED: Final = (
     "trace_id", "span_id", "parent_id", "start_us", "end_us", "start_ns_rest", "end_ns_rest", "stored_us", "name",
-    "kind", "status_code", "trace_type", "span_type", "attributes",
+    "kind", "status_code", "trace_type", "span_type", ATTRIBUTES_COLUMN,
 )  # fmt: skip
 
 

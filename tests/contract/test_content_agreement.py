@@ -94,10 +94,10 @@ class Corpus:
     def __init__(self, runner: asyncio.Runner, spans: ProjectSpans) -> None:
         self._runner = runner
         self._spans = spans
-        rows = self._select("SELECT span_id, attributes, events FROM spans WHERE {of_project}", {})
+        rows = self._select("SELECT span_id, attributes_json, events FROM spans WHERE {of_project}", {})
         self.answers = {
             row["span_id"]: {
-                "attributes": orjson.loads(row["attributes"]),
+                "attributes": orjson.loads(row["attributes_json"]),
                 "events": orjson.loads(row["events"] or b"[]"),
             }
             for row in rows

@@ -41,6 +41,8 @@ class Release:
 
     name: str
     directory: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """What only this release is given."""
 
     @property
     def migrations(self) -> set[str]:
@@ -52,7 +54,7 @@ class Release:
         }
 
 
-THIS: Final = Release("this", ROOT)
+THIS: Final = Release("this", ROOT, {"CLEARSPAN_INGEST__ATTRIBUTES_TEXT": "on"})
 
 
 def old_release(directory: Path) -> Release:
@@ -95,6 +97,7 @@ class ServerProcess:
                 cwd=self.release.directory,
                 env={
                     **self.environment,
+                    **self.release.environment,
                     f"CLEARSPAN_{'API' if self.command == 'serve' else 'WORKER'}_PORT": str(self.port),
                 },
                 stdout=log,

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from common.clickhouse.span_columns import ALL_MEMBERS, NO_PARENT
+from common.clickhouse.templates import ATTRIBUTES_COLUMN
 from common.span import PROMOTED_TEXTS
 from query_api.spans.rows import row_columns
 
@@ -34,7 +35,7 @@ def row(**members: Any) -> dict[str, Any]:
         "trace_type": b"invocation",
         "span_type": b"task",
         "trace_state": b"",
-        "attributes": b'{"ag":{"data":{},"metrics":{"tokens":{},"costs":{},"errors":{}}}}',
+        ATTRIBUTES_COLUMN: b'{"ag":{"data":{},"metrics":{"tokens":{},"costs":{},"errors":{}}}}',
         **dict.fromkeys(TEXT_COLUMNS, None),
         **dict.fromkeys(JSON_COLUMNS, b""),
         **dict.fromkeys(COUNTS, 0),

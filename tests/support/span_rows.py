@@ -50,6 +50,7 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     "errors": pa.float64(),
     "usage_is_own": pa.uint8(),
     "attributes": _TEXT,
+    "attributes_template": _WORD,
     "events": _TEXT,
     "links": _TEXT,
     "references": _TEXT,

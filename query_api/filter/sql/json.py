@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, typed_text
+from common.clickhouse.templates import ATTRIBUTES_COLUMN
 from common.json_numbers import json_number
 from query_api.filter.language import ATTRIBUTES, SERVICE_NAME, Condition, ValuePlace, is_index
 from query_api.filter.sql.expressions import (
@@ -216,7 +217,7 @@ class AttributePlace(JsonPlace):
     """The value at a path in ``attributes``: ``leaves`` has the scalars, ``leaf_items`` and ``content`` are indexed."""
 
     def __init__(self, path: Sequence[str], parameters: Parameters) -> None:
-        super().__init__(ATTRIBUTES, path, parameters)
+        super().__init__(ATTRIBUTES_COLUMN, path, parameters)
         self._leaf_path = ".".join(segment.replace(".", "\0") for segment in path)
 
     def exists(self) -> str:

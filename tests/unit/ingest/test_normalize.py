@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from common.clickhouse.leaves import append_ag_leaves, append_flat_leaves, append_leaves
+from common.clickhouse.leaves import SpanLeaves
 from common.ids import parse_span_id, parse_trace_id
 from common.span import NO_METRICS, Attributes, Event, Link, Metrics, NormalizedSpan, Resource, Span
 from ingest.normalize import normalize
@@ -243,12 +243,11 @@ def test_plain_span_gets_the_empty_ag_and_its_duration() -> None:
 def test_leaves_of_the_fast_path_equal_those_of_the_general_one(spans: list[Span]) -> None:
     """The fast path and the general one agree wherever the fast one is taken."""
     for normalized in normalize(spans):
-        short: tuple[list[str], list[str]] = ([], [])
-        if normalized.flat is not None and append_flat_leaves(normalized.flat, *short):
-            append_ag_leaves(normalized.attributes["ag"], *short)
-            general: tuple[list[str], list[str]] = ([], [])
-            append_leaves(normalized.attributes, *general)
-            assert dict(zip(*short, strict=True)) == dict(zip(*general, strict=True))
+        fast, general = SpanLeaves(), SpanLeaves()
+        if normalized.flat is not None and fast.append_flat(normalized.flat):
+            fast.append_ag(normalized.attributes["ag"])
+            general.append(normalized.attributes)
+            assert (fast.paths, fast.texts) == (general.paths, general.texts)
 
 
 def test_shared_values_are_not_changed() -> None:

@@ -8,13 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from common.clickhouse.leaves import (
-    ALWAYS_OBJECT_PATHS,
-    append_ag_leaves,
-    append_flat_leaves,
-    append_leaves,
-    typed_text,
-)
+from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, SpanLeaves, typed_text
 from common.json_numbers import number_text
 from common.nesting import nest, shape_of
 from ingest.ag import canonical_ag, empty_ag
@@ -33,10 +27,17 @@ PATHS = st.lists(st.sampled_from(["a", "b", "", "0", "1", "00", "10", "11", "é"
 
 
 def leaves(attributes: dict[str, Any]) -> list[tuple[str, str]]:
-    paths: list[str] = []
-    texts: list[str] = []
-    append_leaves(attributes, paths, texts)
-    return list(zip(paths, texts, strict=True))
+    return pairs_of(leaves_of(attributes))
+
+
+def leaves_of(attributes: dict[str, Any]) -> SpanLeaves:
+    found = SpanLeaves()
+    found.append(attributes)
+    return found
+
+
+def pairs_of(found: SpanLeaves) -> list[tuple[str, str]]:
+    return list(zip(found.paths, found.texts, strict=True))
 
 
 def value_at(attributes: dict[str, Any], path: str) -> Any:
@@ -232,12 +233,11 @@ AGS = st.fixed_dictionaries(
 @example({"metrics": {"costs": {"incremental": {"a.b": 0.5, "prompt": True, "total": -0.0}}}})
 def test_leaves_of_ag_equal_those_of_the_general_function(sent: dict[str, Any]) -> None:
     ag = canonical_ag(sent, trace_type="invocation")
-    paths: list[str] = []
-    texts: list[str] = []
+    found = SpanLeaves()
 
-    append_ag_leaves(ag, paths, texts)
+    found.append_ag(ag)
 
-    assert sorted(zip(paths, texts, strict=True)) == sorted(leaves({"ag": ag}))
+    assert pairs_of(found) == leaves({"ag": ag})
 
 
 @given(st.dictionaries(PATHS, VALUES, max_size=5))
@@ -245,13 +245,15 @@ def test_leaves_of_ag_equal_those_of_the_general_function(sent: dict[str, Any]) 
 @example({"a": [], "b": 1})
 @example({"a": [None], "b": [1]})
 @example({"a.b": None, "c": 1})
+@example({"a.x": 1, "b": [2], "a.y": 3})
+@example({"l.1": "b", "k": 0, "l.0": {"x": "a"}})
 def test_leaves_of_flat_attributes_equal_those_of_nested_ones(flat: dict[str, Any]) -> None:
     nested, is_regular = nest(flat), shape_of(flat) is not None
-    paths, texts = ["before"], ["sit"]
+    found = SpanLeaves()
 
-    is_appended = append_flat_leaves(flat, paths, texts)
+    is_appended = found.append_flat(flat)
 
     if not is_appended:
-        assert (paths, texts) == (["before"], ["sit"])
+        assert (found.paths, found.texts, found.notes) == ([], [], [])
     elif is_regular:
-        assert dict(zip(paths[1:], texts[1:], strict=True)) == dict(leaves(nested))
+        assert pairs_of(found) == leaves(nested)

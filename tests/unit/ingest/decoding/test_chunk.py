@@ -20,6 +20,7 @@ from common.span import Span
 from ingest.decode import Rules, decode
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk, records_of
 from ingest.normalize import normalize
+from tests.support.attributes import attributes_of
 from tests.support.otlp import START_NS, request
 
 RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
@@ -105,7 +106,7 @@ def test_trace_of_two_projects_is_two_traces() -> None:
 
     rows = decode_chunk(Chunk([record], {Partition("t", 0): "c/t/0"}, START_NS), RULES).rows
 
-    tokens = [json.loads(text)["ag"]["metrics"]["tokens"] for text in rows["attributes"].to_pylist()]
+    tokens = [json.loads(text)["ag"]["metrics"]["tokens"] for text in attributes_of(rows)]
     assert [token["cumulative"]["total"] for token in tokens] == [10, 5, 5]
     assert rows["trace_type"].to_pylist() == ["invocation", "annotation", "invocation"]
 

@@ -11,6 +11,7 @@ from common.settings import Encoding, TopicSettings
 from common.telemetry import MAPPING_ERRORS
 from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, count_records, decode_chunk, records_of
+from tests.support.attributes import attributes_of
 from tests.support.otlp import START_NS, request
 
 RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
@@ -29,7 +30,7 @@ def counted(reason: str) -> float:
 def test_unreadable_value_is_kept_and_not_mapped() -> None:
     rows = decode_chunk(a_portion(request(["a"], attributes=ODD)), RULES).rows
 
-    (attributes,) = map(orjson.loads, rows["attributes"].to_pylist())
+    (attributes,) = map(orjson.loads, attributes_of(rows))
     assert attributes["gen_ai"]["usage"]["input_tokens"] == "many"
     assert attributes["gen_ai"]["output"]["messages"] == "[{"
     assert attributes["ag"]["meta"] == {"request": {"model": "m"}}

@@ -1,0 +1,76 @@
+"""Templates: with the leaves they make the attributes again, and spans share one only if it is theirs."""
+
+from typing import Any
+
+import orjson
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from common.clickhouse.leaves import SpanLeaves
+from common.clickhouse.templates import MARK, TEMPLATES_MAX, Templates, template_of
+from common.nesting import nest
+from tests.support.attributes import filled
+from tests.unit.common.clickhouse.test_leaves import ATTRIBUTES, PATHS, VALUES, leaves_of
+
+
+def made_again(attributes: dict[str, Any], template: bytes) -> Any:
+    return orjson.loads(filled(template, leaves_of(attributes).texts))
+
+
+@given(ATTRIBUTES)
+@example({"a": [None, 1, {}, [], {"b": None}], "ag": {"data": {}, "metrics": {"errors": {}}}})
+@example({"text": 'quotes " \\ and \n \u2028 / \x7f'})
+def test_template_and_leaves_make_the_attributes(attributes: dict[str, Any]) -> None:
+    # Compared as JSON: a double without a fraction is an integer there (`common/json_numbers.py`).
+    assert made_again(attributes, template_of(attributes)) == attributes
+
+
+def test_template_is_the_json_text_with_marks() -> None:
+    attributes = {"a": {"b": "x", "c": [1, None, True]}, "e": {}, "f": []}
+
+    assert template_of(attributes) == b'{"a":{"b":\0,"c":[\0,null,\0]},"e":{},"f":[]}'
+    assert filled(template_of(attributes), leaves_of(attributes).texts) == orjson.dumps(attributes)
+
+
+@given(st.lists(ATTRIBUTES | st.dictionaries(PATHS, VALUES, max_size=5).map(nest), max_size=6))
+@example([{"a": {"0": 1}}, {"a": [1]}])
+@example([{"a": {}}, {"a": []}, {"a": None}, {}])
+@example([{"a": {"b": None}}, {"a": {}}])
+@example([{"a": [None]}, {"a": []}, {"a": [None, None]}])
+@example([{"a": [{}, None]}, {"a": [{"x": None}, None]}, {"a": [[], None]}])
+@example([{"ag": {"data": {"x": None}}}, {"ag": {"data": {}}}, {"ag": {}}, {"ag": {"data": {}, "metrics": {}}}])
+@example([{"a.b": 1}, {"a": {"b": 1}}])
+def test_every_span_gets_its_own_template(spans: list[dict[str, Any]]) -> None:
+    templates = Templates()
+
+    for attributes in [*spans, *spans]:
+        template = templates.of(attributes, leaves_of(attributes), None)
+        assert made_again(attributes, template) == attributes
+
+
+def test_numbered_keys_and_an_object_with_numbers_differ() -> None:
+    templates = Templates()
+
+    for flat in ({"a.0": 1, "a.1": 2}, {"a": {"0": 1, "1": 2}}, {"a": [1, 2]}):
+        leaves = SpanLeaves()
+        assert leaves.append_flat(flat)
+        nested = nest(flat)
+        assert orjson.loads(filled(templates.of(nested, leaves, tuple(flat)), leaves.texts)) == nested
+
+
+def test_number_of_templates_is_bounded() -> None:
+    templates = Templates()
+
+    for number in range(TEMPLATES_MAX + 2):
+        attributes = {f"key-{number}": 1}
+        templates.of(attributes, leaves_of(attributes), None)
+
+    assert len(templates) == 2
+
+
+def test_large_template_is_not_kept() -> None:
+    templates, attributes = Templates(), {"k" * 20_000: 1}
+
+    assert templates.of(attributes, leaves_of(attributes), None).count(MARK) == 1
+
+    assert len(templates) == 0
