@@ -102,31 +102,35 @@ def llm_records(spans_count: int, *, copies_per_record: int = 10, seed: int = 2)
     """Yield OTLP protobuf records of real LLM spans; each copy of the sample has its own ids and times."""
     randomness = random.Random(seed)
     sample = ExportTraceServiceRequest.FromString(SAMPLE.read_bytes())
-    sample_spans = [
-        span for resource in sample.resource_spans for scope in resource.scope_spans for span in scope.spans
-    ]
+    sample_spans = list(spans_of(sample))
     earliest_ns = min(span.start_time_unix_nano for span in sample_spans)
     count = 0
     while count < spans_count:
         record = ExportTraceServiceRequest()
         for _ in range(copies_per_record):
-            record.MergeFrom(_renewed(sample, START_NS + count * 1_000_000 - earliest_ns, randomness))
+            record.MergeFrom(renewed(sample, START_NS + count * 1_000_000 - earliest_ns, randomness))
             count += len(sample_spans)
             if count >= spans_count:
                 break
         yield record.SerializeToString()
 
 
-def _renewed(sample: ExportTraceServiceRequest, shift_ns: int, randomness: random.Random) -> ExportTraceServiceRequest:
+def renewed(sample: ExportTraceServiceRequest, shift_ns: int, randomness: random.Random) -> ExportTraceServiceRequest:
+    """Return a copy of a request with new ids, and with all times moved by ``shift_ns``."""
     copy = ExportTraceServiceRequest()
     copy.CopyFrom(sample)
     fresh: dict[bytes, bytes] = {b"": b""}
-    for resource in copy.resource_spans:
-        for scope in resource.scope_spans:
-            for span in scope.spans:
-                span.trace_id = fresh.setdefault(span.trace_id, randomness.randbytes(16))
-                span.span_id = fresh.setdefault(span.span_id, randomness.randbytes(8))
-                span.parent_span_id = fresh.setdefault(span.parent_span_id, randomness.randbytes(8))
-                span.start_time_unix_nano += shift_ns
-                span.end_time_unix_nano += shift_ns
+    for span in spans_of(copy):
+        span.trace_id = fresh.setdefault(span.trace_id, randomness.randbytes(16))
+        span.span_id = fresh.setdefault(span.span_id, randomness.randbytes(8))
+        span.parent_span_id = fresh.setdefault(span.parent_span_id, randomness.randbytes(8))
+        span.start_time_unix_nano += shift_ns
+        span.end_time_unix_nano += shift_ns
     return copy
+
+
+def spans_of(request: ExportTraceServiceRequest) -> Iterator[Span]:
+    """Yield the spans of a request."""
+    for resource in request.resource_spans:
+        for scope in resource.scope_spans:
+            yield from scope.spans
