@@ -1,7 +1,7 @@
 # The commands that a person types. `make help` lists them.
 # A fresh machine needs python3 (3.11 or later), pip and make; the rest is installed into .venv from pinned, hashed wheels.
 .DEFAULT_GOAL := help
-.PHONY: help up down logs reset status test test-unit test-long faults attack lint golden snippets bench requirements sbom vendor screenshots clean
+.PHONY: help up down logs reset status test test-unit test-long faults attack lint golden snippets bench bench-full requirements sbom vendor screenshots clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -80,8 +80,13 @@ golden: $(VENV)/dev ## rewrite the golden files; read the diff
 snippets: $(VENV)/dev ## run every snippet of docs/instrumentations.md with the latest releases (needs the package registries)
 	@$(BIN)/python -m tests.snippets
 
-bench: $(VENV)/dev ## measure performance next to the engine alone
-	@$(BIN)/python -m bench
+bench: $(VENV)/dev ## measure performance next to the engine alone (JAEGER=/path/to/program: and next to Jaeger)
+	@$(BIN)/python -m bench --spans $(or $(SPANS),300000) $(if $(JAEGER),--jaeger $(JAEGER))
+
+bench-full: $(VENV)/dev ## the same with ten million spans, for hours; then draw docs/images/performance-*.svg
+	@for spans in 100000 1000000 10000000; do \
+	  $(BIN)/python -m bench --spans $$spans --rounds 3 $(if $(JAEGER),--jaeger $(JAEGER)) || exit; done
+	@$(BIN)/python -m bench.plot .cache/bench-100000.json .cache/bench-1000000.json .cache/bench-10000000.json
 
 requirements: $(VENV)/dev ## recompile the pinned requirements from pyproject.toml (needs uv)
 	@for set in "server:" "embedded:--extra embedded" "dev:--extra embedded --extra test --extra lint"; do \

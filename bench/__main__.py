@@ -1,111 +1,103 @@
-"""Print the performance table (``make bench``), and write it as JSON."""
+"""Print the performance table (``make bench``, ``make bench-full``), and write it as JSON.
+
+Each stage is a command of its own (``python -m bench.STAGE``), which measures 100,000 spans or less in about a minute.
+"""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
-import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from bench import ingest, query, rankings, semconv
-from bench.harness import run_child
+from bench.harness import run_child, say
+from bench.report import report
+
+SPANS: Final = 300_000
+STAGE_S_MAX: Final = 4 * 3_600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is measured. LLM spans are four times as large as plain ones and cost four times as much."""
+
+    spans: int
+    rounds: int
+    jaeger: Path | None
+
+    @property
+    def llm_spans(self) -> int:
+        """The number of spans of the set ``llm``."""
+        return self.spans // 5
+
+    @property
+    def stack_spans(self) -> int:
+        """The number of plain spans of the runs that repeat what another stage measures at full size."""
+        return min(self.spans, 300_000)
+
+    @property
+    def stack_llm_spans(self) -> int:
+        """The number of LLM spans of such runs."""
+        return min(self.llm_spans, 60_000)
+
+
+def _child(module: str, *arguments: object) -> dict[str, Any]:
+    return run_child(f"bench.{module}", *arguments, timeout_s=STAGE_S_MAX)
+
+
+def _peer(size: Size, name: str, spans_count: int) -> dict[str, Any] | None:
+    if size.jaeger is None:
+        say("  left out: --jaeger does not name the program.")
+        return None
+    return _child("peer", size.jaeger, name, spans_count)
+
+
+STAGES: Final[dict[str, Callable[[Size], dict[str, Any] | None]]] = {
+    "decode": lambda size: _child("decode", 4_000, 3 * size.rounds),
+    "indexes_plain": lambda size: _child("indexes", "plain", 10_000, 1 + 2 * size.rounds),
+    "indexes_llm": lambda size: _child("indexes", "llm", 5_000, 1 + 2 * size.rounds),
+    "ingest_plain": lambda size: _child("ingest", "plain", size.spans, size.rounds),
+    "ingest_llm": lambda size: _child("ingest", "llm", size.llm_spans, size.rounds),
+    "stack_plain": lambda size: _child("stack", "plain", size.stack_spans, size.rounds),
+    "peer_plain": lambda size: _peer(size, "plain", size.spans),
+    "stack_llm": lambda size: _child("stack", "llm", size.stack_llm_spans, size.rounds),
+    "peer_llm": lambda size: _peer(size, "llm", size.stack_llm_spans),
+    "query": lambda size: _child("query", size.spans, 20 * size.rounds),
+    "rankings": lambda size: _child("rankings", min(size.spans, 1_000_000), 10 * size.rounds),
+    "load": lambda size: _child("load", size.stack_spans, 10 * size.rounds),
+    "semconv": lambda size: _child("semconv", 3 * size.rounds),
+    "lineage": lambda _: _child("lineage"),
+    "freshness": lambda size: _child("freshness", 7 * size.rounds),
+}
 
 
 def main() -> None:
-    """Run the measurements one after the other, on a machine that does nothing else."""
+    """Run the stages one after the other, on a machine that does nothing else."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="measure fewer spans and rounds")
-    parser.add_argument(
-        "--json",
-        type=Path,
-        default=Path(".cache/bench.json"),
-        help="the file for the JSON (default: .cache/bench.json)",
-    )
+    parser.add_argument("--spans", type=int, default=SPANS, help=f"plain spans (default: {SPANS})")
+    parser.add_argument("--rounds", type=int, default=1, help="rounds of which the median counts (default: 1)")
+    parser.add_argument("--jaeger", type=Path, help="Jaeger's all-in-one program, to measure it in the same run")
+    parser.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES), metavar="STAGE", help="only these")
+    parser.add_argument("--json", type=Path, help="the file for the JSON (default: .cache/bench-SPANS.json)")
     arguments = parser.parse_args()
-    rounds = 1 if arguments.quick else 3
-    scale = 4 if arguments.quick else 1
-    results: dict[str, Any] = {}
-    for name, spans_count in (("plain", 400_000 // scale), ("llm", 240_000 // scale)):
-        _say(f"Kafka to stored, {name} spans: {spans_count:,} spans, {rounds} pairs of runs …")
-        results[f"ingest_{name}"] = asyncio.run(ingest.measure(name, spans_count=spans_count, rounds=rounds))
-    _say("Decoding, with and without the mappings of instrumentations …")
-    results["semconv"] = run_child("bench.semconv", 3 if arguments.quick else 9)
-    spans_count = 1_000_000 // (20 if arguments.quick else 1)
-    _say(f"Queries over HTTP and in the engine alone, {spans_count:,} spans …")
-    results["query"] = run_child("bench.query", spans_count, timeout_s=1_800.0)
-    _say(f"Rankings and groups over HTTP and in the engine alone, {spans_count:,} spans …")
-    results["rankings"] = run_child("bench.rankings", spans_count, timeout_s=1_800.0)
-    _say("Committing and retrieving revisions …")
-    results["lineage"] = run_child("bench.lineage")
-    _say("From produce to query result at 1,000 spans/s …")
-    results["freshness"] = run_child("bench.freshness", 20 // scale)
-    arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    arguments.json.write_text(json.dumps(results, indent=2) + "\n")
-    print(_table(results))
-    _say(f"Written as JSON: {arguments.json}")
+    size = Size(arguments.spans, arguments.rounds, arguments.jaeger)
+    path = arguments.json or Path(f".cache/bench-{size.spans}.json")
+    results: dict[str, Any] = {"spans": size.spans, "rounds": size.rounds, "when": time.strftime("%Y-%m-%d")}
+    for number, name in enumerate(arguments.stages, start=1):
+        say(f"{number} of {len(arguments.stages)}: {name} …")
+        if (result := STAGES[name](size)) is not None:
+            results[name] = result
+            _write(path, results)  # what is measured is kept if a later stage fails
+    print(report(results))
+    say(f"Written as JSON: {path}")
 
 
-def _table(results: dict[str, Any]) -> str:
-    rows = [("what", "Clearspan", "engine alone", "ratio or difference")]
-    for name, meaning in (("plain", "11 attributes"), ("llm", "LLM, 1.8 KB")):
-        result = results[f"ingest_{name}"]
-        rows.append(
-            (
-                f"Kafka → stored, {meaning}",
-                f"{result['worker_spans_per_s']:,} spans/s",
-                f"{result['bare_spans_per_s']:,} spans/s",
-                f"{result['ratio']:.2f}",
-            )
-        )
-        rows.append((f"  worker memory, {meaning}", f"{result['worker_mib']:,} MiB", "", ""))
-        rows.append((f"  on disk before merges, {meaning}", f"{result['bytes_per_span']:,} B/span", "", ""))
-    rows += semconv.table_rows(results["semconv"])
-    rows += _query_rows(query.QUERIES, results["query"])
-    rows.append(_depth_row(results["query"]["depth"]))
-    rows += _query_rows(rankings.QUERIES, results["rankings"])
-    rows += _lineage_rows(results["lineage"])
-    freshness = results["freshness"]
-    rows.append(("produce → query result at 1,000 spans/s, p50", f"{freshness['p50_s']} s", "", ""))
-    rows.append(("produce → query result at 1,000 spans/s, p99", f"{freshness['p99_s']} s", "", ""))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    lines.insert(1, "  ".join("─" * width for width in widths))
-    return "\n".join(lines)
-
-
-def _query_rows(names: Iterable[str], results: dict[str, Any]) -> list[tuple[str, str, str, str]]:
-    rows = []
-    for name in names:
-        result = results[name]
-        for percent in ("p50", "p95"):
-            over = f"+{result['over_p50_ms']} ms" if percent == "p50" else ""
-            ours, engine = result[f"http_{percent}_ms"], result[f"engine_{percent}_ms"]
-            rows.append((f"{name}, {percent}", f"{ours} ms", f"{engine} ms", over))
-    return rows
-
-
-def _depth_row(depth: dict[str, Any]) -> tuple[str, str, str, str]:
-    name = f"page {depth['page']:,}; page 1"
-    return name, f"{depth['deep_p50_ms']} ms", f"{depth['first_p50_ms']} ms", f"{depth['ratio']}"
-
-
-def _lineage_rows(results: dict[str, Any]) -> list[tuple[str, str, str, str]]:
-    commit, bare = results["commit_p50_ms"], results["bare_p50_ms"]
-    one, one_row = results["commits_per_s_one_variant"], results["bare_updates_per_s_one_row"]
-    many, rows = results["commits_per_s_many_variants"], results["bare_inserts_per_s"]
-    return [
-        ("commit over HTTP, p50; a bare transaction", f"{commit} ms", f"{bare} ms", f"{results['commit_over_bare']}"),
-        ("commits on one variant; bare updates of one row", f"{one:,} /s", f"{one_row:,} /s", ""),
-        ("commits on many variants; bare inserts", f"{many:,} /s", f"{rows:,} /s", ""),
-        ("retrieve a revision over HTTP, p50", f"{results['retrieve_p50_ms']} ms", "", ""),
-    ]
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+def _write(path: Path, results: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import psutil
 
 from bench.harness import bench_settings, broker, median, publish_all, run_child
-from bench.records import llm_records
+from bench.varied import llm_records
 from tests.support.kafka import apache_kafka
 
 SPANS: Final = 50_000

@@ -43,8 +43,8 @@ class Client:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> Page:
-        """Send a request and wait for the whole response."""
+    async def send(self, path: str, body: Mapping[str, Any] | None) -> Page:
+        """Send a request, GET if ``body`` is ``None``, and wait for the whole response."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps([path, body]).encode() + b"\n")
@@ -65,6 +65,11 @@ async def client_of(port: int) -> AsyncIterator[Client]:
         await process.wait()
 
 
+def get_request(path: str) -> bytes:
+    """Return the bytes of a request without a body."""
+    return b"GET %b HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" % path.encode()
+
+
 def post_request(path: str, body: Mapping[str, Any]) -> bytes:
     """Return the bytes of a request, made before the clock starts."""
     content = json.dumps(body).encode()
@@ -72,12 +77,37 @@ def post_request(path: str, body: Mapping[str, Any]) -> bytes:
     return head % (path.encode(), len(content)) + content
 
 
-def _request(connection: socket.socket, into: memoryview, path: str, body: Mapping[str, Any]) -> Page:
-    request = post_request(path, body)
-    started_s = time.perf_counter()
-    connection.sendall(request)
-    status, received = _receive(connection, into)
-    took_ms = (time.perf_counter() - started_s) * 1000
+class Response(NamedTuple):
+    """A response, and the time from the first byte sent to the last one received."""
+
+    status: int
+    took_ms: float
+    body: memoryview
+
+
+class Connection:
+    """A connection to an API, kept open between requests. ``received`` is the buffer of responses."""
+
+    def __init__(self, port: int, *, bytes_max: int = RESPONSE_BYTES_MAX) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._received = memoryview(bytearray(bytes_max))
+
+    def send(self, path: str, body: Mapping[str, Any] | None) -> Response:
+        """Send a request, GET if ``body`` is ``None``; the body of the response is valid until the next one."""
+        request = get_request(path) if body is None else post_request(path, body)
+        started_s = time.perf_counter()
+        self._socket.sendall(request)
+        status, received = _receive(self._socket, self._received)
+        return Response(status, (time.perf_counter() - started_s) * 1000, received)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+
+
+def _page(connection: Connection, path: str, body: Mapping[str, Any] | None) -> Page:
+    status, took_ms, received = connection.send(path, body)
     if status != http.HTTPStatus.OK:
         raise RuntimeError(f"{path} returned {status}: {bytes(received[:1000])!r}")
     page = json.loads(bytes(received))
@@ -105,11 +135,9 @@ def main() -> None:
     """Send requests until standard input ends."""
     parser = argparse.ArgumentParser()
     parser.add_argument("port", type=int)
-    with socket.create_connection(("127.0.0.1", parser.parse_args().port)) as connection:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        into = memoryview(bytearray(RESPONSE_BYTES_MAX))
-        for line in sys.stdin:
-            print(json.dumps(_request(connection, into, *json.loads(line))), flush=True)
+    connection = Connection(parser.parse_args().port)
+    for line in sys.stdin:
+        print(json.dumps(_page(connection, *json.loads(line))), flush=True)
 
 
 if __name__ == "__main__":

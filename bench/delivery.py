@@ -30,7 +30,7 @@ from pydantic import SecretStr
 from bench.freshness import RATE_SPANS_PER_S, SPANS_PER_RECORD
 from bench.harness import bench_settings, broker, child_main, migrated_store, percentile, publish_all
 from bench.ingest import TOPIC, AnyProject
-from bench.records import plain_records
+from bench.varied import plain_records
 from clearspan.embedded.postgres import EmbeddedPostgres
 from common.ids import DEFAULT_USER_ID
 from common.kafka.cluster import ensure_topics

@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from bench.harness import bench_settings, broker, child_main, migrated_store, percentile
 from bench.ingest import TOPIC, AnyProject
-from bench.records import plain_records
+from bench.varied import plain_records
 from common.kafka.cluster import ensure_topics
 from common.kafka.producer import KafkaPublisher
 from ingest.app import open_worker

@@ -1,10 +1,9 @@
-"""What the measurements share: the embedded broker, child processes that measure, memory and medians."""
+"""What the measurements share: the embedded broker, child processes that measure, processor time, memory, tables."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import statistics
 import subprocess
@@ -12,7 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import psutil
 from pydantic import SecretStr
@@ -28,7 +27,7 @@ from common.memory import tune_for_batches
 from common.settings import Settings
 from common.telemetry import configure_logging
 
-PUBLISH_CHUNK = 100
+PUBLISH_CHUNK: Final = 100
 
 
 def bench_settings(root: Path, *, bootstrap: str) -> Settings:
@@ -95,29 +94,66 @@ async def migrated_store(settings: Settings) -> AsyncIterator[ColumnStore]:
 
 def run_child(module: str, *arguments: object, timeout_s: float = 300.0) -> dict[str, Any]:
     """Run a module of the benchmark as a child process; return the JSON object that it prints last."""
-    done = subprocess.run(
-        [sys.executable, "-m", module, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"{module} failed:\n{done.stderr[-4000:]}")
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=timeout_s, check=True)
     result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return result
 
 
 def child_main(measure: Callable[..., Coroutine[Any, Any, dict[str, Any]]]) -> None:
     """Measure with the numbers of the command line; print one JSON object, as ``run_child`` expects."""
-    configure_logging(log_format="text", level="warning")
+    configure_logging(log_format="text", level="error")  # the API warns of stores that a measurement does without
     tune_for_batches()
     print(json.dumps(asyncio.run(measure(*map(int, sys.argv[1:])))))
 
 
-def peak_mib() -> float:
-    """Return the sum of the peak memory of this process and of its children that run now."""
-    processes = [os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))]
+class Row(NamedTuple):
+    """A line of the performance table."""
+
+    what: str
+    clearspan: str
+    engine: str = ""
+    """The same with the engine alone."""
+
+    peer: str = ""
+    """The same with Jaeger."""
+
+    ratio: str = ""
+
+
+COLUMNS: Final = Row("what", "Clearspan", "engine alone", "Jaeger", "ratio or difference")
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return rows as text, without columns that are empty in all of them."""
+    used = [at for at in range(len(COLUMNS)) if any(row[at] for row in rows)]
+    lines = [[row[at] for at in used] for row in (COLUMNS, *rows)]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    texts = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    texts.insert(1, "  ".join("─" * width for width in widths))
+    return "\n".join(texts)
+
+
+def say(text: str) -> None:
+    """Report progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def cpu_s(process_id: int | None = None) -> float:
+    """Return the processor time of a process (by default this one) and of all its children, those that ended too."""
+    process = psutil.Process(process_id)
+    return sum(sum(each.cpu_times()[:4]) for each in (process, *process.children(recursive=True)))
+
+
+def us_per(spans_count: int, seconds: float) -> float:
+    """Return microseconds per span."""
+    return round(seconds / spans_count * 1e6, 1)
+
+
+def peak_mib(process_id: int | None = None) -> float:
+    """Return the sum of the peak memory of a process (by default this one) and of its children that run now."""
+    process = psutil.Process(process_id)
+    processes = [process.pid, *(child.pid for child in process.children(recursive=True))]
     return sum(_peak_kib(process_id) for process_id in processes) / 1024
 
 

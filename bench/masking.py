@@ -18,8 +18,8 @@ from typing import Any, Final
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from bench.harness import median
-from bench.records import llm_records, plain_records
 from bench.semconv import RULES, SPANS, chunk_of, sample_records
+from bench.varied import llm_records, plain_records
 from common.ids import DEFAULT_PROJECT_ID
 from common.masking import NO_MASKS, MaskAction, MaskRule, ProjectRules, pack
 from common.memory import tune_for_batches
@@ -33,7 +33,7 @@ RULE_SETS: Final[Mapping[str, Sequence[MaskRule]]] = {
     "a key that no span has": (MaskRule(MaskAction.REDACT, "user.email"),),
     "a key with a wildcard": (MaskRule(MaskAction.REDACT, "*password*"),),
     "a key that is masked in each span": (
-        MaskRule(MaskAction.HASH, "bench.key1*"),
+        MaskRule(MaskAction.HASH, "request.*"),
         MaskRule(MaskAction.HASH, "*.mime_type"),
     ),
     "an expression": (MaskRule(MaskAction.REDACT, value=r"\bsk-[A-Za-z0-9]{20,}"),),

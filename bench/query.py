@@ -1,4 +1,5 @@
-"""Measures queries over HTTP, and the statements of each query in the engine alone.
+"""Measures queries over HTTP, and the statements of each query in the engine alone:
+``python -m bench.query [SPANS] [TIMES]``.
 
 The API listens on a real socket, and the client is another process (``client.py``). Every query has different values,
 and the engine's query condition cache is off, so no result comes from a cache. The percentiles over HTTP are of these
@@ -15,7 +16,7 @@ import asyncio
 import random
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,95 +25,30 @@ from typing import Any, Final
 import pyarrow as pa
 
 from bench.client import Client, client_of
-from bench.harness import bench_settings, child_main, migrated_store, percentile
-from bench.ingest import tables_of
-from bench.records import START_NS, plain_records
+from bench.engine import settle
+from bench.harness import Row, bench_settings, child_main, migrated_store, percentile, say
+from bench.ingest import batches_of
+from bench.queries import QUERIES, Body, Call, MakeCall, Stored, stored_of
+from bench.varied import plain_records
 from common.clickhouse.span_columns import SPANS_TABLE
 from common.clickhouse.store import ColumnStore, Statement
-from common.times import format_us
 from query_api.http.app import open_api
 
 TIMES: Final = 60
-"""How often each query runs. The first tenth warms up."""
+"""How often each query runs by default. The first tenth warms up."""
 
 PAIRS: Final = 4
 """Pairs per query. The difference is about a twentieth of either time, and a fifth of the spread of either."""
 
 DEEP_PAGE: Final = 10_000
 DEEP_LIMIT: Final = 50
+TRACE_EVERY: Final = 997
+BATCHES_PER_REPORT: Final = 25
 STRIDE: Final = 10_000
 """Limit of the pages before the deep page."""
 
 QUERY_PARAMETER: Final = "project_id"
 """The parameter that every statement of a query has; background statements of the API read all projects."""
-
-Body = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """A route, and a function that returns a new body for each request."""
-
-    path: str
-    body: Callable[[random.Random, int], Body]
-
-
-def _attribute(randomness: random.Random) -> Body:
-    value = f"value-{randomness.randrange(1000)}"
-    return {"field": "attributes", "key": f"bench.key{randomness.randrange(97)}", "value": value}
-
-
-def _page(limit: int, *conditions: Body, operator: str = "and") -> Body:
-    return {"filtering": {"operator": operator, "conditions": list(conditions)}, "windowing": {"limit": limit}}
-
-
-def _newest(randomness: random.Random, spans_count: int) -> Body:
-    newest_us = START_NS // 1000 + randomness.randrange(spans_count * 1000)
-    return {"windowing": {"newest": format_us(newest_us), "limit": 100}}
-
-
-def _newest_traces(randomness: random.Random, spans_count: int) -> Body:
-    return {"windowing": {**_newest(randomness, spans_count)["windowing"], "limit": 50}}
-
-
-def _or(randomness: random.Random, _spans_count: int) -> Body:
-    return _page(50, *(_attribute(randomness) for _ in range(3)), operator="or")
-
-
-def _not(randomness: random.Random, _spans_count: int) -> Body:
-    return _page(50, _attribute(randomness), operator="not")
-
-
-def _regex(randomness: random.Random, _spans_count: int) -> Body:
-    pattern = rf"^value-\d*{randomness.randrange(10, 100)}$"
-    return _page(50, {**_attribute(randomness), "operator": "matches", "value": pattern})
-
-
-def _text(randomness: random.Random, _spans_count: int) -> Body:
-    words = f"value {randomness.randrange(1000)} {randomness.randrange(1000)}"
-    return _page(50, {"field": "content", "operator": "contains", "value": words})
-
-
-def _facets(randomness: random.Random, spans_count: int) -> Body:
-    return {"windowing": {"newest": _newest(randomness, spans_count)["windowing"]["newest"]}}
-
-
-def _facet_values(randomness: random.Random, spans_count: int) -> Body:
-    return {**_facets(randomness, spans_count), "keys": [f"bench.key{randomness.randrange(97)}"]}
-
-
-QUERIES: Final[Mapping[str, Query]] = {
-    "newest page of 100": Query("/spans/query", _newest),
-    "attribute, page of 50": Query("/spans/query", lambda chance, _: _page(50, _attribute(chance))),
-    "or of three attributes, 50": Query("/spans/query", _or),
-    "not, page of 50": Query("/spans/query", _not),
-    "regex, page of 50": Query("/spans/query", _regex),
-    "text, page of 50": Query("/spans/query", _text),
-    "traces by attribute, 50": Query("/traces/query", lambda chance, _: _page(50, _attribute(chance))),
-    "newest traces, 50": Query("/traces/query", _newest_traces),
-    "facets: attribute paths": Query("/spans/facets/query", _facets),
-    "facets: values of a key": Query("/spans/facets/query", _facet_values),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,39 +95,58 @@ def _concurrent(executed: Sequence[_ExecutedStatement]) -> list[list[_ExecutedSt
     return groups
 
 
-async def measure(spans_count: int) -> dict[str, Any]:
+async def measure(spans_count: int, times: int = TIMES) -> dict[str, Any]:
     """Return percentiles in milliseconds: each query over HTTP and in the engine alone, and a deep and a first page."""
-    async with filled(plain_records(spans_count)) as (store, client):
+    end_ns = time.time_ns()
+    async with filled(plain_records(spans_count, end_ns=end_ns)) as (store, client, trace_ids):
+        stored = stored_of(spans_count, end_ns, trace_ids)
         results: dict[str, Any] = {"spans": spans_count}
-        for name, query in QUERIES.items():
-            results[name] = await measure_query(store, client, query, spans_count)
-        results["depth"] = await _depth(client, spans_count)
+        for name, make_call in QUERIES.items():
+            say(f"  {name} …")
+            results[name] = await measure_query(store, client, make_call, stored, times=times)
+        say("  pages in sequence …")
+        results["depth"] = await _depth(client, spans_count, times)
     return results
 
 
 @asynccontextmanager
-async def filled(records: Iterable[bytes]) -> AsyncIterator[tuple[RecordingStore, Client]]:
-    """Store the spans of the records; yield their store, and a client of an API over it."""
+async def filled(records: Iterable[bytes]) -> AsyncIterator[tuple[RecordingStore, Client, Sequence[str]]]:
+    """Store the spans of the records, until they are merged; yield their store, a client of an API over it, and the ids
+    of some traces.
+    """
     with tempfile.TemporaryDirectory() as directory:
         settings = bench_settings(Path(directory), bootstrap="127.0.0.1:1")
         async with migrated_store(settings) as migrated:
             store = RecordingStore(migrated)
-            for number, table in enumerate(tables_of(records, settings)):
-                await store.insert(SPANS_TABLE, table, dedup_token=f"bench-{number}", deadline_s=60.0)
+            trace_ids = await _fill(store, batches_of(records, settings))
+            await settle(migrated)
             async with open_api(settings, store=store) as port, client_of(port) as client:
-                yield store, client
+                yield store, client, trace_ids
 
 
-async def measure_query(store: RecordingStore, client: Client, query: Query, spans_count: int) -> dict[str, Any]:
+async def _fill(store: RecordingStore, batches: Iterable[pa.Table]) -> list[str]:
+    trace_ids, spans_count = [], 0
+    for number, batch in enumerate(batches):
+        await store.insert(SPANS_TABLE, batch, dedup_token=f"bench-{number}", deadline_s=60.0)
+        trace_ids += [trace_id.hex() for trace_id in batch["trace_id"][::TRACE_EVERY].to_pylist()]
+        spans_count += batch.num_rows
+        if number % BATCHES_PER_REPORT == BATCHES_PER_REPORT - 1:
+            say(f"  {spans_count:,} spans stored …")
+    return trace_ids
+
+
+async def measure_query(
+    store: RecordingStore, client: Client, make_call: MakeCall, stored: Stored, *, times: int = TIMES
+) -> dict[str, Any]:
     """Return percentiles of a query in milliseconds: over HTTP, in the engine alone, and of the difference."""
     randomness = random.Random(3)
-    warm = TIMES // 10
+    warm = times // 10
     http_ms, engine_ms, over_ms, counts = [], [], [], []
-    for number in range(TIMES):
-        body = query.body(randomness, spans_count)
+    for number in range(times):
+        call = make_call(randomness, stored)
         store.executed.clear()
-        page = await client.post(query.path, body)
-        pairs = await _pairs(store, client, query.path, body)
+        page = await client.send(*call)
+        pairs = await _pairs(store, client, call)
         http_ms.append(page.took_ms)
         engine_ms.append(pairs[0].engine_ms)
         if number >= warm:
@@ -215,29 +170,29 @@ class _Pair:
     engine_ms: float
 
 
-async def _pairs(store: RecordingStore, client: Client, path: str, body: Body) -> list[_Pair]:
+async def _pairs(store: RecordingStore, client: Client, call: Call) -> list[_Pair]:
     """Measure both ways a query that has just run; they alternate in running first."""
     executed = list(store.executed)
     pairs = []
     for number in range(PAIRS):
         engine_ms = await store.replay_ms(executed) if number % 2 else 0.0
-        http_ms = (await client.post(path, body)).took_ms
+        http_ms = (await client.send(*call)).took_ms
         pairs.append(_Pair(http_ms, engine_ms if number % 2 else await store.replay_ms(executed)))
     return pairs
 
 
-async def _depth(client: Client, spans_count: int) -> dict[str, Any]:
+async def _depth(client: Client, spans_count: int, times: int) -> dict[str, Any]:
     """Return the p50 of the first page and of page ``DEEP_PAGE`` (or the last); they alternate."""
     deep_page = min(DEEP_PAGE, spans_count // DEEP_LIMIT - 1)
     before, cursor = (deep_page - 1) * DEEP_LIMIT, None
     while before > 0:
         limit = min(STRIDE, before)
-        page = await client.post("/spans/query", _windowing(limit, cursor))
+        page = await client.send("/spans/query", _windowing(limit, cursor))
         cursor, before = page.cursor, before - page.items_count
     first_ms, deep_ms = [], []
-    for _ in range(TIMES):
-        first_ms.append((await client.post("/spans/query", _windowing(DEEP_LIMIT, None))).took_ms)
-        deep_ms.append((await client.post("/spans/query", _windowing(DEEP_LIMIT, cursor))).took_ms)
+    for _ in range(times):
+        first_ms.append((await client.send("/spans/query", _windowing(DEEP_LIMIT, None))).took_ms)
+        deep_ms.append((await client.send("/spans/query", _windowing(DEEP_LIMIT, cursor))).took_ms)
     first, deep = percentile(first_ms, 50), percentile(deep_ms, 50)
     return {
         "page": deep_page,
@@ -249,6 +204,28 @@ async def _depth(client: Client, spans_count: int) -> dict[str, Any]:
 
 def _windowing(limit: int, cursor: str | None) -> Body:
     return {"windowing": {"limit": limit, "next": cursor}}
+
+
+def rows(names: Iterable[str], results: dict[str, Any]) -> list[Row]:
+    """Return the rows of the performance table for these queries."""
+    found = []
+    for name in names:
+        result = results[name]
+        for percent in ("p50", "p95"):
+            over = f"+{result['over_p50_ms']} ms" if percent == "p50" else ""
+            ours, engine = result[f"http_{percent}_ms"], result[f"engine_{percent}_ms"]
+            found.append(Row(f"{name}, {percent}", f"{ours} ms", f"{engine} ms", ratio=over))
+    return found
+
+
+def depth_row(depth: dict[str, Any]) -> Row:
+    """Return the row of the deep page."""
+    return Row(
+        f"page {depth['page']:,}; page 1",
+        f"{depth['deep_p50_ms']} ms",
+        f"{depth['first_p50_ms']} ms",
+        ratio=str(depth["ratio"]),
+    )
 
 
 if __name__ == "__main__":

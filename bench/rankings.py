@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from bench.harness import child_main
-from bench.query import Body, Query, filled, measure_query
+from bench.queries import Body, Call, MakeCall, stored_of
+from bench.query import TIMES, filled, measure_query
 from bench.records import DAY_NS, START_NS, calls_records
 from common.times import format_us
 
@@ -32,17 +33,21 @@ def _cost_by_model(randomness: random.Random) -> Body:
     return {**_day(randomness), "group_by": ["model"], "measures": costs, "interval": "1h"}
 
 
-QUERIES: Final[Mapping[str, Query]] = {
-    "ranking: top 50 by cost": Query("/spans/query", lambda chance, _: _first(chance, "cost")),
-    "ranking: 50 slowest traces": Query("/traces/summaries/query", lambda chance, _: _first(chance, "duration")),
-    "groups: cost by model in hours": Query("/spans/groups/query", lambda chance, _: _cost_by_model(chance)),
+QUERIES: Final[Mapping[str, MakeCall]] = {
+    "ranking: top 50 by cost": lambda draw, _: Call("/spans/query", _first(draw, "cost")),
+    "ranking: 50 slowest traces": lambda draw, _: Call("/traces/summaries/query", _first(draw, "duration")),
+    "groups: cost by model in hours": lambda draw, _: Call("/spans/groups/query", _cost_by_model(draw)),
 }
 
 
-async def measure(spans_count: int) -> dict[str, Any]:
+async def measure(spans_count: int, times: int = TIMES) -> dict[str, Any]:
     """Return percentiles in milliseconds: each query over HTTP and in the engine alone."""
-    async with filled(calls_records(spans_count)) as (store, client):
-        return {name: await measure_query(store, client, query, spans_count) for name, query in QUERIES.items()}
+    async with filled(calls_records(spans_count)) as (store, client, trace_ids):
+        stored = stored_of(spans_count, START_NS + DAY_NS, trace_ids)
+        return {
+            name: await measure_query(store, client, make_call, stored, times=times)
+            for name, make_call in QUERIES.items()
+        }
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Records to measure with.
+"""Records whose values repeat, for measurements that do not depend on it; the others use ``bench/varied.py``.
 
 - ``plain``: the data set for which Jaeger publishes its numbers: ten spans per trace, eleven string attributes per
   span from 97 keys and 1,000 values, ten services.

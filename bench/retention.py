@@ -124,7 +124,7 @@ class Queries:
                 {"filtering": {"conditions": [attribute]}, "windowing": {"newest": newest, "limit": 50}},
             ):
                 took_ms = self.paused_ms if self.pausing.is_paused else self.working_ms
-                took_ms.append((await self.client.post("/spans/query", body)).took_ms)
+                took_ms.append((await self.client.send("/spans/query", body)).took_ms)
                 await asyncio.sleep(PAUSE_S)
 
 

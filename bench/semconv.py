@@ -1,7 +1,7 @@
 """Measures what the mappings of instrumentations cost: decodes spans with and without them.
 
 One process, one thread. Runs with and without the mappings alternate and are measured in processor time, so that
-other load affects both. ``openinference`` is the set of the ingest benchmark, ``every instrumentation`` the samples
+other load affects both. ``llm`` is the set of the ingest benchmark, ``every instrumentation`` the samples
 of all of them, and ``plain`` has spans of no instrumentation.
 """
 
@@ -10,14 +10,15 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import cycle, islice
 from typing import Any, Final
 from unittest import mock
 
-from bench.harness import median
-from bench.records import SAMPLE, llm_records, plain_records
+from bench.harness import Row, median
+from bench.records import SAMPLE
+from bench.varied import NO_INSTRUMENTATION, llm_records, plain_records
 from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.record import Record
 from common.limits import SpanLimits
@@ -28,13 +29,12 @@ from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
 
 SPANS: Final = 4_000
 RULES: Final = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
-NO_INSTRUMENTATION: Final = ("plain-sdk", "telemetrygen")
 
 
 def measure(*, rounds: int) -> dict[str, Any]:
     """Return, per set, medians over ``rounds`` pairs: spans per second with and without mappings, and the ratio."""
     sets = {
-        "openinference": llm_records(SPANS),
+        "llm": llm_records(SPANS),
         "every instrumentation": sample_records(),
         "plain": plain_records(SPANS),
     }
@@ -89,14 +89,14 @@ def _no_mapping(*_: object) -> None:
     return None
 
 
-def table_rows(results: dict[str, Any]) -> Sequence[tuple[str, str, str, str]]:
+def rows(results: dict[str, Any]) -> list[Row]:
     """Return rows of the performance table."""
     return [
-        (
+        Row(
             f"decode → columns, {name}; without mappings",
             f"{result['spans_per_s']:,} spans/s",
             f"{result['spans_per_s_without']:,} spans/s",
-            f"{result['ratio']:.2f}",
+            ratio=f"{result['ratio']:.2f}",
         )
         for name, result in results.items()
     ]

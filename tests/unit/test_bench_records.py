@@ -30,7 +30,7 @@ def values_by_key(spans: list[Span]) -> dict[str, list[Any]]:
     values = defaultdict[str, list[Any]](list)
     for span in spans:
         for attribute in span.attributes:
-            values[attribute.key].append(getattr(attribute.value, attribute.value.WhichOneof("value")))
+            values[attribute.key].append(getattr(attribute.value, str(attribute.value.WhichOneof("value"))))
     return values
 
 

@@ -1,0 +1,69 @@
+"""The performance table of all stages as text: ``python -m bench.report FILE`` prints it from the JSON of a run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from bench import decode, indexes, ingest, load, peer, query, rankings, semconv, stack
+from bench.harness import Row, table
+from bench.queries import QUERIES
+
+RowsOf = Callable[[dict[str, Any]], list[Row]]
+
+
+def _query_rows(results: dict[str, Any]) -> list[Row]:
+    return [*query.rows(QUERIES, results), query.depth_row(results["depth"])]
+
+
+def _lineage_rows(results: dict[str, Any]) -> list[Row]:
+    commit, bare = results["commit_p50_ms"], results["bare_p50_ms"]
+    one, one_row = results["commits_per_s_one_variant"], results["bare_updates_per_s_one_row"]
+    many, rows = results["commits_per_s_many_variants"], results["bare_inserts_per_s"]
+    return [
+        Row(
+            "commit over HTTP, p50; a bare transaction",
+            f"{commit} ms",
+            f"{bare} ms",
+            ratio=str(results["commit_over_bare"]),
+        ),
+        Row("commits on one variant; bare updates of one row", f"{one:,} /s", f"{one_row:,} /s"),
+        Row("commits on many variants; bare inserts", f"{many:,} /s", f"{rows:,} /s"),
+        Row("retrieve a revision over HTTP, p50", f"{results['retrieve_p50_ms']} ms"),
+    ]
+
+
+def _freshness_rows(results: dict[str, Any]) -> list[Row]:
+    meaning = "produce → query result at 1,000 spans/s"
+    return [Row(f"{meaning}, {percent}", f"{results[f'{percent}_s']} s") for percent in ("p50", "p99")]
+
+
+ROWS: Final[Mapping[str, RowsOf]] = {
+    "decode": decode.rows,
+    "semconv": semconv.rows,
+    "indexes_plain": indexes.rows,
+    "indexes_llm": indexes.rows,
+    "ingest_plain": ingest.rows,
+    "ingest_llm": ingest.rows,
+    "stack_plain": stack.rows,
+    "peer_plain": peer.rows,
+    "stack_llm": stack.rows,
+    "peer_llm": peer.rows,
+    "query": _query_rows,
+    "rankings": lambda results: query.rows(rankings.QUERIES, results),
+    "load": load.rows,
+    "lineage": _lineage_rows,
+    "freshness": _freshness_rows,
+}
+
+
+def report(results: Mapping[str, Any]) -> str:
+    """Return the table of what was measured."""
+    return table([row for name, rows in ROWS.items() if name in results for row in rows(results[name])])
+
+
+if __name__ == "__main__":
+    print(report(json.loads(Path(sys.argv[1]).read_text())))
