@@ -91,6 +91,8 @@ class BegunWrite(NamedTuple):
     subject: AuditSubject
     request_id: str | None
     entities: Entities
+    is_in_postgres: bool = False
+    """Whether all that it changes is in the same Postgres: then the entry is durable as soon as the change is."""
 
 
 class EndedWrite(NamedTuple):
@@ -175,9 +177,14 @@ class AuditLog:
         self._database = database
 
     async def begin(self, writes: Sequence[BegunWrite], /) -> list[int]:
-        """Write entries of changes that are about to begin; return their ids in the same order."""
+        """Write entries of changes that are about to begin; return their ids in the same order.
+
+        Changes that are all in Postgres do not wait until the disk has their entries: the disk gets commits in their
+        order, so it cannot have a change and lack its entry.
+        """
         columns = zip(*map(_columns_of_write, writes), strict=True)
-        rows = await self._database.fetch_all(_SQL["begin_writes"], *map(list, columns))
+        is_on_disk = not all(write.is_in_postgres for write in writes)
+        rows = await self._database.fetch_all(_SQL["begin_writes"], *map(list, columns), is_on_disk)
         return [row["id"] for row in rows]
 
     async def end(self, writes: Sequence[EndedWrite], /) -> None:

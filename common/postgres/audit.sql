@@ -1,6 +1,10 @@
 -- begin_writes --
--- One entry without a status for each element; returns their ids in that order.
-WITH given AS (
+-- One entry without a status for each element; returns their ids in that order. Unless $10, the commit does not wait
+-- for the disk.
+WITH waiting AS (
+    SELECT set_config(
+        'synchronous_commit', CASE WHEN $10::boolean THEN current_setting('synchronous_commit') ELSE 'off' END, true)
+), given AS (
     SELECT nextval('audit_entries_id_seq') AS id, each.*
     FROM unnest(
         $1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::text[]
@@ -15,7 +19,7 @@ WITH given AS (
         given.user_id, given.address, given.operation, given.request_id, given.entities::jsonb
     FROM given LEFT JOIN api_keys ON api_keys.id = given.key_id
 )
-SELECT id FROM given ORDER BY place;
+SELECT given.id FROM given CROSS JOIN waiting ORDER BY given.place;
 
 -- end_writes --
 -- An entry that has been deleted meanwhile is left out, and one that has a status keeps it.

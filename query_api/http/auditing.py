@@ -64,7 +64,7 @@ async def record_change(
         return await handle(route, request)
     named = entities_of_path(request.path)
     subject = _subject(request.context, caller, route)
-    entry_id = await recorder.begin(BegunWrite(subject, request_id, named))
+    entry_id = await recorder.begin(BegunWrite(subject, request_id, named, route.is_in_postgres))
     caller.is_recorded = True
     status = INTERNAL_STATUS
     entities: Entities = []

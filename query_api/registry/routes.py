@@ -110,6 +110,7 @@ def _in_kind(history: History, route: Route) -> Route:
     description = " ".join((route.handler.__doc__ or "").split("\n\n", maxsplit=1)[0].split())
     return replace(
         route,
+        is_in_postgres=True,
         summary=history.labels.in_words(route.summary),
         description=history.labels.in_words(description),
         response=None if route.response is None else for_kind(route.response, history),

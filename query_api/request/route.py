@@ -170,6 +170,9 @@ class Route:
     """Whether the last parameter, ``{rest}``, takes everything below: the text of the request line after the first
     segment, from its slash on."""
 
+    is_in_postgres: bool = False
+    """Whether everything that it changes is in Postgres: the entry of the audit log is then on disk with the change."""
+
     reads_spans: bool = False
     """Whether the response is made of spans: then it says how fresh it is, and the request may wait for its own writes
     (``freshness/headers.py``)."""

@@ -421,6 +421,42 @@ async def test_many_changes_at_once_are_all_recorded(auditor: Auditor, shared_da
     assert sorted(entry.status or 0 for entry in done) == sorted(statuses)
 
 
+@pytest.mark.parametrize(
+    ("in_postgres", "is_on_disk"), [([True], False), ([True, True], False), ([False], True), ([True, False], True)]
+)
+async def test_only_entries_of_changes_in_postgres_do_not_wait_for_the_disk(
+    in_postgres: list[bool], is_on_disk: bool
+) -> None:
+    database = RememberingDatabase()
+    subject = AuditSubject(uuid4(), AuditActor.NOBODY, "create_key")
+
+    await AuditLog(database).begin([BegunWrite(subject, None, [], each) for each in in_postgres])  # type: ignore[arg-type]
+
+    assert database.arguments[-1] is is_on_disk
+
+
+class RememberingDatabase:
+    """Remembers the arguments of the last statement."""
+
+    arguments: tuple[object, ...] = ()
+
+    async def fetch_all(self, _sql: str, /, *arguments: object) -> list[Any]:
+        self.arguments = arguments
+        return []
+
+
+async def test_statement_of_entries_waits_for_the_disk_only_if_asked(shared_database: Database) -> None:
+    sql = "SELECT set_config('synchronous_commit', 'remote_write', true)"
+    subject = AuditSubject(uuid4(), AuditActor.NOBODY, "create_key")
+    for in_postgres, expected in ((False, "remote_write"), (True, "off")):
+        async with shared_database.transaction() as transaction:
+            await transaction.fetch_all(sql)
+            await AuditLog(transaction).begin([BegunWrite(subject, None, [], in_postgres)])  # type: ignore[arg-type]
+            row = await transaction.fetch_one("SELECT current_setting('synchronous_commit') AS setting")
+        assert row is not None
+        assert row["setting"] == expected
+
+
 async def test_outcome_that_cannot_be_stored_costs_no_other_one(shared_database: Database) -> None:
     log = AuditLog(shared_database)
     recorder = AuditRecorder(log, SystemClock(), AccessSettings())
@@ -475,6 +511,13 @@ async def test_commands_on_a_server_are_recorded(auditor: Auditor, shared_postgr
     assert (code, "does not accept the admin key" in printed) == (1, True)
     code, printed = await clearspan("audit-log", "--oldest", "yesterday", "--key", key["key"])
     assert (code, "--oldest" in printed) == (2, True)
+
+
+def test_only_changes_of_histories_do_not_wait_for_the_disk() -> None:
+    kinds = ("/applications", "/environments", "/queries", "/workflows", "/simple/applications", "/simple/environments")
+    for route in ROUTES:
+        assert not route.is_in_postgres or route.path.startswith((*kinds, "/simple/queries")), route.path
+    assert next(route for route in ROUTES if route.path == "/applications/revisions/commit").is_in_postgres
 
 
 def test_every_route_that_changes_something_is_recorded() -> None:
