@@ -18,7 +18,7 @@ import pyarrow as pa
 from common.errors import DeadlineExceeded
 from common.limits import MIB
 from query_api.filter.sql.compile import Compiled
-from query_api.spans.project_spans import SQL, ProjectSpans, StatementBudget, Table, read_from
+from query_api.spans.project_spans import SQL, STOPPING_EARLY, ProjectSpans, StatementBudget, Table, read_from
 from query_api.spans.versions import (
     HexDigits,
     among_ids,
@@ -79,7 +79,7 @@ async def newest_spans(spans: ProjectSpans, window: Conditions, matching: Compil
         f"SELECT start_us, span_id, trace_id, response_bytes, {_HASH} AS row_hash\n"
         f"{read_from(Table.SPANS, *conditions)}\n{_NEWEST_FIRST}\nLIMIT {SPANS_MAX + 1}\n"
     )
-    rows = await spans.select(sql, parameters, step="candidates")
+    rows = await spans.select(sql, parameters, step="candidates", settings=STOPPING_EARLY)
     rows_count = min(_rows_within(BYTES_MAX, rows.column("response_bytes").to_numpy()), SPANS_MAX, rows.num_rows)
     if rows_count == rows.num_rows:
         matching_count: int | None = rows_count

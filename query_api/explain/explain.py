@@ -127,7 +127,7 @@ class _Engine:
         reads = await self._reads(executed)
         if executed.failure is not None:
             return _Explained(executed, reads)
-        rows_count = await self._spans.rows_read(executed.sql, executed.parameters)
+        rows_count = await self._spans.rows_read(executed.sql, executed.parameters, settings=executed.settings)
         return _Explained(executed, reads, *_whole_granules(rows_count, reads, self.of_project))
 
     async def own_rows(self) -> int:

@@ -29,7 +29,7 @@ from query_api.explain.explain import explained
 from query_api.filter.language import Node
 from query_api.filter.sql.compile import EVERY_ROW, Compiled
 from query_api.spans.latest_versions import LatestAndSums, latest_and_sums
-from query_api.spans.project_spans import ProjectSpans, StatementBudget, Table, read_from
+from query_api.spans.project_spans import STOPPING_EARLY, ProjectSpans, StatementBudget, Table, read_from
 from query_api.spans.rows import LARGE_BYTES, LARGE_SPANS, Layout, Rendered, fetch_rows, render_versions
 from query_api.spans.versions import Version, rows_as, standing_in, values_of, versions_of
 from query_api.spans.windowing import At, Window, edge, is_edge
@@ -379,7 +379,8 @@ class Scan(ABC, Generic[Row, At]):
         """
         sql, parameters = self._statement(EVERY_ROW)
         share = self._budget.share()
-        rows = await self._spans.select(sql, {**parameters, "candidates": 1}, step="next row", share=share)
+        values = {**parameters, "candidates": 1}
+        rows = await self._spans.select(sql, values, step="next row", share=share, settings=STOPPING_EARLY)
         if not rows.num_rows:
             self.is_at_end = True
             return None

@@ -49,7 +49,7 @@ from query_api.request.references import ReferenceIn
 from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import MANY_VERSIONS, LatestAndSums
 from query_api.spans.page_cursor import page_cursor
-from query_api.spans.project_spans import ProjectSpans, StatementBudget, project_spans
+from query_api.spans.project_spans import STOPPING_EARLY, ProjectSpans, StatementBudget, project_spans
 from query_api.spans.rows import Rendered, fetch_matching_rows
 from query_api.spans.versions import Position, Version
 from query_api.spans.windowing import (
@@ -219,7 +219,8 @@ class SpanScan(Scan[Candidate, Position]):
     ) -> Batch[Candidate, Position]:
         sql, parameters = self._statement(self._matching, until_us=until_us)
         while True:
-            rows = await self._spans.select(sql, {**parameters, "candidates": size}, step="candidates", share=share)
+            values = {**parameters, "candidates": size}
+            rows = await self._spans.select(sql, values, step="candidates", share=share, settings=STOPPING_EARLY)
             is_large = rows.num_rows >= MANY_VERSIONS
             found = await in_thread(candidates_of, rows) if is_large else candidates_of(rows)
             if len(found) < size:

@@ -26,7 +26,7 @@ from query_api.filter.sql.compile import EVERY_ROW, Compiled
 from query_api.pages.page import Batch, Scan, candidates_statement, run_rounds
 from query_api.pages.snapshot import TraceWindow
 from query_api.spans.latest_versions import LatestAndSums, latest_and_sums
-from query_api.spans.project_spans import ProjectSpans, StatementBudget, Table, read_from
+from query_api.spans.project_spans import STOPPING_EARLY, ProjectSpans, StatementBudget, Table, read_from
 from query_api.spans.rows_ahead import RowsAhead
 from query_api.spans.versions import (
     Position,
@@ -304,7 +304,8 @@ class TraceScan(Scan[Version, TracePosition]):
 
     async def _rows(self, sql: str, parameters: dict[str, object], size: int, share: StatementBudget) -> list[Version]:
         values = {**parameters, "candidates": size}
-        return versions_of(await self._spans.select(sql, values, step="candidates", share=share))
+        rows = await self._spans.select(sql, values, step="candidates", share=share, settings=STOPPING_EARLY)
+        return versions_of(rows)
 
     def _in_order(self, versions: list[Version]) -> list[Version]:
         return sorted(versions, key=_PLACE, reverse=self._window.is_descending)

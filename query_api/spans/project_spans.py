@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from operator import attrgetter
 from pathlib import Path
@@ -104,6 +104,10 @@ _SETTINGS: Final[EngineSettings] = {
     "max_expanded_ast_elements": 5_000_000,
 }
 NO_SETTINGS: Final[EngineSettings] = {}
+STOPPING_EARLY: Final[EngineSettings] = {"read_in_order_use_buffering": 0}
+"""For a statement that reads in the order of the table until it has enough rows. By default each part is read ahead of
+the merge that puts the parts in order: of a million spans in eight parts, 160,000 rows for 67 matches of one span in
+200, instead of 44,000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,7 @@ class ExecutedStatement:
     started_s: float
     elapsed_ms: float
     failure: ErrorCode | None = None
+    settings: EngineSettings = field(default_factory=dict)
 
 
 class ProjectSpans:
@@ -192,7 +197,7 @@ class ProjectSpans:
         ``step`` is its name in an explanation; ``settings`` are for the engine and this statement only. Raises
         ``DeadlineExceeded`` if the budget, or its ``share``, is spent, and the errors of ``ColumnStore``.
         """
-        with self._recorded(step, sql, parameters):
+        with self._recorded(step, sql, parameters, settings):
             statement, remaining_s = self._bounded(sql, parameters)
             if share is not None:
                 if share.rows_max is not None:
@@ -209,9 +214,12 @@ class ProjectSpans:
         statement = replace(statement, settings={**statement.settings, **settings})
         await self._store.execute(statement, deadline_s=remaining_s)
 
-    async def rows_read(self, sql: str, parameters: Mapping[str, Any]) -> int:
+    async def rows_read(
+        self, sql: str, parameters: Mapping[str, Any], *, settings: EngineSettings = NO_SETTINGS
+    ) -> int:
         """Return how many rows the engine reads for a statement; raises the same errors as ``select``."""
         statement, remaining_s = self._bounded(sql, parameters)
+        statement = replace(statement, settings={**statement.settings, **settings})
         return await self._store.rows_read(statement, deadline_s=remaining_s)
 
     async def rows_estimated(self, sql: str, parameters: Mapping[str, Any], *, share: StatementBudget) -> int:
@@ -234,7 +242,7 @@ class ProjectSpans:
         return Statement(fenced(sql), values, _SETTINGS), remaining_s
 
     @contextmanager
-    def _recorded(self, step: str, sql: str, parameters: Mapping[str, Any]) -> Iterator[None]:
+    def _recorded(self, step: str, sql: str, parameters: Mapping[str, Any], settings: EngineSettings) -> Iterator[None]:
         if self._ran is None:
             yield
             return
@@ -247,7 +255,7 @@ class ProjectSpans:
             raise
         finally:
             elapsed_ms = (self._clock.monotonic_s() - started_s) * 1_000
-            self._ran.append(ExecutedStatement(step, sql, parameters, started_s, elapsed_ms, failure))
+            self._ran.append(ExecutedStatement(step, sql, parameters, started_s, elapsed_ms, failure, settings))
 
 
 def fenced(sql: str) -> str:

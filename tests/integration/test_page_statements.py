@@ -17,7 +17,7 @@ from common.limits import MIB
 from common.settings import ClickHouseSettings
 from common.span import Span
 from common.times import SystemClock
-from query_api.filter.sql.compile import EVERY_ROW
+from query_api.filter.sql.compile import EVERY_ROW, Compiled
 from query_api.pages.snapshot import TraceWindow
 from query_api.pages.spans import find_page
 from query_api.pages.trace_search import find_traces
@@ -39,6 +39,21 @@ INSERT INTO spans SELECT * REPLACE
 FROM spans ARRAY JOIN range({SPANS_COUNT}) AS n
 """
 
+PARTS_COUNT = 8
+SPARSE = f"""
+INSERT INTO spans SELECT * REPLACE
+(
+    start_us + (n + 1) * 1000000 AS start_us,
+    sipHash128(n) AS span_id,
+    sipHash128(n, 1) AS trace_id,
+    record_offset + n + 1 AS record_offset,
+    if(n % 100 = 0, 'sparse', 'common') AS name
+)
+FROM (SELECT * FROM spans ORDER BY start_us LIMIT 1) ARRAY JOIN range({{from}}, {{to}}) AS n
+SETTINGS max_block_size = {SPANS_COUNT}
+"""
+"""A part that follows the one before in time."""
+
 
 @pytest.fixture(scope="module")
 def filled(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> ClickHouseSettings:
@@ -58,6 +73,26 @@ def filled(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> C
     return configured
 
 
+@pytest.fixture(scope="module")
+def divided(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> ClickHouseSettings:
+    """The same spans in eight parts, each later than the one before; one span in a hundred is named ``sparse``."""
+    configured = chdb_settings()
+
+    async def fill() -> None:
+        await migrate(configured, data_dir=chdb_dir)
+        store = open_store(configured, data_dir=chdb_dir)
+        await store.execute(Statement("SYSTEM STOP MERGES spans"), deadline_s=60.0)
+        await store_record(store, [_span()], project_id=DEFAULT_PROJECT_ID)
+        size = SPANS_COUNT // PARTS_COUNT
+        for begin in range(0, SPANS_COUNT, size):
+            sql = SPARSE.replace("{from}", str(begin)).replace("{to}", str(begin + size))
+            await store.execute(Statement(sql), deadline_s=60.0)
+        await store.close()
+
+    asyncio.run(fill())
+    return configured
+
+
 @pytest.fixture
 async def spans(filled: ClickHouseSettings, chdb_dir: Path) -> AsyncIterator[ProjectSpans]:
     store: ColumnStore = open_store(filled, data_dir=chdb_dir)
@@ -71,6 +106,21 @@ async def test_page_of_spans_finds_versions_and_rows_by_index(spans: ProjectSpan
     assert len(page.spans) == 5
     assert [ran.step for ran in spans.ran] == ["candidates", "latest versions", "rows"]
     await _assert_read_little(spans)
+
+
+async def test_page_reads_little_of_parts_that_it_does_not_need(divided: ClickHouseSettings, chdb_dir: Path) -> None:
+    store: ColumnStore = open_store(divided, data_dir=chdb_dir)
+    spans = ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=20.0, is_recorded=True)
+    sparse = Compiled("name = 'sparse'", {})
+
+    page = await find_page(spans, sparse, Window(), limit=5, bytes_max=10**6)
+
+    assert len(page.spans) == 5
+    [candidates, *_] = spans.ran
+    rows_count = await spans.unrecorded().rows_read(candidates.sql, candidates.parameters, settings=candidates.settings)
+    assert candidates.step == "candidates"
+    assert rows_count <= SPANS_COUNT / 2
+    await store.close()
 
 
 async def test_page_of_traces_finds_versions_and_rows_by_index(spans: ProjectSpans) -> None:
@@ -112,7 +162,9 @@ async def test_trace_by_id_takes_two_statements(spans: ProjectSpans) -> None:
 
 async def _assert_read_little(spans: ProjectSpans) -> None:
     for ran in spans.ran:
-        assert await spans.unrecorded().rows_read(ran.sql, ran.parameters) <= SPANS_COUNT / 2, ran.step
+        assert await spans.unrecorded().rows_read(ran.sql, ran.parameters, settings=ran.settings) <= SPANS_COUNT / 2, (
+            ran.step
+        )
 
 
 def _span() -> Span:
