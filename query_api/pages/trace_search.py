@@ -7,8 +7,14 @@ A page is found in rounds, each of a few statements:
 3. of visible spans that would put a trace elsewhere and were no candidates: which of them match. On a first page in
    descending order there are none; after it, only traces that reach over the beginning of the page have some.
 
-Then a candidate puts its trace on the page exactly if it is the trace's latest matching span. The rows of traces that
-are expected on the page are prefetched with the response of the second step; ``traces.py`` renders them.
+Then a candidate puts its trace on the page exactly if it is the trace's latest matching span. In descending order that
+is the first candidate of its trace, unless its version is not visible or arrived since the scan began. So with a filter
+a round asks for one candidate of each trace: a filter on what all spans of a trace share, such as their service, would
+otherwise return the same few traces again and again. If one of them does not decide where its trace is, the round is
+repeated with all candidates, and so are those after it.
+
+The rows of traces that are expected on the page are prefetched with the response of the second step; ``traces.py``
+renders them.
 """
 
 from __future__ import annotations
@@ -19,7 +25,9 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
+
+from typing_extensions import override
 
 from common.span import NO_METRICS, Metrics
 from query_api.filter.sql.compile import EVERY_ROW, Compiled
@@ -40,8 +48,8 @@ from query_api.spans.versions import (
 from query_api.spans.windowing import TracePosition, edge
 
 ROWS_PER_TRACE: Final = 2
-"""Rows to request at first for each trace that a page can take. More would be read for nothing where matches are
-rare."""
+"""Rows to request at first for each trace that a page can take, if all candidates are needed. More would be read for
+nothing where matches are rare."""
 
 ROWS_PER_TRACE_UNFILTERED: Final = 16
 """The same where every span matches, so that most traces have several matches."""
@@ -54,6 +62,7 @@ SPARE_ROWS: Final = 16
 CANDIDATES_MAX: Final = 50_000
 """In one round: about 4 MB."""
 
+_LIMIT: Final = "LIMIT {candidates:UInt32}"
 _PLACE: Final = itemgetter(*map(Version._fields.index, TracePosition._fields))
 _AT_STARTS: Final = (f"start_us IN {among_starts('starts')}", f"span_id IN {among_ids('span_ids')}")
 _AT_PLACES: Final = f"""
@@ -108,7 +117,9 @@ class _TraceSearch:
         self._scan = TraceScan(spans, matching, window)
         self._rows = rows
         self._wanted = limit + 1
-        self._rows_per_trace: float = ROWS_PER_TRACE_UNFILTERED if matching.sql == EVERY_ROW.sql else ROWS_PER_TRACE
+        is_filtered = matching.sql != EVERY_ROW.sql
+        self._scan.is_one_per_trace = is_filtered and window.is_descending
+        self._rows_per_trace: float = ROWS_PER_TRACE if is_filtered else ROWS_PER_TRACE_UNFILTERED
         self._rows_count = 0
         self._traces: dict[bytes, _KnownTrace] = {}
         self._held_places: set[Position] = set()
@@ -126,22 +137,45 @@ class _TraceSearch:
     async def run_round(self) -> bool:
         """Examine the next candidates; return whether it was the last round."""
         wanted = self._wanted - len(self.found)
-        batch = await self._scan.batch(min(int(wanted * self._rows_per_trace) + SPARE_ROWS, CANDIDATES_MAX))
-        self.found += await self._placed_by(batch, max_count=wanted)
+        begin = self._scan.position
+        try:
+            found, rows_count = await self._find(wanted)
+        except _UndecidedError:
+            if self._rows is not None:
+                await self._rows.drop()
+            self._scan.read_all_from(begin)
+            found, rows_count = await self._find(wanted)
+        self.found += found
         self.examined = self._scan.position
-        self._rows_count += len(batch)
+        self._rows_count += rows_count
         self._rows_per_trace = max(self._rows_per_trace * 2, self._rows_count / max(len(self.found), 1))
         return self.is_done or self._scan.is_out_of_budget
 
+    async def _find(self, wanted: int) -> tuple[list[FoundTrace], int]:
+        """Return the traces that the next candidates put on the page, and how many candidates there were."""
+        size = min(int(wanted * self._rows_per_trace) + SPARE_ROWS, CANDIDATES_MAX)
+        if self._scan.is_one_per_trace and not self._rows_count:
+            size = wanted + SPARE_TRACES
+        batch = await self._scan.batch(size)
+        return await self._placed_by(batch, max_count=wanted), len(batch)
+
     async def _placed_by(self, batch: Sequence[Version], *, max_count: int) -> list[FoundTrace]:
-        """Return the traces that these candidates, the latest of the scan, put on the page, in their order."""
+        """Return the traces that these candidates, the latest of the scan, put on the page, in their order.
+
+        Raises ``_UndecidedError`` if more candidates of one of them are needed.
+        """
         by_trace: dict[bytes, list[Version]] = defaultdict(list)
         for candidate in batch:
             by_trace[candidate.trace_id].append(candidate)
         found: list[FoundTrace] = []
         for part in _parts(batch, traces_count=max_count + SPARE_TRACES):
             candidates = {candidate.trace_id: by_trace[candidate.trace_id] for candidate in part}
-            await self._look_up(candidates, prefetch_max=max_count - len(found) - 1)
+            try:
+                await self._look_up(candidates, prefetch_max=max_count - len(found) - 1)
+            except _UndecidedError:
+                for trace in found:
+                    self._traces[trace.position.trace_id].is_placed = False
+                raise
             found += self._placed_by_part(part)
             if len(found) >= max_count:
                 break
@@ -162,6 +196,8 @@ class _TraceSearch:
 
         prefetch = None if self._rows is None else partial(self._rows.begin, trace_ids=expected)
         found = await latest_and_sums(self._spans, seen, self._matching, traces_to_sum=unknown.keys(), on_sent=prefetch)
+        if self._scan.is_one_per_trace and not all(self._decides(candidate, found) for candidate in seen):
+            raise _UndecidedError
         latest: dict[bytes, list[Version]] = {trace_id: [] for trace_id in unknown}
         for version in found.latest:
             latest[version.trace_id].append(version)
@@ -175,6 +211,11 @@ class _TraceSearch:
         self._traces |= known
         await self._hold_sent_again(known.values())
         await self._count_rivals(known.values())
+
+    def _decides(self, candidate: Version, found: LatestAndSums) -> bool:
+        """Return whether the first candidate of a trace decides where it is, whatever the others are."""
+        snapshot = self._window.snapshot
+        return candidate in found.latest and (snapshot.is_empty or snapshot.holds(candidate))
 
     async def _hold_sent_again(self, traces: Collection[_KnownTrace]) -> None:
         """Find versions that arrived since the scan began, of spans that were there before; count them as held."""
@@ -253,6 +294,10 @@ class _TraceSearch:
         return place < other if self._window.is_descending else place > other
 
 
+class _UndecidedError(Exception):
+    """One candidate of each trace is not enough to place one of them."""
+
+
 @dataclass(slots=True)
 class _KnownTrace:
     matching: Sequence[Version]
@@ -274,6 +319,21 @@ class TraceScan(Scan[Version, TracePosition]):
 
     columns = Version._fields
     place = TracePosition
+
+    is_one_per_trace: bool = False
+    """Whether only the first row of each trace is scanned, of those after the position."""
+
+    @override
+    def _statement(self, matching: Compiled, *, until_us: int | None = None) -> tuple[str, dict[str, Any]]:
+        sql, parameters = super()._statement(matching, until_us=until_us)
+        if self.is_one_per_trace:
+            sql = sql.replace(_LIMIT, f"LIMIT 1 BY trace_id\n{_LIMIT}")
+        return sql, parameters
+
+    def read_all_from(self, position: TracePosition | None) -> None:
+        """Go back to an earlier position, and scan all rows from there."""
+        self.is_one_per_trace = self.is_at_end = False
+        self._move(position)
 
     async def _select(
         self, size: int, share: StatementBudget, *, until_us: int | None = None

@@ -53,7 +53,12 @@ class RowsAhead:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self.drop()
+
+    async def drop(self) -> None:
+        """Drop all rows that were begun and not taken."""
         left = set(self._reading.values())
+        self._reading.clear()
         for reading in left:
             reading.cancel()
         await asyncio.gather(*left, return_exceptions=True)

@@ -264,6 +264,30 @@ async def test_pages_return_every_trace_once_while_spans_arrive(api: Traces, ord
     assert [trace for trace in found if trace < 17] == expected_order(stored, order)
 
 
+async def test_first_match_that_arrived_since_does_not_place_its_trace(api: Traces) -> None:
+    stored = [span(1, trace=trace, at=start, name="m") for trace, start in ((1, 10), (2, 5), (3, 6))]
+    await api.ingest(*stored)
+    numbers = iter(range(100, 110))
+
+    async def others_ingest() -> None:
+        await api.ingest(span(next(numbers), trace=2, at=8, name="m"))
+
+    found = await read_pages(api, limit=1, order="descending", filtering=named("m"), between=others_ingest)
+
+    assert found == [1, 3, 2]
+
+
+async def test_first_match_that_was_replaced_does_not_hide_its_trace(api: Traces) -> None:
+    old = span(2, trace=1, at=9, name="m")
+    others = [span(1, trace=trace, at=trace, name="m") for trace in range(2, 8)]
+    await api.ingest(old, span(1, trace=1, at=4, name="m"), *others)
+    await api.ingest(old._replace(name="n"), partition_id="cluster/spans/1", record_ms=2)
+
+    found = await api.query(filtering=named("m"), windowing={"limit": 10})
+
+    assert numbers_of(found) == [7, 6, 5, 4, 1, 3, 2]
+
+
 @pytest.mark.parametrize("order", ["descending", "ascending"])
 async def test_unannounced_spans_of_the_first_page_are_returned_once(api: Traces, order: str) -> None:
     """The position is in the table, but its announcement was lost."""
