@@ -10,7 +10,7 @@ project before anything else sees them (``attributed``). Whether a project exist
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
@@ -238,6 +238,21 @@ def _by_resource(empty: DecodedRecord, decoded: Decoded, fallback: UUID) -> Deco
     kept = _rejecting(_with_content(empty, decoded, projects), reasons)
     assert isinstance(kept.projects, list)  # noqa: S101 - narrows the type: a list was passed
     return only(kept, last_of_each(kept.spans, kept.projects))
+
+
+def project_of_resources(record: Record, rules: Rules, resources: Iterable[Resource]) -> UUID | None:
+    """Return the project of all spans of a record, which have these resources; ``None`` if there is not exactly one."""
+    try:
+        project = _project_of_header(record)
+    except Rejected:
+        return None
+    if project is not None:
+        return project
+    fallback = rules.project_of(record)
+    claims = map(_claim, resources)
+    projects = {fallback if claim is None else _parsed(claim) for claim in claims}
+    found = projects.pop() if len(projects) == 1 else None
+    return found if isinstance(found, UUID) else None
 
 
 def _claim(resource: Resource) -> Any:

@@ -35,7 +35,7 @@ from ingest.semconv.prices import PriceTable, add_costs, list_prices
 PLANS_MAX: Final = 512
 
 
-class _KeyPlan(NamedTuple):
+class KeyPlan(NamedTuple):
     """What follows from the keys of a span's attributes, whatever their values."""
 
     has_ag_attributes: bool
@@ -43,11 +43,16 @@ class _KeyPlan(NamedTuple):
     mapping: KeyMapping | None
 
 
-def _planned(keys: Keys) -> _KeyPlan:
-    return _KeyPlan(any(key.startswith("ag.") for key in keys), shape_of(keys), mapping_of(keys))
+def _planned(keys: Keys) -> KeyPlan:
+    return KeyPlan(any(key.startswith("ag.") for key in keys), shape_of(keys), mapping_of(keys))
 
 
 _plans: Final = Plans(_planned, max_count=PLANS_MAX)
+
+
+def plan_of(keys: Keys) -> KeyPlan:
+    """Return the plan of a span with these keys, in their order."""
+    return _plans.of(keys)
 
 
 def _mapping_of(keys: Keys) -> KeyMapping | None:

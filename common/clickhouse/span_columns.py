@@ -21,11 +21,11 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from common.arrow_views import Numbers, lengths_of
 from common.clickhouse.leaves import SpanLeaves
+from common.clickhouse.member_json import events_json, links_json, source_json
 from common.clickhouse.templates import Templates
-from common.ids import span_id_hex, trace_id_hex
-from common.span import NO_METRICS, Attributes, Event, Link, Metrics, NormalizedSpan, Resource, Scope, Span
-from common.times import format_us
+from common.span import NO_METRICS, Attributes, Metrics, NormalizedSpan, Span
 
 SPANS_TABLE: Final = "spans"
 
@@ -96,12 +96,45 @@ _KINDS: Final[Mapping[str, pa.DataType]] = {
 }
 """The columns that are kept as lists until a chunk is complete."""
 
+_COLUMNS: Final = (
+    *_KINDS,
+    *Metrics._fields,
+    "partition_id",
+    "start_us",
+    "start_ns_rest",
+    "end_us",
+    "end_ns_rest",
+    "usage_is_own",
+    "resource",
+    "scope",
+    "attributes_template",
+    "response_bytes",
+    "leaves",
+)
+"""The columns of a table in their order, without ``stored_us``."""
+
 _RENDERED: Final = frozenset({"parent_id", "attributes", "events", "links", "references", "hashes"})
 _FROM_NORMALIZED: Final = tuple(name for name in NormalizedSpan._fields if name in _KINDS and name not in _RENDERED)
 _FROM_SPAN: Final = tuple(
     name for name in Span._fields if name in _KINDS and name not in _RENDERED and name not in NormalizedSpan._fields
 )
 """The columns that hold fields of a span as they are."""
+
+_DERIVED: Final = (*_FROM_NORMALIZED, "attributes", "references", "hashes")
+_SENT: Final = tuple(name for name in _KINDS if name not in _DERIVED)
+
+ATTRIBUTES_BYTES: Final = "attributes_bytes"
+"""The size of the attributes as JSON: not a column of the table, but a part of ``response_bytes``."""
+
+NORMALIZED: Final = (
+    *_DERIVED,
+    "attributes_template",
+    ATTRIBUTES_BYTES,
+    "usage_is_own",
+    *Metrics._fields,
+    "leaves",
+)
+"""The columns that ``NormalizedColumns`` fills."""
 
 
 class SpanColumns:
@@ -145,6 +178,12 @@ class SpanColumns:
         if self._open.rows_count >= CHUNK_ROWS or self._open.bytes_count >= CHUNK_BYTES:
             self._seal()
 
+    @property
+    def rows_count(self) -> int:
+        """How many spans were appended."""
+        sealed: int = sum(table.num_rows for table in self._chunks)
+        return sealed + self._open.rows_count
+
     def rows(self) -> pa.Table:
         """Return all rows without ``stored_us``, in the chunks they were made in; ``stamped`` completes them."""
         if self._open.rows_count or not self._chunks:
@@ -162,26 +201,22 @@ class _Chunk:
     """
 
     def __init__(self, *, with_attributes_text: bool) -> None:
-        self.bytes_count = 0
-        self._with_attributes_text = with_attributes_text
-        self._columns: dict[str, list[Any]] = {name: [] for name in _KINDS}
+        self._columns: dict[str, list[Any]] = {name: [] for name in _SENT}
         self._start_ns: list[int] = []
         self._end_ns: list[int] = []
-        self._usage_is_own: list[bool] = []
-        self._metrics: list[Metrics] = []
-        self._payload_bytes: list[int] = []
-        self._partition_ids = _Dictionary()
-        self._resources = _Dictionary()
-        self._scopes = _Dictionary()
-        self._templates = _Dictionary()
-        self._attributes_bytes: list[int] = []
-        self._leaf_offsets: list[int] = [0]
-        self._leaf_paths: list[str] = []
-        self._leaf_texts: list[str] = []
+        self._payload_bytes = 0
+        self._partition_ids = DictionaryColumn()
+        self._resources = DictionaryColumn()
+        self._scopes = DictionaryColumn()
+        self._normalized = NormalizedColumns(with_attributes_text=with_attributes_text)
 
     @property
     def rows_count(self) -> int:
-        return len(self._metrics)
+        return self._normalized.rows_count
+
+    @property
+    def bytes_count(self) -> int:
+        return self._payload_bytes + self._normalized.bytes_count
 
     def append(
         self,
@@ -200,7 +235,7 @@ class _Chunk:
         columns["span_index"].extend(span_indexes)
         self._partition_ids.extend(repeat(partition_id, count), str.encode)
         self._append_spans(spans)
-        self._append_normalized(normalized_spans)
+        self._normalized.append(normalized_spans)
 
     def _append_spans(self, spans: Sequence[Span]) -> None:
         columns = self._columns
@@ -210,15 +245,48 @@ class _Chunk:
         self._start_ns.extend(fields["start_ns"])
         self._end_ns.extend(fields["end_ns"])
         columns["parent_id"].extend(parent_id or NO_PARENT for parent_id in fields["parent_id"])
-        events = [orjson.dumps(list(map(_event, events))) if events else b"" for events in fields["events"]]
-        links = [b"" if links is None else orjson.dumps(list(map(_link, links))) for links in fields["links"]]
+        events, links = list(map(events_json, fields["events"])), list(map(links_json, fields["links"]))
         columns["events"].extend(events)
         columns["links"].extend(links)
-        self._resources.extend(fields["resource"], _source_json)
-        self._scopes.extend(fields["scope"], _source_json)
-        self._payload_bytes.extend(len(event) + len(link) for event, link in zip(events, links, strict=True))
+        self._resources.extend(fields["resource"], source_json)
+        self._scopes.extend(fields["scope"], source_json)
+        self._payload_bytes += sum(map(len, events)) + sum(map(len, links))
 
-    def _append_normalized(self, spans: Sequence[NormalizedSpan]) -> None:
+    def table(self) -> pa.Table:
+        """Return the rows, all columns except ``stored_us``."""
+        columns = {name: pa.array(values, _KINDS[name]) for name, values in self._columns.items()}
+        columns |= time_columns(np.array(self._start_ns, np.int64), np.array(self._end_ns, np.int64))
+        columns |= {
+            "partition_id": self._partition_ids.array(),
+            "resource": self._resources.array(),
+            "scope": self._scopes.array(),
+        }
+        return table_of(columns | self._normalized.columns())
+
+
+class NormalizedColumns:
+    """The columns that say what was derived from spans (``NORMALIZED``), while they are still Python lists."""
+
+    def __init__(self, *, with_attributes_text: bool = False) -> None:
+        self._with_attributes_text = with_attributes_text
+        self.bytes_count = 0
+        """The approximate size of the responses to which these spans belong."""
+        self._columns: dict[str, list[Any]] = {name: [] for name in _DERIVED}
+        self._usage_is_own: list[bool] = []
+        self._metrics: list[Metrics] = []
+        self._attributes_bytes: list[int] = []
+        self._templates = DictionaryColumn()
+        self._leaf_offsets: list[int] = [0]
+        self._leaf_paths: list[str] = []
+        self._leaf_texts: list[str] = []
+
+    @property
+    def rows_count(self) -> int:
+        """How many spans were appended."""
+        return len(self._metrics)
+
+    def append(self, spans: Sequence[NormalizedSpan]) -> None:
+        """Append at least one span."""
         columns = self._columns
         fields: dict[str, tuple[Any, ...]] = dict(zip(NormalizedSpan._fields, zip(*spans, strict=True), strict=True))
         for name in _FROM_NORMALIZED:
@@ -233,8 +301,7 @@ class _Chunk:
         self._attributes_bytes.extend(sizes)
         columns["attributes"].extend(texts if self._with_attributes_text else repeat(b"", len(texts)))
         self._templates.extend(templates, bytes)
-        self.bytes_count += 2 * sum(sizes) + sum(self._payload_bytes[-len(spans) :])
-        self.bytes_count += len(spans) * RESPONSE_FRAME_BYTES
+        self.bytes_count += 2 * sum(sizes) + len(spans) * RESPONSE_FRAME_BYTES
 
     def _append_attributes(self, nested: Attributes, flat: Attributes | None) -> tuple[bytes, bytes]:
         """Append the leaves of attributes; return their JSON text and their template: all at once, while they are in
@@ -253,32 +320,33 @@ class _Chunk:
         template = b"" if self._with_attributes_text else _templates.of(nested, leaves, flat_keys)
         return orjson.dumps(nested), template
 
-    def table(self) -> pa.Table:
-        """Return the rows, all columns except ``stored_us``."""
-        start_us, start_rest = _split_ns(self._start_ns)
-        end_us, end_rest = _split_ns(self._end_ns)
-        payload = np.array(self._payload_bytes, np.int64)
-        lengths = np.array(self._attributes_bytes, np.int64)
-        columns: dict[str, pa.Array] = {name: pa.array(self._columns[name], kind) for name, kind in _KINDS.items()}
-        columns |= _metric_columns(self._metrics)
-        columns |= {
-            "partition_id": self._partition_ids.array(),
-            "start_us": pa.array(start_us),
-            "start_ns_rest": pa.array(start_rest),
-            "end_us": pa.array(end_us),
-            "end_ns_rest": pa.array(end_rest),
-            "usage_is_own": pa.array(np.array(self._usage_is_own, np.uint8)),
-            "resource": self._resources.array(),
-            "scope": self._scopes.array(),
-            "attributes_template": self._templates.array(),
-            "response_bytes": pa.array(payload + lengths + RESPONSE_FRAME_BYTES, pa.uint32()),
-            "leaves": pa.MapArray.from_arrays(
-                pa.array(self._leaf_offsets, pa.int32()),
-                pa.array(self._leaf_paths, pa.string()),
-                pa.array(self._leaf_texts, pa.string()),
-            ),
-        }
-        return pa.table(columns)
+    def columns(self) -> dict[str, pa.Array]:
+        """Return the columns by name."""
+        columns: dict[str, pa.Array] = {name: pa.array(values, _KINDS[name]) for name, values in self._columns.items()}
+        columns[ATTRIBUTES_BYTES] = pa.array(self._attributes_bytes, pa.int64())
+        columns["attributes_template"] = self._templates.array()
+        columns["usage_is_own"] = pa.array(np.array(self._usage_is_own, np.uint8))
+        leaf_paths, leaf_texts = pa.array(self._leaf_paths, pa.string()), pa.array(self._leaf_texts, pa.string())
+        columns["leaves"] = pa.MapArray.from_arrays(pa.array(self._leaf_offsets, pa.int32()), leaf_paths, leaf_texts)
+        return columns | _metric_columns(self._metrics)
+
+
+def time_columns(start_ns: Numbers, end_ns: Numbers) -> dict[str, pa.Array]:
+    """Return the columns of the times of spans, given in nanoseconds as ``int64``."""
+    start_us, end_us = start_ns // 1000, end_ns // 1000
+    return {
+        "start_us": pa.array(start_us),
+        "start_ns_rest": pa.array((start_ns - start_us * 1000).astype(np.uint16)),
+        "end_us": pa.array(end_us),
+        "end_ns_rest": pa.array((end_ns - end_us * 1000).astype(np.uint16)),
+    }
+
+
+def table_of(columns: Mapping[str, pa.Array]) -> pa.Table:
+    """Return the rows of these columns, with the one that follows from the others."""
+    lengths = columns[ATTRIBUTES_BYTES].to_numpy() + sum(lengths_of(columns[name]) for name in ("events", "links"))
+    response_bytes = pa.array(lengths + RESPONSE_FRAME_BYTES, pa.uint32())
+    return pa.table({name: response_bytes if name == "response_bytes" else columns[name] for name in _COLUMNS})
 
 
 def stamped(rows: pa.Table, *, stored_us: int) -> pa.Table:
@@ -300,7 +368,7 @@ def warm_up() -> None:
     stamped(SpanColumns().rows(), stored_us=0)
 
 
-class _Dictionary:
+class DictionaryColumn:
     """A column of few distinct values: each is rendered once for a chunk, rows hold its index."""
 
     def __init__(self) -> None:
@@ -327,47 +395,9 @@ _NOTHING: Final = object()
 _templates: Final = Templates()
 
 
-def _split_ns(times_ns: Sequence[int]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    whole = np.array(times_ns, np.int64)
-    us = whole // 1000
-    return us, (whole - us * 1000).astype(np.uint16)
-
-
 def _metric_columns(metrics: Sequence[Metrics]) -> dict[str, pa.Array]:
     matrix = np.zeros((len(metrics), len(Metrics._fields)))
     for row, amounts in enumerate(metrics):
         if amounts is not NO_METRICS:  # most spans used nothing
             matrix[row] = amounts
     return {name: pa.array(np.ascontiguousarray(matrix[:, index])) for index, name in enumerate(Metrics._fields)}
-
-
-def _event(event: Event) -> dict[str, Any]:
-    return {
-        "name": event.name,
-        "timestamp": format_us(event.time_ns // 1000),
-        "time_unix_nano": str(event.time_ns),
-        **_present(attributes=event.attributes, dropped_attributes_count=event.dropped_attributes_count),
-    }
-
-
-def _link(link: Link) -> dict[str, Any]:
-    return {
-        "trace_id": trace_id_hex(link.trace_id),
-        "span_id": span_id_hex(link.span_id),
-        **_present(
-            attributes=link.attributes,
-            trace_state=link.trace_state,
-            flags=link.flags,
-            dropped_attributes_count=link.dropped_attributes_count,
-        ),
-    }
-
-
-def _source_json(source: Resource | Scope) -> bytes:
-    members = _present(**source._asdict())
-    return orjson.dumps(members) if members else b""
-
-
-def _present(**members: Any) -> dict[str, Any]:
-    """Return the members that are neither empty nor zero: the others are absent from responses."""
-    return {name: member for name, member in members.items() if member}

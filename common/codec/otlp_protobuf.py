@@ -14,6 +14,9 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValueList
+from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope as ScopeMessage
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource as ResourceMessage
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans as ResourceSpansMessage
 from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans as ScopeSpansMessage
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
@@ -76,6 +79,38 @@ def lay_out(value: bytes) -> Layout:
         return lay_out_request(value)
     except BrokenWire as exc:
         raise Rejected(RejectionCode.UNDECODABLE, f"The record is not an OTLP request in protobuf: {exc}.") from exc
+
+
+def read_resource(raw: bytes, schema_url: str, bounds: Bounds) -> Resource:
+    """Return a resource whose message came alone. Raises ``Rejected`` or ``DecodeError``, like all functions below."""
+    return _resource(ResourceSpansMessage(resource=ResourceMessage.FromString(raw), schema_url=schema_url), bounds)
+
+
+def read_scope(raw: bytes, schema_url: str, bounds: Bounds) -> Scope:
+    """Return a scope whose message came alone."""
+    return _scope(ScopeSpansMessage(scope=ScopeMessage.FromString(raw), schema_url=schema_url), bounds)
+
+
+def read_event(raw: bytes, bounds: Bounds) -> Event:
+    """Return an event whose message came alone."""
+    return _event(SpanMessage.Event.FromString(raw), bounds.nesting_depth_max)
+
+
+def read_link(raw: bytes, bounds: Bounds) -> Link:
+    """Return a link whose message came alone."""
+    return _link(SpanMessage.Link.FromString(raw), bounds.nesting_depth_max)
+
+
+def read_array(raw: bytes, bounds: Bounds) -> Any:
+    """Return an array among values whose message came alone."""
+    value = AnyValue(array_value=ArrayValue.FromString(raw))
+    return _value(value, bounds.nesting_depth_max, "attributes", "")
+
+
+def read_object(raw: bytes, bounds: Bounds) -> Any:
+    """Return an object among values whose message came alone."""
+    value = AnyValue(kvlist_value=KeyValueList.FromString(raw))
+    return _value(value, bounds.nesting_depth_max, "attributes", "")
 
 
 def _groups(request: Any, bounds: Bounds) -> Iterator[Group]:

@@ -33,6 +33,7 @@ from common.span import NormalizedSpan
 from common.telemetry import BASE64_IDS, MAPPING_ERRORS, RECORDS_EMPTY, RECORDS_IN, SPANS_IN
 from ingest.dead_letter import CutDeadLetter, cut_dead_letters
 from ingest.decode import DecodedRecord, Rules, decode_record, empty_record, is_undecodable, only, without_projects
+from ingest.decoding.columns import NOTHING, ColumnRecord, decode_in_columns
 from ingest.masking.dead_letters import NO_MASKING, Masking
 from ingest.masking.planned import PlannedMask
 from ingest.masking.spans import masked_record
@@ -113,7 +114,7 @@ def decode_chunk(chunk: Chunk, rules: Rules) -> DecodedChunk:
     """
     started_s = time.monotonic()
     try:
-        decoded = _decoded(chunk, rules, decode_and_mask)
+        decoded = _decoded(chunk, rules, decode_and_mask, in_columns=True)
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001 - a defect of ours; trying each span shows which ones trigger it
@@ -142,26 +143,40 @@ def count_records(records: Iterable[ChunkRecord]) -> None:
             MAPPING_ERRORS.labels(reason).inc(count)
 
 
-def _decoded(chunk: Chunk, rules: Rules, decode_one: Callable[..., DecodedRecord]) -> DecodedChunk:
-    columns = SpanColumns(with_attributes_text=rules.with_attributes_text)
+def _decoded(
+    chunk: Chunk, rules: Rules, decode_one: Callable[..., DecodedRecord], *, in_columns: bool = False
+) -> DecodedChunk:
     claimed: set[UUID] = set()
     outcomes = []
     masks = chunk.masking.by_project()
     for mask in masks.values():
         mask.begin()
     counts_before = {project: mask.count for project, mask in masks.items()}
-    for record in chunk.records:
+    together = (
+        decode_in_columns(
+            chunk.records, chunk.partition_ids, rules, now_ns=chunk.now_ns, excluded=chunk.unknown.union(masks)
+        )
+        if in_columns and not rules.with_attributes_text
+        else NOTHING
+    )
+    tables = _Tables(together.rows, with_attributes_text=rules.with_attributes_text)
+    for at, record in enumerate(chunk.records):
+        if (found := together.records.get(at)) is not None:
+            claimed.add(found.project_id)
+            tables.add_rows(found.first_row, found.rows_count)
+            outcomes.append(_plain_outcome(record, rules, found))
+            continue
         decoded = without_projects(decode_one(record, rules, now_ns=chunk.now_ns, masks=masks), chunk.unknown)
         claimed.update(decoded.claimed)
         errors = append_rows(
-            columns, decoded, rules.prices, partition_id=chunk.partition_ids[record.source], masks=masks
+            tables.columns, decoded, rules.prices, partition_id=chunk.partition_ids[record.source], masks=masks
         )
         dead_letters = cut_dead_letters(
             record, decoded.rejections, encoding=decoded.encoding, layout=decoded.layout, masking=chunk.masking
         )
         # Only the outcome is kept: the spans are columns by now, and would double the memory of the chunk.
         outcomes.append(_outcome(decoded, rules, dead_letters, errors))
-    rows = columns.rows()
+    rows = tables.rows()
     # Rows are as large as their records, so records share the memory of the rows by the size of their values.
     bytes_per_value_byte = rows.nbytes / (sum(len(record.value or b"") for record in chunk.records) or 1)
     outcomes = [
@@ -171,6 +186,53 @@ def _decoded(chunk: Chunk, rules: Rules, decode_one: Callable[..., DecodedRecord
     counts = {project: mask.count - counts_before[project] for project, mask in masks.items()}
     masked = {project: count for project, count in counts.items() if count}
     return DecodedChunk(outcomes, frozenset(claimed), rows, seconds=0.0, masked=masked)
+
+
+class _Tables:
+    """The rows of a chunk in the order of its records: some in a table already, the others appended one by one."""
+
+    def __init__(self, ready: pa.Table | None, *, with_attributes_text: bool) -> None:
+        self._ready = ready
+        self._with_attributes_text = with_attributes_text
+        self._done: list[pa.Table] = []
+        self._slice = (0, 0)
+        self.columns = SpanColumns(with_attributes_text=with_attributes_text)
+        """Takes the rows of the next records that are not in the table."""
+
+    def add_rows(self, first_row: int, rows_count: int) -> None:
+        """Add rows of the table, which follow those that were added before."""
+        if self.columns.rows_count:
+            self._seal()
+            self._slice = (first_row, 0)
+        first, count = self._slice
+        self._slice = (first, count + rows_count)
+
+    def rows(self) -> pa.Table:
+        """Return all rows."""
+        self._seal()
+        return pa.concat_tables(self._done) if self._done else self.columns.rows()
+
+    def _seal(self) -> None:
+        first, count = self._slice
+        if count and self._ready is not None:
+            self._done.append(self._ready.slice(first, count))
+        if self.columns.rows_count:
+            self._done.append(self.columns.rows())
+            self.columns = SpanColumns(with_attributes_text=self._with_attributes_text)
+
+
+def _plain_outcome(record: Record, rules: Rules, found: ColumnRecord) -> RecordOutcome:
+    """Return the outcome of a record that was decoded in columns: nothing of it is rejected."""
+    return RecordOutcome(
+        encoding=rules.encoding_of(record),
+        rows_count=found.rows_count,
+        bytes_count=0,
+        rejections=Rejections(),
+        dead_letters=[],
+        is_undecodable=False,
+        base64_ids_count=0,
+        mapping_errors=found.mapping_errors,
+    )
 
 
 def _outcome(

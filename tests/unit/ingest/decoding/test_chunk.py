@@ -137,7 +137,7 @@ def decoded(*values: bytes) -> tuple[list[list[str]], list[Sequence[Rejection]]]
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Sequence[Span]], bool]], None]:
-    """Let ``normalize`` fail for spans that meet a condition."""
+    """Let ``normalize`` fail for spans that meet a condition, and decoding in columns for all."""
 
     def fail_where(fails: Callable[[Sequence[Span]], bool], *, error: type[Exception] = KeyError) -> None:
         def normalize_or_fail(spans: Sequence[Span], *rest: Any) -> Any:
@@ -145,7 +145,11 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Sequence[Spa
                 raise error("a defect")
             return normalize(spans, *rest)
 
+        def fail(*_given: Any, **_options: Any) -> Any:
+            raise error("a defect")
+
         monkeypatch.setattr("ingest.decoding.chunk.normalize", normalize_or_fail)
+        monkeypatch.setattr("ingest.decoding.chunk.decode_in_columns", fail)
 
     return fail_where
 
@@ -203,6 +207,7 @@ def test_record_whose_decoding_fails_is_rejected_whole(monkeypatch: pytest.Monke
             raise ZeroDivisionError
         return decode(record, **rest)
 
+    monkeypatch.setattr("common.codec.otlp_columns.ptars", None)
     monkeypatch.setattr("ingest.decode.decode", decode_or_fail)
 
     names, rejections = decoded(request(["a"]), poison, request(["b"]))

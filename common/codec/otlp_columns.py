@@ -1,0 +1,202 @@
+"""``otlp_proto`` in columns: many records are parsed together, straight into Arrow (ADR 0029).
+
+The parser is ``ptars``. Its schema is OTLP's with the rare messages flattened to ``bytes``: resources, scopes, events,
+links, and the arrays and objects among values. The wire is the same, and ``otlp_protobuf`` reads these parts.
+
+``ptars`` is young, so it is not trusted: a record counts as read only if everything that was read from it, written
+again in the canonical way, takes exactly as many bytes as the record (``canonical_sizes``). Then nothing is unknown,
+given twice or spelled in an unusual way. All other records are left to ``otlp_protobuf``: those that the parser
+refuses, those without a span, and those in which any span may have to be rejected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import repeat
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from google.protobuf.descriptor_pool import DescriptorPool
+
+from common.arrow_views import Numbers, bytes_of, holders, is_set, lengths_of, numbers_of, offsets_of, sums_between
+from common.codec.checks import Bounds
+from common.codec.otlp_arrays import AttributeArrays, SpanArrays, Wrappers
+from common.codec.otlp_schema import PACKAGE, STRING, UNCLEAR, VALUE_FIELDS, schema_file
+from common.codec.otlp_sizes import canonical_sizes
+
+try:
+    import ptars
+except ImportError:  # no wheel for this platform: every record is read by `otlp_protobuf`
+    ptars = None  # type: ignore[assignment]
+
+REFUSALS_MAX: Final = 8
+"""How often the parser may refuse records of a chunk before the rest of the halves it is in is not tried again."""
+
+
+def is_available() -> bool:
+    """Return whether records can be read in columns on this platform."""
+    return ptars is not None
+
+
+def read_plain(values: Sequence[bytes], bounds: Bounds) -> SpanArrays | None:
+    """Return the spans of the records that can be read without any doubt; ``None`` if there are none.
+
+    In such a record every span has valid ids, times and enums and no text with U+0000, and no two spans have the same
+    ids. What is inside of the flattened messages is not checked. Never raises for the content of records.
+    """
+    positions = list(range(len(values)))
+    batch = _parsed(values)
+    if batch is None:
+        positions = _accepted(values, positions, repeat(None, REFUSALS_MAX))
+        batch = _parsed([values[at] for at in positions])
+    for _ in range(3):  # ids can only be compared once all have the same length
+        if batch is None or not positions:
+            return None
+        arrays, sizes = _arrays(batch, positions)
+        is_plain = (sizes == [len(values[at]) for at in positions]) & _plain_records(arrays, bounds)
+        if is_plain.all():
+            return arrays
+        positions = [at for at, plain in zip(positions, is_plain.tolist(), strict=True) if plain]
+        batch = _parsed([values[at] for at in positions])
+    return None
+
+
+def _accepted(values: Sequence[bytes], positions: list[int], refusals: Any) -> list[int]:
+    """Return the positions of records that the parser accepts, found by halving."""
+    if not positions or _parsed([values[at] for at in positions]) is not None:
+        return positions
+    if len(positions) == 1 or next(refusals, refusals) is refusals:
+        return []
+    half = len(positions) // 2
+    return _accepted(values, positions[:half], refusals) + _accepted(values, positions[half:], refusals)
+
+
+def _parsed(values: Sequence[bytes]) -> pa.RecordBatch | None:
+    """Return the records as rows of one column; ``None`` if the parser refuses one of them."""
+    try:
+        return _handler().list_to_record_batch(list(values))
+    except ValueError:
+        return None
+    except BaseException as exc:
+        if type(exc).__module__ != "pyo3_runtime":  # where Rust's panics come from; they are no `Exception`
+            raise
+        return None
+
+
+@cache
+def _handler() -> Any:
+    pool = DescriptorPool()
+    pool.Add(schema_file())
+    message = pool.FindMessageTypeByName(f"{PACKAGE}.Request")
+    return ptars.HandlerPool([message.file]).get_for_message(message)
+
+
+# From the nested rows of the parser to flat arrays.
+
+
+def _arrays(batch: pa.RecordBatch, positions: Sequence[int]) -> tuple[SpanArrays, Numbers]:
+    """Return the arrays of a batch, and the canonical size of each of its records."""
+    requests = batch.column(0)
+    resources, scopes = requests.values, requests.values.field("scope_spans").values
+    spans = scopes.field("spans").values
+    fields = {field.name: spans.field(field.name) for field in spans.type}
+    attributes = fields["attributes"].values
+    keys = attributes.field("key").dictionary_encode()
+    values = attributes.field("value")
+    arrays_of = (requests, resources.field("scope_spans"), scopes.field("spans"))
+    of_requests, of_resources, of_scopes = map(offsets_of, arrays_of)
+    scope_of = np.repeat(np.arange(len(scopes)), np.diff(of_scopes))
+    arrays = SpanArrays(
+        positions=positions,
+        span_counts=np.diff(of_scopes[of_resources[of_requests]]),
+        fields=fields,
+        attributes=AttributeArrays(
+            offsets=offsets_of(fields["attributes"]),
+            keys=numbers_of(keys.indices, np.int32),
+            names=keys.dictionary.to_pylist(),
+            kinds=_kinds(values),
+            values={kind: values.field(name) for kind, name in VALUE_FIELDS.items()},
+        ),
+        resource_of=np.repeat(np.arange(len(resources)), np.diff(of_resources))[scope_of],
+        scope_of=scope_of,
+        resources=Wrappers(resources.field("resource"), resources.field("schema_url")),
+        scopes=Wrappers(scopes.field("scope"), scopes.field("schema_url")),
+    )
+    return arrays, canonical_sizes(requests, arrays)
+
+
+def _kinds(values: pa.StructArray) -> Numbers:
+    """Return which field of each value is set; of several that were sent, the parser keeps all."""
+    kinds = np.zeros(len(values), np.uint8)
+    for kind, name in VALUE_FIELDS.items():
+        field = values.field(name)
+        if field.null_count < len(field):
+            places = np.flatnonzero(is_set(field))
+            kinds[places] = np.where(kinds[places] == 0, kind, UNCLEAR)
+    return kinds
+
+
+# What is checked of every record.
+
+
+def _plain_records(arrays: SpanArrays, bounds: Bounds) -> Numbers:
+    """Return which records have spans, and only such that are kept."""
+    fields = arrays.fields
+    trace_id_sizes, span_id_sizes = lengths_of(fields["trace_id"]), lengths_of(fields["span_id"])
+    parent_sizes = lengths_of(fields["parent_span_id"])
+    start_ns = arrays.numbers("start_time_unix_nano", np.uint64)
+    end_ns = arrays.numbers("end_time_unix_nano", np.uint64)
+    kinds = arrays.numbers("kind", np.int32)
+    codes = arrays.status_codes
+    earliest_ns, latest_ns = np.uint64(bounds.earliest_ns), np.uint64(bounds.latest_ns)
+    is_bad = (trace_id_sizes != 16) | (span_id_sizes != 8) | ((parent_sizes != 0) & (parent_sizes != 8))
+    is_bad |= (kinds < 0) | (kinds > 5) | (codes < 0) | (codes > 2)
+    for times in (start_ns, end_ns):
+        is_bad |= (times < earliest_ns) | (times > latest_ns)
+    for name in ("trace_id", "span_id"):  # an id of zeros
+        is_bad |= sums_between(bytes_of(fields[name]) != 0, offsets_of(fields[name])) == 0
+    for texts in (fields["name"], fields["trace_state"], fields["status"].field("message")):
+        is_bad[_holders_of_null(texts)] = True
+    is_bad[_spans_of(arrays.attributes, _bad_attributes(arrays.attributes))] = True
+    if not is_bad.any():
+        is_bad = _is_repeated(arrays)
+    is_plain = arrays.span_counts > 0
+    is_plain[arrays.record_of[is_bad]] = False
+    return is_plain
+
+
+def _bad_attributes(attributes: AttributeArrays) -> Numbers:
+    """Return the indexes of attributes whose value is unclear, or whose key or text holds U+0000."""
+    bad_names = [index for index, name in enumerate(attributes.names) if "\0" in name]
+    with_key = np.flatnonzero(np.isin(attributes.keys, bad_names)) if bad_names else np.zeros(0, np.int64)
+    unclear = np.flatnonzero(attributes.kinds == UNCLEAR)
+    return np.concatenate([unclear, with_key, _holders_of_null(attributes.values[STRING])])
+
+
+def _spans_of(attributes: AttributeArrays, indexes: Numbers) -> Numbers:
+    return np.searchsorted(attributes.offsets, indexes, "right") - 1
+
+
+def _holders_of_null(texts: pa.Array) -> Numbers:
+    """Return the indexes of texts that hold U+0000."""
+    return holders(texts, bytes_of(texts) == 0)
+
+
+def _is_repeated(arrays: SpanArrays) -> Numbers:
+    """Return which spans have the ids of another one of their record. May be wrong about a span, but not about none.
+
+    It compares hashes, because sorting pairs of ids is slow.
+    """
+    trace_ids = arrays.ids("trace_id", 16).view(np.uint64)
+    span_ids = arrays.ids("span_id", 8).view(np.uint64)
+    hashes = trace_ids[:, 0] * _FACTORS[0] + trace_ids[:, 1] * _FACTORS[1] + span_ids[:, 0] * _FACTORS[2]
+    hashes += arrays.record_of.astype(np.uint64) * _FACTORS[3]
+    order = np.argsort(hashes)
+    is_repeated = np.zeros(len(hashes), bool)
+    is_repeated[order[1:]] = hashes[order[1:]] == hashes[order[:-1]]
+    return is_repeated
+
+
+_FACTORS: Final = np.random.default_rng(0).integers(1, 2**63, 4, np.uint64) * np.uint64(2) + np.uint64(1)
