@@ -17,6 +17,10 @@ MB for the most hostile keys.
 """
 
 
+USUAL_COUNT: Final = 4
+"""So many spans with the same keys are worth a plan, even if the keys are new."""
+
+
 class Plans(Generic[Plan]):
     """Plans by keys in their order, at most ``max_count``; when there are more, all are forgotten. Thread-safe."""
 
@@ -39,13 +43,28 @@ class Plans(Generic[Plan]):
             self._remember(keys, plan)
         return plan
 
-    def _remember(self, keys: Keys, plan: Plan) -> None:
+    def of_usual(self, keys: Keys, *, count: int) -> Plan | None:
+        """Return the plan of keys that come ``count`` times at once; ``None`` if they are so rare and new that making a
+        plan costs more than doing without.
+        """
+        if count < USUAL_COUNT and keys not in self._plans and self._see(keys):
+            return None
+        return self.of(keys)
+
+    def _see(self, keys: Keys) -> bool:
+        """Note that these keys came; return whether they came for the first time."""
         mark = hash(keys)
-        if mark not in self._seen_once:
-            if len(self._seen_once) >= SEEN_MAX:
-                self._seen_once.clear()
-            self._seen_once.add(mark)
-        elif sum(map(len, keys)) <= CHARACTERS_MAX:
+        if mark in self._seen_once:
+            return False
+        if len(self._seen_once) >= SEEN_MAX:
+            self._seen_once.clear()
+        self._seen_once.add(mark)
+        return True
+
+    def _remember(self, keys: Keys, plan: Plan) -> None:
+        if self._see(keys):
+            return
+        if sum(map(len, keys)) <= CHARACTERS_MAX:
             if len(self._plans) >= self._max_count:
                 self._plans.clear()
             self._plans[keys] = plan

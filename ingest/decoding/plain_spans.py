@@ -156,9 +156,10 @@ def plain_key_sets(arrays: SpanArrays, may_be_plain: Numbers) -> list[KeySet]:
     key_sets = []
     for group, first in enumerate(firsts.tolist()):
         start, end = attributes.offsets[first], attributes.offsets[first + 1]
-        plan = _plans.of(tuple([attributes.names[key] for key in attributes.keys[start:end].tolist()]))
+        spans = candidates[by_group[borders[group] : borders[group + 1]]]
+        keys = tuple([attributes.names[key] for key in attributes.keys[start:end].tolist()])
+        plan = _plans.of_usual(keys, count=len(spans))
         if plan is not None:
-            spans = candidates[by_group[borders[group] : borders[group + 1]]]
             key_set = _copyable(arrays, KeySet(spans, plan, attributes.kinds[start:end]))
             if len(key_set.spans):
                 key_sets.append(key_set)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.plans import CHARACTERS_MAX, SEEN_MAX, Keys, Plans
+from common.plans import CHARACTERS_MAX, SEEN_MAX, USUAL_COUNT, Keys, Plans
 
 
 class Maker:
@@ -46,3 +46,10 @@ def test_random_keys_are_not_kept() -> None:
 
     assert len(plans) == 0
     assert len(plans._seen_once) == 10
+
+
+def test_no_plan_is_made_of_keys_that_are_rare_and_new() -> None:
+    plans = Plans(Maker(), max_count=3)
+
+    assert [plans.of_usual(("a",), count=1) for _ in range(3)] == [None, 1, 1]
+    assert plans.of_usual(("b",), count=USUAL_COUNT) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -33,6 +33,14 @@ from tests.strategies import NOW_NS, hostile_text, int64, otlp_requests, valid_t
 RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
 SAMPLES = sorted((Path(__file__).parents[3] / "data/samples").glob("*.otlp_proto.bin"))
 PROJECT = UUID(int=7)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def plans_for_rare_keys() -> Iterator[None]:
+    """Let a single span with new keys be plain, so that small examples say something."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("common.plans.USUAL_COUNT", 1)
+        yield
 
 
 def chunk_of(
@@ -412,6 +420,16 @@ def test_spans_above_one_that_is_not_plain_get_its_usage():
     rows = check(chunk).rows.to_pylist()
     assert plain_count(chunk) == 2
     assert [b'"tokens":{"cumulative"' in row["attributes_template"] for row in rows] == [True, True, False, False, False]
+
+
+def test_spans_with_rare_keys_are_not_plain(monkeypatch):
+    monkeypatch.setattr("common.plans.USUAL_COUNT", 4)
+    usual = [span(number, attributes=attributes(usual=number)) for number in range(1, 5)]
+    chunk = chunk_of([request(*usual, *[span(9 + n, attributes=attributes(**{f"rare{n}": n})) for n in range(3)])])
+    plain_spans._plans._seen_once.clear()
+
+    assert [plain_count(chunk) for _ in range(2)] == [4, 7]
+    check(chunk)
 
 
 def test_trace_with_a_link_is_an_annotation():
