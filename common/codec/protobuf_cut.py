@@ -24,6 +24,7 @@ GROUPS_MAX: Final = 100  # as many nested groups as protobuf's own parser follow
 _RESOURCE_SPANS: Final = 1  # ExportTraceServiceRequest.resource_spans and TracesData.resource_spans
 _SCOPE_SPANS: Final = 2  # ResourceSpans.scope_spans
 _SPANS: Final = 2  # ScopeSpans.spans
+_SPANS_TAG: Final = _SPANS << 3 | LEN
 
 
 class BrokenWire(Exception):
@@ -52,16 +53,45 @@ def _lay_out_resource(layout: Layout, start: int, end: int) -> None:
 
 
 def _lay_out_scope(layout: Layout, start: int, end: int) -> None:
-    spans, scope = layout.spans, len(layout.scopes)
-    others = []
-    spans_count = len(spans)
-    for number, wire_type, at, content, after in fields(layout.value, start, end):
-        if number == _SPANS and wire_type == LEN:
-            spans.add(scope, at, content, after)
-        else:
-            others.append(layout.value[at:after])
-    if len(spans) > spans_count:
+    scope, spans_count = len(layout.scopes), len(layout.spans)
+    others: list[bytes] = []
+    at = _lay_out_fields(layout, scope, others, start, end, until_span=True)
+    at = _lay_out_spans(layout, scope, at, end)
+    _lay_out_fields(layout, scope, others, at, end, until_span=False)
+    if len(layout.spans) > spans_count:
         layout.scopes.append(ScopePart(len(layout.resources), b"".join(others)))
+
+
+def _lay_out_fields(layout: Layout, scope: int, others: list[bytes], start: int, end: int, *, until_span: bool) -> int:
+    """Add the spans to the layout and other fields to ``others``; return where it stopped."""
+    for number, wire_type, at, content, after in fields(layout.value, start, end):
+        if number != _SPANS or wire_type != LEN:
+            others.append(layout.value[at:after])
+        elif until_span:
+            return at
+        else:
+            layout.spans.add(scope, at, content, after)
+    return end
+
+
+def _lay_out_spans(layout: Layout, scope: int, at: int, end: int) -> int:
+    """Add spans as long as one follows another; return where the last one ends. Takes half of the time of ``fields``.
+
+    Stops at a size of more than two bytes, and before the end of the bytes is reached.
+    """
+    value, add = layout.value, layout.spans.add
+    while at + 2 < end and value[at] == _SPANS_TAG:
+        size, content = value[at + 1], at + 2
+        if size > 0x7F:
+            high, content = value[at + 2], at + 3
+            if high > 0x7F:
+                break
+            size = size & 0x7F | high << 7
+        if content + size > end:
+            break
+        add(scope, at, content, content + size)
+        at = content + size
+    return at
 
 
 def parts(value: bytes) -> Iterator[tuple[int, int]]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.codec.protobuf_cut import GROUPS_MAX, BrokenWire, fields, lay_out_request
+from common.codec.protobuf_cut import GROUPS_MAX, BrokenWire, encode_delimited, fields, lay_out_request
 
 GROUP = b"\x1b\x08\x01\x23\x0a\x01x\x24\x1c"  # group 3 { varint 1, group 4 { bytes 1 } }
 
@@ -66,3 +66,26 @@ def test_any_bytes_have_a_layout_or_are_broken(value):
         lay_out_request(value)
     except BrokenWire as broken:
         assert str(broken)  # noqa: PT017 - either outcome is allowed
+
+
+@given(
+    st.lists(
+        st.sampled_from([b"", b"x", b"y" * 0x7F, b"z" * 0x80, b"w" * 0x3FFF, b"v" * 0x4000]) | st.none(), max_size=8
+    )
+)
+def test_spans_of_every_size_are_found_between_other_fields(contents):
+    """``None`` stands for another field. Sizes of one, two and three bytes are read by different code."""
+    scope = b"".join(b"\x18\x01" if content is None else encode_delimited(2, content) for content in contents)
+
+    layout = lay_out_request(encode_delimited(1, encode_delimited(2, scope)))
+
+    assert [layout.content(part) for part in layout.spans] == [each for each in contents if each is not None]
+    assert [part.wrapper for part in layout.scopes] == ([b"\x18\x01" * contents.count(None)] if layout.spans else [])
+
+
+@pytest.mark.parametrize("span", [b"\x12", b"\x12\x01", b"\x12\x80", b"\x12\x80\x01", b"\x12\xff\xff"])
+def test_span_that_is_cut_off_after_others_is_reported(span):
+    scope = encode_delimited(2, b"whole") * 2 + span
+
+    with pytest.raises(BrokenWire):
+        lay_out_request(encode_delimited(1, encode_delimited(2, scope)))
