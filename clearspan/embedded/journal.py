@@ -102,6 +102,7 @@ class JournallingPublisher:
         *,
         key: bytes | None = None,
         headers: Sequence[Header] = (),
+        partition: int | None = None,
     ) -> Coordinates:
         """Publish. Raises ``Unavailable`` (transient), also if the journal cannot be written.
 
@@ -109,7 +110,11 @@ class JournallingPublisher:
         """
         if topic == self._topic:
             await self._write(DeadLetterMessage(value, key, tuple(headers)))
-        return await self._publisher.publish(topic, value, key=key, headers=headers)
+        return await self._publisher.publish(topic, value, key=key, headers=headers, partition=partition)
+
+    def partitions_count(self, topic: str) -> int | None:
+        """Return how many partitions the topic had when the broker was asked last."""
+        return self._publisher.partitions_count(topic)
 
     async def close(self) -> None:
         """Close the publisher."""

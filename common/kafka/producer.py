@@ -41,16 +41,34 @@ class KafkaPublisher:
         self._last_failure = LastFailure(settings)
 
     async def publish(
-        self, topic: str, value: bytes, *, key: bytes | None = None, headers: Sequence[Header] = ()
+        self,
+        topic: str,
+        value: bytes,
+        *,
+        key: bytes | None = None,
+        headers: Sequence[Header] = (),
+        partition: int | None = None,
     ) -> Coordinates:
         """Publish and wait for the acknowledgement. Raises ``Unavailable`` (transient) or ``TooLarge``."""
         with translated("publish", self._last_failure):
             async with asyncio.timeout(self._settings.request_timeout_s):
                 producer = await self._connected()
-                delivery = await producer.send(topic, value, key=key, headers=list(headers))
+                if partition is not None and partition not in await producer.partitions_for(topic):
+                    raise Unavailable(f"The topic {topic} has no partition {partition} any more.")
+                delivery = await producer.send(topic, value, key=key, partition=partition, headers=list(headers))
                 # Shielded: cancelling the future of one record would fail the other records of its batch.
                 where = await shielded(delivery)
         return Coordinates(where.topic, where.partition, where.offset)
+
+    def partitions_count(self, topic: str) -> int | None:
+        """Return how many partitions the topic had when the broker was asked last; ``None`` before it was asked.
+
+        The driver asks again every five minutes, as Kafka's own clients do.
+        """
+        if self._producer is None:
+            return None
+        partitions: set[int] | None = self._producer.client.cluster.partitions_for_topic(topic)
+        return len(partitions) if partitions else None
 
     async def close(self) -> None:
         """Flush and disconnect. Safe to call twice."""

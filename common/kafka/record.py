@@ -193,9 +193,23 @@ class Publisher(Protocol):
     """Publishes records; acknowledged by all in-sync replicas."""
 
     async def publish(
-        self, topic: str, value: bytes, *, key: bytes | None = None, headers: Sequence[Header] = ()
+        self,
+        topic: str,
+        value: bytes,
+        *,
+        key: bytes | None = None,
+        headers: Sequence[Header] = (),
+        partition: int | None = None,
     ) -> Coordinates:
-        """Publish and wait for the acknowledgement. Raises ``Unavailable`` (transient) or ``TooLarge``."""
+        """Publish and wait for the acknowledgement. Raises ``Unavailable`` (transient) or ``TooLarge``.
+
+        The partition is chosen by Kafka's default partitioner if it is not given. If the topic does not have the given
+        one, that is ``Unavailable``: the topic was created again.
+        """
+        ...
+
+    def partitions_count(self, topic: str) -> int | None:
+        """Return how many partitions the topic had when the broker was asked last; ``None`` before it was asked."""
         ...
 
     async def close(self) -> None:

@@ -113,7 +113,9 @@ def rules_of(
     limits = context.settings.limits
     prepare: Callable[[Any], Any] | None = None
     if route.prepare is not None:
-        known = PrepareContext(path, content_type, limits.span_limits(), context.clock.now_ns())
+        known = PrepareContext(
+            path, content_type, limits.span_limits(), context.clock.now_ns(), *_intake_partitions(context)
+        )
         prepare = partial(route.prepare, context=known)
     return BodyRules(
         model=route.body,
@@ -124,6 +126,11 @@ def rules_of(
         bytes_max=limits.body_bytes_max,
         values_max=limits.body_values_max,
     )
+
+
+def _intake_partitions(context: ApiContext) -> tuple[int | None, int | None]:
+    kafka, publisher = context.settings.kafka, context.publisher
+    return publisher.partitions_count(kafka.otlp_topic), publisher.partitions_count(kafka.intake_topic)
 
 
 async def _receive(http_request: web.BaseRequest, arrival: _Arrival, *, bytes_max: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Traces over OTLP/HTTP: one request in, one record per trace out, with the bytes of each span as they were sent
+"""Traces over OTLP/HTTP: one request in, one record per partition out, with the bytes of each span as they were sent
 (contract §4).
 
 Records are cut from the request, never encoded again. Rejected spans are reported in ``partial_success``. Errors are
@@ -9,7 +9,7 @@ reference §4.5 for compressed bodies without ``Content-Encoding``.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -29,7 +29,8 @@ from common.kafka.record import CONTENT_TYPES as CONTENT_TYPES_OF
 from common.settings import Encoding
 from query_api.intake.grpc_status import code_of, status_message
 from query_api.intake.models import IntakeReady
-from query_api.intake.publish import PreparedIntake, TraceRecord, TraceRecords, publish_export
+from query_api.intake.publish import PreparedIntake, publish_export
+from query_api.intake.records import Destination, IntakeRecord, IntakeRecords, destinations_of
 from query_api.request.errors import headers_of, status_of
 from query_api.request.json_body import json_response
 from query_api.request.route import PrepareContext, Request, Response
@@ -46,8 +47,8 @@ REASONS_MAX: Final = 10
 """Rejected spans that are reported one by one."""
 
 GROWTH_MAX: Final = 8
-"""The largest size of all records of a request, in multiples of the largest body: each trace repeats its resource and
-scope."""
+"""The largest size of all records of a request, in multiples of the largest body: each record repeats resources and
+scopes."""
 
 
 async def ready(request: Request) -> Response:  # noqa: ARG001 - a handler
@@ -65,37 +66,46 @@ def prepare_traces(body: bytes, context: PrepareContext) -> PreparedIntake:
     """Prepare an ``ExportTraceServiceRequest`` and its response. Raises ``Rejected`` if it cannot be decoded."""
     encoding = encoding_of(context.content_type)
     if not body:
-        return PreparedIntake(TraceRecords.of([]), 0, response_body(ExportTraceServiceResponse(), encoding=encoding))
+        return PreparedIntake(IntakeRecords.of([]), 0, response_body(ExportTraceServiceResponse(), encoding=encoding))
     codec, limits = _CODECS[encoding], context.limits
     if len(body) > 2 * SPANS_MAX and codec.count(body) > SPANS_MAX:
         raise TooLarge(f"The request holds more than {SPANS_MAX} spans, scopes and resources. Send fewer at once.")
     decoded = codec.decode(body, limits=limits, now_ns=context.now_ns).without_repeats()
-    trace_ids = {index: span.trace_id for index, span in zip(decoded.span_indexes, decoded.spans, strict=True)}
-    if len(set(trace_ids.values())) == 1 and not decoded.rejections:
-        records = [TraceRecord(decoded.spans[0].trace_id, body)]
+    trace_ids: list[bytes | None] = [None] * (1 + max(decoded.span_indexes, default=-1))
+    for index, span in zip(decoded.span_indexes, decoded.spans, strict=True):
+        trace_ids[index] = span.trace_id
+    destinations = destinations_of((span.trace_id for span in decoded.spans), context.otlp_partitions)
+    if len(set(destinations.values())) == 1 and not decoded.rejections:
+        records = [IntakeRecord(decoded.spans[0].trace_id, body, destinations[decoded.spans[0].trace_id].partition)]
     else:
-        records = split_by_trace(codec.lay_out(body), trace_ids, bytes_max=GROWTH_MAX * limits.record_bytes_max)
+        bytes_max = GROWTH_MAX * limits.record_bytes_max
+        records = split_by_destination(codec.lay_out(body), trace_ids, destinations, bytes_max=bytes_max)
     response = response_body(_reported(decoded.rejections), encoding=encoding)
-    return PreparedIntake(TraceRecords.of(records), len(decoded.spans), response, len(decoded.rejections))
+    return PreparedIntake(IntakeRecords.of(records), len(decoded.spans), response, len(decoded.rejections))
 
 
-def split_by_trace(layout: Layout, trace_ids: Mapping[int, bytes], *, bytes_max: int) -> list[TraceRecord]:
-    """Return one record per trace, in the order of the request.
+def split_by_destination(
+    layout: Layout, trace_ids: Sequence[bytes | None], destinations: Mapping[bytes, Destination], *, bytes_max: int
+) -> list[IntakeRecord]:
+    """Return one record for each destination, in the order of the request.
 
-    ``trace_ids``: the trace of each accepted span, by its index in the request. Raises ``TooLarge`` if the records take
-    more than ``bytes_max`` bytes.
+    ``trace_ids``: the trace of each span, in wire order; ``None`` if the span is left out, like spans past the end.
+    Raises ``TooLarge`` if the records take more than ``bytes_max`` bytes.
     """
-    by_trace: dict[bytes, list[SpanPart]] = defaultdict(list)
-    for index, span in enumerate(layout.spans):
-        if index in trace_ids:
-            by_trace[trace_ids[index]].append(span)
+    by_destination: dict[Destination, list[SpanPart]] = defaultdict(list)
+    keys: dict[Destination, bytes] = {}
+    for part, trace_id in zip(layout.spans, trace_ids, strict=False):
+        if trace_id is not None:
+            destination = destinations[trace_id]
+            keys.setdefault(destination, trace_id)
+            by_destination[destination].append(part)
     records, bytes_count = [], 0
-    for trace_id, spans in by_trace.items():
-        record = TraceRecord(trace_id, layout.request_of(spans))
+    for destination, parts in by_destination.items():
+        record = IntakeRecord(keys[destination], layout.request_of(parts), destination.partition)
         bytes_count += len(record.value)
         if bytes_count > bytes_max:
             raise TooLarge(
-                f"The traces take more than {bytes_max} bytes, each with its resource and scope. Send fewer at once."
+                f"The records take more than {bytes_max} bytes, each with its resources and scopes. Send fewer at once."
             )
         records.append(record)
     return records

@@ -30,11 +30,15 @@ from query_api.intake.models import (
     TraceIngest,
     TracesIngest,
 )
-from query_api.intake.publish import PreparedIntake, TraceRecord, TraceRecords
+from query_api.intake.publish import PreparedIntake
+from query_api.intake.records import Destination, IntakeRecord, IntakeRecords, destinations_of
 from query_api.request.json_body import json_response
 from query_api.request.route import PrepareContext
 
 PROBLEMS_MAX: Final = 10
+_SPANS: Final = b'{"spans":[%b]}'
+_SPANS_AT: Final = _SPANS.index(b"%b")
+_CLOSING_BYTES: Final = len(_SPANS) - _SPANS_AT - len(b"%b")
 _TIMES: Final = ("start_time", "end_time", "start_time_unix_nano", "end_time_unix_nano")
 
 
@@ -47,15 +51,15 @@ class PlacedSpan(NamedTuple):
 
 
 class TraceSpans(NamedTuple):
-    """The records of a request, one per trace, and its spans. Of spans with the same ids only the last is included."""
+    """The records of a request, one per partition, and its spans. Of spans with the same ids it has the last."""
 
-    records: list[TraceRecord]
+    records: list[IntakeRecord]
     links: list[SpanLink]
 
     @property
     def trace_ids(self) -> list[str]:
         """The traces in the order in which they were sent."""
-        return [trace_id_hex(record.trace_id) for record in self.records]
+        return list(dict.fromkeys(link.trace_id for link in self.links))
 
 
 def spans_of_ingest(body: SpansIngest, context: PrepareContext) -> PreparedIntake:
@@ -100,7 +104,7 @@ def spans_of_replaced_trace_of_spans(body: SpansIngest, context: PrepareContext)
 
 def with_response(traces: TraceSpans, response: BaseModel) -> PreparedIntake:
     """Add the response as JSON."""
-    return PreparedIntake(TraceRecords.of(traces.records), len(traces.links), json_response(response).body)
+    return PreparedIntake(IntakeRecords.of(traces.records), len(traces.links), json_response(response).body)
 
 
 def _with_links(traces: TraceSpans) -> PreparedIntake:
@@ -200,7 +204,7 @@ def flatten_node(node: Json, *, path: str, parent: Json | None = None) -> Iterat
 
 
 def to_records(placed: Sequence[PlacedSpan], context: PrepareContext) -> TraceSpans:
-    """Return one record per trace.
+    """Return one record per partition; further ones if it would be too large.
 
     Raises ``InvalidInput`` with the path of each span that cannot be stored, and why; ``TooLarge`` if the times that
     are added make a record, or a span, too large for the worker.
@@ -213,10 +217,39 @@ def to_records(placed: Sequence[PlacedSpan], context: PrepareContext) -> TraceSp
     for place, span in _decode(placed, limits=limits, now_ns=context.now_ns):
         by_trace[span.trace_id].append(_with_times(place.span, span))
         links.append(SpanLink(trace_id=trace_id_hex(span.trace_id), span_id=span_id_hex(span.span_id)))
-    return TraceSpans([_record(trace_id, spans, limits=limits) for trace_id, spans in by_trace.items()], links)
+    destinations = destinations_of(by_trace, context.span_partitions)
+    by_destination: dict[Destination, list[tuple[bytes, bytes]]] = defaultdict(list)
+    for trace_id, spans in by_trace.items():
+        by_destination[destinations[trace_id]].append((trace_id, _value_of_trace(trace_id, spans, limits=limits)))
+    records = [
+        IntakeRecord(trace_id, value, destination.partition)
+        for destination, traces in by_destination.items()
+        for trace_id, value in _joined(traces, bytes_max=limits.record_bytes_max)
+    ]
+    return TraceSpans(records, links)
 
 
-def _record(trace_id: bytes, spans: Sequence[Json], *, limits: SpanLimits) -> TraceRecord:
+def _joined(traces: Sequence[tuple[bytes, bytes]], *, bytes_max: int) -> Iterator[tuple[bytes, bytes]]:
+    """Join the values of traces to values of at most ``bytes_max`` bytes, each with the id of its first trace."""
+    values: list[bytes] = []
+    first, bytes_count = b"", 0
+    for trace_id, value in traces:
+        if values and bytes_count + len(value) > bytes_max:
+            yield first, _join(values)
+            values, bytes_count = [], 0
+        if not values:
+            first = trace_id
+        values.append(value)
+        bytes_count += len(value)
+    if values:
+        yield first, _join(values)
+
+
+def _join(values: Sequence[bytes]) -> bytes:
+    return _SPANS % b",".join(value[_SPANS_AT:-_CLOSING_BYTES] for value in values)
+
+
+def _value_of_trace(trace_id: bytes, spans: Sequence[Json], *, limits: SpanLimits) -> bytes:
     value = orjson.dumps({"spans": spans})
     if len(value) > limits.record_bytes_max:
         raise TooLarge(
@@ -230,12 +263,12 @@ def _record(trace_id: bytes, spans: Sequence[Json], *, limits: SpanLimits) -> Tr
                     f"The span {span['span_id']} takes {size} bytes with its times;"
                     f" the limit is {limits.span_bytes_max}."
                 )
-    return TraceRecord(trace_id, value)
+    return value
 
 
 def _decode(placed: Sequence[PlacedSpan], *, limits: SpanLimits, now_ns: int) -> list[tuple[PlacedSpan, Span]]:
     """Return each span with its decoded form; of spans with the same ids the last."""
-    value = b'{"spans":[%b]}' % b",".join(map(_json, placed))
+    value = _SPANS % b",".join(map(_json, placed))
     try:
         decoded = span_json.decode(value, limits=limits, now_ns=now_ns).without_repeats()
     except Rejected as exc:

@@ -1,21 +1,19 @@
-"""Publish spans from HTTP to Kafka, one record per trace, and respond when Kafka has acknowledged all of them (contract
-§4)."""
+"""Publish spans from HTTP to Kafka, one record per partition, and respond when Kafka has acknowledged all of them
+(contract §4)."""
 
 from __future__ import annotations
 
 import asyncio
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, islice
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from common.kafka.record import CONTENT_TYPE_HEADER, CONTENT_TYPES, PROJECT_HEADER, Coordinates, Publisher
-from common.limits import MIB
 from common.settings import Encoding, InvalidSettings, KafkaSettings
 from common.telemetry import INTAKE_SPANS
-from query_api.compute.ipc import packed
 from query_api.freshness.headers import coordinates_header
+from query_api.intake.records import IntakeRecord, IntakeRecords
 from query_api.request.route import Request, Response
 
 ACCEPTED: Final = 202
@@ -23,69 +21,11 @@ ACCEPTED: Final = 202
 UNACKNOWLEDGED_MAX: Final = 100
 """Records of one request that wait for their acknowledgement at the same time: about 10 ms of the event loop."""
 
-_ID_BYTES: Final = 16
-_BLOCK_BYTES: Final = MIB
-
-
-class TraceRecord(NamedTuple):
-    """The encoded spans of one trace. The trace id is the key, so that all versions of a span share a partition."""
-
-    trace_id: bytes
-    value: bytes
-
-
-class TraceRecords:
-    """A sequence of ``TraceRecord`` in a few large byte strings.
-
-    Requests with up to 140,000 traces are sent between processes without that many objects. Each block holds the values
-    of as many records as its entry in ``sizes`` has sizes, one after another.
-    """
-
-    def __init__(self, trace_ids: bytes, sizes: Sequence[array[int]], blocks: Sequence[bytes]) -> None:
-        self._trace_ids = trace_ids
-        self._sizes = sizes
-        self._blocks = blocks
-
-    @classmethod
-    def of(cls, records: Sequence[TraceRecord]) -> TraceRecords:
-        """Pack the records."""
-        sizes: list[array[int]] = []
-        blocks: list[bytes] = []
-        for start, end in _blocks_of(records):
-            sizes.append(array("Q", (len(record.value) for record in records[start:end])))
-            blocks.append(b"".join(record.value for record in records[start:end]))
-        return cls(b"".join(record.trace_id for record in records), sizes, blocks)
-
-    def __len__(self) -> int:
-        return len(self._trace_ids) // _ID_BYTES
-
-    def __iter__(self) -> Iterator[TraceRecord]:
-        """Unpack the records in order, one at a time."""
-        at = 0
-        for sizes, block in zip(self._sizes, self._blocks, strict=True):
-            start = 0
-            for end in accumulate(sizes):
-                yield TraceRecord(self._trace_ids[at : at + _ID_BYTES], block[start:end])
-                start, at = end, at + _ID_BYTES
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return TraceRecords, (packed(self._trace_ids), self._sizes, [packed(block) for block in self._blocks])
-
-
-def _blocks_of(records: Sequence[TraceRecord]) -> Iterator[tuple[int, int]]:
-    """Return the bounds of each block; the record that fills a block ends it."""
-    start = bytes_count = 0
-    for index, record in enumerate(records, 1):
-        bytes_count += len(record.value)
-        if bytes_count >= _BLOCK_BYTES or index == len(records):
-            yield start, index
-            start, bytes_count = index, 0
-
 
 class PreparedIntake(NamedTuple):
     """What a request publishes, and the body of its response once Kafka has acknowledged it."""
 
-    records: TraceRecords
+    records: IntakeRecords
     spans_count: int
     response_body: bytes
     rejected_count: int = 0
@@ -125,7 +65,7 @@ async def _publish(request: Request, spans: PreparedIntake, encoding: Encoding) 
 
 
 async def publish(
-    publisher: Publisher, records: Iterable[TraceRecord], *, topic: str, content_type: str, project_id: UUID
+    publisher: Publisher, records: Iterable[IntakeRecord], *, topic: str, content_type: str, project_id: UUID
 ) -> list[Coordinates]:
     """Publish all records; return the coordinates of the last one in each partition when all are acknowledged.
 
@@ -135,7 +75,10 @@ async def publish(
     last: dict[tuple[str, int], Coordinates] = {}
     remaining = iter(records)
     while chunk := list(islice(remaining, UNACKNOWLEDGED_MAX)):
-        sends = [publisher.publish(topic, record.value, key=record.trace_id, headers=headers) for record in chunk]
+        sends = [
+            publisher.publish(topic, record.value, key=record.key, headers=headers, partition=record.partition)
+            for record in chunk
+        ]
         # All are awaited before an error is raised: nothing of this request is in flight after its response.
         for outcome in await asyncio.gather(*sends, return_exceptions=True):
             if isinstance(outcome, BaseException):

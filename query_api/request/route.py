@@ -93,6 +93,9 @@ class PrepareContext:
     content_type: str | None
     limits: SpanLimits
     now_ns: int
+    otlp_partitions: int | None = None
+    span_partitions: int | None = None
+    """How many partitions the topics of intake have, for OTLP and for span JSON; ``None`` if that is unknown yet."""
 
 
 class Prepare(Protocol):

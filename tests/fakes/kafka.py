@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import zlib
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from common.errors import ServiceError, TooLarge, Unavailable
+from common.kafka.partitioner import partition_of
 from common.kafka.record import Coordinates, Header, LostPartition, Partition, Rebalanced, Record, TopicExtent
 
 
@@ -27,6 +27,7 @@ class MemoryBroker:
         self.read_faults: deque[ServiceError | None] = deque()
         self.journal: list[str] = []
         self.now_ms = 1_760_000_000_000
+        self.is_asked = True
         self._partitions = partitions
         self._message_bytes_max = message_bytes_max
         self._logs: dict[Partition, list[Record]] = {}
@@ -68,19 +69,23 @@ class MemoryBroker:
         partition: int | None = None,
     ) -> Coordinates:
         if partition is None:
-            partition = (next(self._round_robin) if key is None else zlib.crc32(key)) % self._partitions
+            partition = (
+                next(self._round_robin) % self._partitions if key is None else partition_of(key, self._partitions)
+            )
         log = self.log(Partition(topic, partition))
         log.append(Record(topic, partition, len(log), self.now_ms, key, value, tuple(headers)))
         async with self._arrived:
             self._arrived.notify_all()
         return Coordinates(topic, partition, len(log) - 1)
 
-    async def _publish(self, topic: str, value: bytes, key: bytes | None, headers: Sequence[Header]) -> Coordinates:
+    async def _publish(
+        self, topic: str, value: bytes, key: bytes | None, headers: Sequence[Header], partition: int | None
+    ) -> Coordinates:
         _raise_next(self.publish_faults)
         if len(value) > self._message_bytes_max:
             raise TooLarge(f"{len(value)} bytes")
         self.journal.append(f"publish {topic}")
-        return await self.append(topic, value, key=key, headers=headers)
+        return await self.append(topic, value, key=key, headers=headers, partition=partition)
 
     async def read(self, topic: str) -> AsyncIterator[Sequence[Record]]:
         ends = {each: len(self.log(each)) for each in self.partitions_of(topic)}
@@ -266,8 +271,12 @@ class MemoryPublisher:
         *,
         key: bytes | None = None,
         headers: Sequence[Header] = (),
+        partition: int | None = None,
     ) -> Coordinates:
-        return await self._broker._publish(topic, value, key, headers)
+        return await self._broker._publish(topic, value, key, headers, partition)
+
+    def partitions_count(self, topic: str) -> int | None:
+        return self._broker._partitions if self._broker.is_asked else None
 
     async def close(self) -> None:
         """Nothing to close."""

@@ -12,6 +12,7 @@ import pytest
 from common.codec import span_json
 from common.errors import Unavailable
 from common.ids import DEFAULT_PROJECT_ID
+from common.kafka.partitioner import partition_of
 from common.kafka.record import CONTENT_TYPES, Coordinates
 from common.limits import SpanLimits
 from common.settings import Encoding
@@ -24,6 +25,7 @@ from tests.support.api import context_of, serving
 TRACE_A, TRACE_B = "a" * 32, "b" * 32
 NOW_NS = ManualClock().now_ns()
 READ_LATER_NS = NOW_NS + 60_000_000_000
+PARTITIONS_COUNT = 2
 
 
 @pytest.fixture
@@ -46,8 +48,8 @@ def _tree(*spans: dict[str, Any]) -> dict[str, Any]:
 
 
 def _published(broker: MemoryBroker) -> dict[str, list[Span]]:
-    """Return the spans of each record, by the hex of its key."""
-    found = {}
+    """Return the spans of each trace, by its id; each record holds traces of its partition, the first as its key."""
+    found: dict[str, list[Span]] = {}
     for record in broker.records("spans"):
         assert record.key is not None
         assert record.value is not None
@@ -55,8 +57,10 @@ def _published(broker: MemoryBroker) -> dict[str, list[Span]]:
         assert record.header("content-type") == CONTENT_TYPES[Encoding.SPAN_JSON].encode()
         decoded = span_json.decode(record.value, limits=SpanLimits(), now_ns=READ_LATER_NS)
         assert not decoded.rejections.in_full
-        assert {span.trace_id for span in decoded.spans} == {record.key}
-        found[record.key.hex()] = decoded.spans
+        assert record.key == decoded.spans[0].trace_id
+        assert {partition_of(span.trace_id, PARTITIONS_COUNT) for span in decoded.spans} == {record.partition}
+        for span in decoded.spans:
+            found.setdefault(span.trace_id.hex(), []).append(span)
     return found
 
 
@@ -64,7 +68,9 @@ def _numbers(broker: MemoryBroker, trace_id: str = TRACE_A) -> list[int]:
     return [int(span.span_id[8:].hex(), 16) for span in _published(broker)[trace_id]]
 
 
-async def test_spans_are_published_as_one_record_a_trace(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:
+async def test_spans_are_published_as_one_record_a_partition(
+    client: aiohttp.ClientSession, broker: MemoryBroker
+) -> None:
     spans = [_span(1), _span(2, trace_id=TRACE_B), _span(3)]
 
     response = await client.post("/tracing/spans/ingest", json={"spans": spans})
@@ -75,6 +81,8 @@ async def test_spans_are_published_as_one_record_a_trace(client: aiohttp.ClientS
         "links": [{"trace_id": span["trace_id"], "span_id": span["span_id"]} for span in spans],
     }
     assert (_numbers(broker), _numbers(broker, TRACE_B)) == ([1, 3], [2])
+    of_traces = {partition_of(bytes.fromhex(trace_id), PARTITIONS_COUNT) for trace_id in (TRACE_A, TRACE_B)}
+    assert [record.partition for record in broker.records("spans")] == sorted(of_traces)
     signed = response.headers["X-Clearspan-Coordinates"]
     where = read_signed_coordinates(signed, project_id=DEFAULT_PROJECT_ID, secret=b"secret")
     assert where == [Coordinates("spans", record.partition, record.offset) for record in broker.records("spans")]

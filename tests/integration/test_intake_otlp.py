@@ -28,6 +28,7 @@ from opentelemetry.trace import Link, SpanContext
 from common.codec import otlp_json, otlp_protobuf
 from common.errors import Unavailable
 from common.ids import DEFAULT_PROJECT_ID
+from common.kafka.partitioner import partition_of
 from common.limits import SpanLimits
 from common.settings import LimitSettings, Settings
 from common.span import Span
@@ -41,6 +42,7 @@ PROTOBUF, JSON = "application/x-protobuf", "application/json"
 CODECS = {PROTOBUF: otlp_protobuf, JSON: otlp_json}
 NOW_NS = SystemClock().now_ns()
 LIMIT = 2_000
+PARTITIONS = [0, 1]
 
 
 @pytest.fixture
@@ -66,13 +68,14 @@ def _decoded(value: bytes, content_type: str) -> list[Span]:
 
 
 def _published(broker: MemoryBroker, content_type: str) -> list[Span]:
-    """Return all spans of the topic; each record holds one trace, under its key."""
+    """Return all spans of the topic; each record holds traces of its partition, the first of which is its key."""
     found = []
     for record in broker.records("otlp_spans"):
         assert record.header("project-id") == str(DEFAULT_PROJECT_ID).encode()
         assert record.header("content-type") == content_type.encode()
         spans = _decoded(record.value or b"", content_type)
-        assert {span.trace_id for span in spans} == {record.key}
+        assert record.key == spans[0].trace_id
+        assert {partition_of(span.trace_id, len(PARTITIONS)) for span in spans} == {record.partition}
         found += spans
     return found
 
@@ -99,7 +102,7 @@ def _json_request(*span_ids: str) -> bytes:
 
 
 @pytest.mark.parametrize("sample", sorted(SAMPLES.glob("*.otlp_*")), ids=lambda path: path.name)
-async def test_samples_are_published_completely_one_record_a_trace(
+async def test_samples_are_published_completely_one_record_a_partition(
     sample: Path, client: aiohttp.ClientSession, broker: MemoryBroker
 ) -> None:
     content_type = PROTOBUF if sample.suffix == ".bin" else JSON
@@ -109,7 +112,24 @@ async def test_samples_are_published_completely_one_record_a_trace(
     response = await client.post("/otlp/v1/traces", data=body, headers=_type(content_type))
 
     assert response.status == 200
+    partitions = [record.partition for record in broker.records("otlp_spans")]
+    assert partitions == sorted({partition_of(span.trace_id, len(PARTITIONS)) for span in sent})
     assert _in_order(_published(broker, content_type)) == _in_order(sent)
+
+
+async def test_each_trace_is_a_record_before_the_partitions_are_known(
+    client: aiohttp.ClientSession, broker: MemoryBroker
+) -> None:
+    broker.is_asked = False
+    request = _request(b"12345678", b"23456789")
+    request.MergeFrom(_request(b"34567890", trace_id=b"u" * 16))
+    body = request.SerializeToString()
+
+    response = await client.post("/otlp/v1/traces", data=body, headers=_type(PROTOBUF))
+
+    assert response.status == 200
+    assert sorted(record.key or b"" for record in broker.records("otlp_spans")) == [b"t" * 16, b"u" * 16]
+    assert _in_order(_published(broker, PROTOBUF)) == _in_order(_decodable(body, PROTOBUF))
 
 
 def _decodable(body: bytes, content_type: str) -> list[Span]:
@@ -244,7 +264,7 @@ async def test_large_request_of_many_traces_is_accepted(client: aiohttp.ClientSe
     response = await client.post("/otlp/v1/traces", data=gzip.compress(body), headers=_type(PROTOBUF, **GZIP))
 
     assert response.status == 200
-    assert len(broker.records("otlp_spans")) == 600
+    assert [record.partition for record in broker.records("otlp_spans")] == PARTITIONS
     assert _in_order(_published(broker, PROTOBUF)) == _in_order(_decodable(body, PROTOBUF))
 
 

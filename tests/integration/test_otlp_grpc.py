@@ -217,6 +217,9 @@ async def test_message_that_is_too_large_is_not_to_be_retried(compression: grpc.
 )
 async def test_back_pressure_says_when_to_retry(error: Exception, code: grpc.StatusCode) -> None:
     class Failing:
+        def partitions_count(self, topic: str) -> None:
+            return None
+
         async def publish(self, *arguments: Any, **more: Any) -> None:
             raise error
 
@@ -228,6 +231,9 @@ async def test_back_pressure_says_when_to_retry(error: Exception, code: grpc.Sta
 
 async def test_bug_of_ours_is_internal_and_names_only_its_log_entry() -> None:
     class Broken:
+        def partitions_count(self, topic: str) -> None:
+            return None
+
         async def publish(self, *arguments: Any, **more: Any) -> None:
             raise RuntimeError("secret")
 
@@ -348,6 +354,8 @@ async def test_stop_waits_for_calls_that_run() -> None:
     inner: Callable[..., Any] = broker.publisher().publish
 
     class Slow:
+        partitions_count = broker.publisher().partitions_count
+
         async def publish(self, *arguments: Any, **more: Any) -> Any:
             published.set()
             await go_on.wait()

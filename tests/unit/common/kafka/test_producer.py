@@ -23,6 +23,13 @@ class _Producer(RememberedDriver):
         if len(self.made) == 1:
             raise ConnectionRefusedError
 
+    @property
+    def client(self) -> SimpleNamespace:
+        return SimpleNamespace(cluster=SimpleNamespace(partitions_for_topic=lambda _topic: {0, 1}))
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        return {0, 1}
+
     async def send(self, topic: str, value: bytes, **_record: Any) -> asyncio.Future[SimpleNamespace]:
         delivery: asyncio.Future[SimpleNamespace] = asyncio.get_running_loop().create_future()
         delivery.set_result(SimpleNamespace(topic=topic, partition=1, offset=len(value)))
@@ -54,3 +61,18 @@ async def test_closed_publisher_does_not_connect(made: list[_Producer]) -> None:
     with pytest.raises(Unavailable, match="closed"):
         await publisher.publish("t", b"value")
     assert made == []
+
+
+async def test_partition_that_the_topic_no_longer_has_is_unavailable(made: list[_Producer]) -> None:
+    publisher = KafkaPublisher(KafkaSettings())
+    assert publisher.partitions_count("t") is None
+    with pytest.raises(Unavailable):
+        await publisher.publish("t", b"connects at the second try")
+    await publisher.publish("t", b"value")
+
+    assert publisher.partitions_count("t") == 2
+    await publisher.publish("t", b"value", partition=1)
+    with pytest.raises(Unavailable, match="has no partition 2 any more"):
+        await publisher.publish("t", b"value", partition=2)
+
+    assert [driver.is_stopped for driver in made] == [True, False]

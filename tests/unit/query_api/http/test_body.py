@@ -32,7 +32,7 @@ from query_api.http.body import (
     takes_gzip,
 )
 from query_api.http.routes import ROUTES
-from query_api.intake.publish import TraceRecord, TraceRecords
+from query_api.intake.records import IntakeRecord, IntakeRecords
 from query_api.request.errors import InvalidRequest
 
 
@@ -119,14 +119,19 @@ def test_body_of_every_route_is_picklable() -> None:
 
 def test_records_survive_pickling() -> None:
     records = [
-        TraceRecord(number.to_bytes(16, "big"), b"%d" % number * (300_000 if number % 3 else 0)) for number in range(9)
+        IntakeRecord(
+            number.to_bytes(16, "big"),
+            b"%d" % number * (300_000 if number % 3 else 0),
+            partition=number if number % 4 else None,
+        )
+        for number in range(9)
     ]
-    packed = TraceRecords.of(records)
+    packed = IntakeRecords.of(records)
 
     for each in (packed, _sent(packed)):
         assert len(each) == 9
         assert list(each) == records
-    assert list(TraceRecords.of([])) == []
+    assert list(IntakeRecords.of([])) == []
 
 
 def test_errors_survive_pickling() -> None:

@@ -4,10 +4,14 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from common.codec import otlp_protobuf
+from common.codec.layout import Layout
 from common.errors import TooLarge
-from query_api.intake.otlp import split_by_trace
+from common.kafka.partitioner import partition_of
+from query_api.intake.otlp import split_by_destination
+from query_api.intake.records import IntakeRecord, destinations_of
 
-TRACE_A, TRACE_B = b"a" * 16, b"b" * 16
+TRACE_A, TRACE_B, TRACE_C = (letter * 16 for letter in (b"a", b"d", b"e"))
+PARTITIONS = 2
 
 
 def _request(*resources: list[list[bytes]]) -> bytes:
@@ -35,13 +39,20 @@ def _numbers(value: bytes) -> list[tuple[str, str, int]]:
     ]
 
 
-def test_each_trace_has_its_resources_and_scopes() -> None:
+def _split(
+    layout: Layout, trace_ids: list[bytes | None], *, partitions: int | None = None, bytes_max: int = 10_000
+) -> list[IntakeRecord]:
+    destinations = destinations_of([trace_id for trace_id in trace_ids if trace_id], partitions)
+    return split_by_destination(layout, trace_ids, destinations, bytes_max=bytes_max)
+
+
+def test_each_trace_has_its_resources_and_scopes_before_the_partitions_are_known() -> None:
     layout = otlp_protobuf.lay_out(_request([[TRACE_A, TRACE_B], [TRACE_A]], [[TRACE_B, TRACE_A]]))
-    trace_ids = {0: TRACE_A, 1: TRACE_B, 2: TRACE_A, 3: TRACE_B, 4: TRACE_A}
 
-    first, second = split_by_trace(layout, trace_ids, bytes_max=10_000)
+    first, second = _split(layout, [TRACE_A, TRACE_B, TRACE_A, TRACE_B, TRACE_A])
 
-    assert (first.trace_id, second.trace_id) == (TRACE_A, TRACE_B)
+    assert (first.key, second.key) == (TRACE_A, TRACE_B)
+    assert (first.partition, second.partition) == (None, None)
     assert _numbers(first.value) == [
         ("resource 0", "scope 0", 1),
         ("resource 0", "scope 2", 3),
@@ -50,19 +61,35 @@ def test_each_trace_has_its_resources_and_scopes() -> None:
     assert _numbers(second.value) == [("resource 0", "scope 0", 2), ("resource 1", "scope 3", 4)]
 
 
-def test_rejected_spans_are_omitted() -> None:
-    layout = otlp_protobuf.lay_out(_request([[TRACE_A, TRACE_A]]))
+def test_traces_of_a_partition_share_a_record() -> None:
+    """Kafka's partitioner gives the first and the third trace one of two partitions, the second the other one."""
+    traces = [TRACE_B, TRACE_A, TRACE_C, TRACE_A, TRACE_B]
+    assert [partition_of(trace_id, PARTITIONS) for trace_id in traces] == [0, 1, 0, 1, 0]
+    layout = otlp_protobuf.lay_out(_request([traces[:2]], [traces[2:]]))
 
-    (record,) = split_by_trace(layout, {1: TRACE_A}, bytes_max=10_000)
+    first, second = _split(layout, [*traces], partitions=PARTITIONS)
+
+    assert [(record.key, record.partition) for record in (first, second)] == [(TRACE_B, 0), (TRACE_A, 1)]
+    assert _numbers(first.value) == [
+        ("resource 0", "scope 0", 1),
+        ("resource 1", "scope 2", 3),
+        ("resource 1", "scope 2", 5),
+    ]
+    assert _numbers(second.value) == [("resource 0", "scope 0", 2), ("resource 1", "scope 2", 4)]
+
+
+def test_rejected_spans_are_omitted() -> None:
+    layout = otlp_protobuf.lay_out(_request([[TRACE_A, TRACE_A, TRACE_A]]))
+
+    (record,) = _split(layout, [None, TRACE_A])
 
     assert _numbers(record.value) == [("resource 0", "scope 0", 2)]
 
 
 def test_total_size_of_the_records_is_limited() -> None:
     layout = otlp_protobuf.lay_out(_request([[TRACE_A, TRACE_B]]))
-    trace_ids = {0: TRACE_A, 1: TRACE_B}
-    length = sum(len(record.value) for record in split_by_trace(layout, trace_ids, bytes_max=10_000))
+    length = sum(len(record.value) for record in _split(layout, [TRACE_A, TRACE_B]))
 
-    assert len(split_by_trace(layout, trace_ids, bytes_max=length)) == 2
+    assert len(_split(layout, [TRACE_A, TRACE_B], bytes_max=length)) == 2
     with pytest.raises(TooLarge, match=f"more than {length - 1} bytes"):
-        split_by_trace(layout, trace_ids, bytes_max=length - 1)
+        _split(layout, [TRACE_A, TRACE_B], bytes_max=length - 1)

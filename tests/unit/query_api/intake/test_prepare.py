@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import orjson
 import pytest
 
 from common.codec import span_json
 from common.errors import InvalidInput, TooLarge
+from common.kafka.partitioner import partition_of
 from common.limits import SpanLimits
 from query_api.intake.prepare import PlacedSpan, TraceSpans, flatten, flatten_node, to_records
 from query_api.request.route import PrepareContext
@@ -30,6 +32,31 @@ def test_record_too_large_with_its_times_is_rejected() -> None:
     assert len(span_json.decode(record.value, limits=at_limit, now_ns=NOW_NS).spans) == 50
     with pytest.raises(TooLarge, match="Send fewer"):
         _records(UNTIMED, limits=one_past)
+
+
+def test_traces_of_a_partition_share_records_up_to_the_largest_size() -> None:
+    """Of 40 traces, about half belong to each of two partitions."""
+    placed = [
+        PlacedSpan(f"spans[{at}]", {"trace_id": f"{at % 40 + 1:032x}", "span_id": f"{at + 1:016x}"}, True)
+        for at in range(80)
+    ]
+    context = PrepareContext({}, None, SpanLimits(), NOW_NS, span_partitions=2)
+    whole = to_records(placed, context).records
+    sent_bytes = sum(len(orjson.dumps(place.span)) + 1 for place in placed) + len('{"spans":[]}')
+
+    split = to_records(placed, replace(context, limits=replace(SpanLimits(), record_bytes_max=sent_bytes))).records
+
+    assert [record.partition for record in whole] == [0, 1]
+    assert [record.partition for record in split] == [0, 0, 1, 1]  # with their times, spans take twice the bytes
+    assert max(len(record.value) for record in split) <= sent_bytes < min(len(record.value) for record in whole)
+    for records in (whole, split):
+        decoded = [(record, span_json.decode(record.value, limits=SpanLimits(), now_ns=NOW_NS)) for record in records]
+        assert sum(len(each.spans) for _, each in decoded) == 80
+        for record, each in decoded:
+            assert record.key == each.spans[0].trace_id
+            assert {partition_of(span.trace_id, 2) for span in each.spans} == {record.partition}
+        traces = [{span.trace_id for span in each.spans} for _, each in decoded]
+        assert sum(map(len, traces)) == 40  # no trace is in two records
 
 
 def test_span_too_large_with_its_times_is_rejected() -> None:
