@@ -29,6 +29,7 @@ from common.kafka.record import CONTENT_TYPES as CONTENT_TYPES_OF
 from common.settings import Encoding
 from query_api.intake.grpc_status import code_of, status_message
 from query_api.intake.models import IntakeReady
+from query_api.intake.protobuf_check import plain_trace_ids
 from query_api.intake.publish import PreparedIntake, publish_export
 from query_api.intake.records import Destination, IntakeRecord, IntakeRecords, destinations_of
 from query_api.request.errors import headers_of, status_of
@@ -70,18 +71,46 @@ def prepare_traces(body: bytes, context: PrepareContext) -> PreparedIntake:
     codec, limits = _CODECS[encoding], context.limits
     if len(body) > 2 * SPANS_MAX and codec.count(body) > SPANS_MAX:
         raise TooLarge(f"The request holds more than {SPANS_MAX} spans, scopes and resources. Send fewer at once.")
-    decoded = codec.decode(body, limits=limits, now_ns=context.now_ns).without_repeats()
+    accepted = codec.check(body, context) or _decoded(codec, body, context)
+    trace_ids = [trace_id for trace_id in accepted.trace_ids if trace_id is not None]
+    destinations = destinations_of(trace_ids, context.otlp_partitions)
+    if len(set(destinations.values())) == 1 and not accepted.rejections:
+        records = [IntakeRecord(trace_ids[0], body, destinations[trace_ids[0]].partition)]
+    else:
+        layout = accepted.layout or codec.lay_out(body)
+        bytes_max = GROWTH_MAX * limits.record_bytes_max
+        records = split_by_destination(layout, accepted.trace_ids, destinations, bytes_max=bytes_max)
+    response = response_body(_reported(accepted.rejections), encoding=encoding)
+    return PreparedIntake(IntakeRecords.of(records), len(trace_ids), response, len(accepted.rejections))
+
+
+class _Accepted(NamedTuple):
+    """The trace of each span of a request, in wire order, ``None`` if the span is left out; and what is rejected."""
+
+    trace_ids: Sequence[bytes | None]
+    rejections: Rejections
+    layout: Layout | None = None
+
+
+def _decoded(codec: _Codec, body: bytes, context: PrepareContext) -> _Accepted:
+    decoded = codec.decode(body, limits=context.limits, now_ns=context.now_ns).without_repeats()
     trace_ids: list[bytes | None] = [None] * (1 + max(decoded.span_indexes, default=-1))
     for index, span in zip(decoded.span_indexes, decoded.spans, strict=True):
         trace_ids[index] = span.trace_id
-    destinations = destinations_of((span.trace_id for span in decoded.spans), context.otlp_partitions)
-    if len(set(destinations.values())) == 1 and not decoded.rejections:
-        records = [IntakeRecord(decoded.spans[0].trace_id, body, destinations[decoded.spans[0].trace_id].partition)]
-    else:
-        bytes_max = GROWTH_MAX * limits.record_bytes_max
-        records = split_by_destination(codec.lay_out(body), trace_ids, destinations, bytes_max=bytes_max)
-    response = response_body(_reported(decoded.rejections), encoding=encoding)
-    return PreparedIntake(IntakeRecords.of(records), len(decoded.spans), response, len(decoded.rejections))
+    return _Accepted(trace_ids, decoded.rejections)
+
+
+def _checked_protobuf(body: bytes, context: PrepareContext) -> _Accepted | None:
+    try:
+        layout = protobuf_cut.lay_out_request(body)
+    except protobuf_cut.BrokenWire:  # decoding reports it
+        return None
+    trace_ids = plain_trace_ids(layout, limits=context.limits, now_ns=context.now_ns)
+    return None if trace_ids is None else _Accepted(trace_ids, Rejections(), layout)
+
+
+def _checked_json(body: bytes, context: PrepareContext) -> None:
+    """Return ``None``: checking JSON would take as long as decoding it."""
 
 
 def split_by_destination(
@@ -179,11 +208,13 @@ def _count_laid_out(body: bytes) -> int:
 class _Codec(NamedTuple):
     decode: Callable[..., Decoded]
     lay_out: Callable[[bytes], Layout]
+    check: Callable[[bytes, PrepareContext], _Accepted | None]
+    """Accepts a request without building its spans; ``None`` if only decoding can say what is wrong with it."""
     count: Callable[[bytes], int]
     """Counts spans, scopes and resources up to ``SPANS_MAX + 1``; 0 if the body cannot be read."""
 
 
 _CODECS: Final[Mapping[str, _Codec]] = {
-    PROTOBUF: _Codec(otlp_protobuf.decode, otlp_protobuf.lay_out, _count_protobuf),
-    JSON: _Codec(otlp_json.decode, otlp_json.lay_out, _count_json),
+    PROTOBUF: _Codec(otlp_protobuf.decode, otlp_protobuf.lay_out, _checked_protobuf, _count_protobuf),
+    JSON: _Codec(otlp_json.decode, otlp_json.lay_out, _checked_json, _count_json),
 }
