@@ -30,6 +30,7 @@ from common.errors import (
     ServiceError,
     Unavailable,
 )
+from common.limits import MIB
 from common.named_sql import load_named_sql
 from common.settings import ClickHouseSettings
 
@@ -42,6 +43,26 @@ SQL: Final = load_named_sql(Path(__file__).with_name("queries.sql"))
 
 DEADLINE_S_MIN: Final = 0.001
 """Zero would mean 'no limit' to the engine."""
+
+ALWAYS: Final[Settings] = {
+    "output_format_arrow_string_as_string": 0,  # bytes: what is stored need not be UTF-8
+    # By default the fourth statement with the same text waits 13 ms for a compiler; no scan is faster for it (ADR
+    # 0003).
+    "compile_expressions": 0,
+    # By default each condition of a long AND is planned several times: 256 of them take three times as long (ADR
+    # 0012).
+    "query_plan_merge_filters": 0,
+    "output_format_json_escape_forward_slashes": 0,  # of `attributes_json`, which responses contain as it is
+    "precise_float_parsing": 1,  # without it a text parsed as a double is often off in the last digit
+    "query_plan_optimize_lazy_materialization": 1,
+    # A filter at its limits (256 conditions, six numbers in each path) is a statement of megabytes; the defaults are
+    # 256 KiB and 50,000 nodes. What bounds it is the filter's own limits.
+    "max_query_size": 64 * MIB,
+    "max_ast_elements": 5_000_000,
+    "max_expanded_ast_elements": 5_000_000,
+    "timeout_overflow_mode": "throw",
+}
+"""The settings of every statement but inserts."""
 
 
 class Engine(ABC):
@@ -123,19 +144,7 @@ def _consistency(settings: ClickHouseSettings) -> Settings:
 
 def _bounded(statement: Statement, deadline_s: float, memory_bytes_max: int) -> Statement:
     """Return the statement with all its settings, among them the bounds of time and memory that the engine enforces."""
-    settings: Settings = {
-        "output_format_arrow_string_as_string": 0,  # bytes: what is stored need not be UTF-8
-        # By default the fourth statement with the same text waits 13 ms for a compiler; no scan is faster for it (ADR
-        # 0003).
-        "compile_expressions": 0,
-        # By default each condition of a long AND is planned several times: 256 of them take three times as long (ADR
-        # 0012).
-        "query_plan_merge_filters": 0,
-        "output_format_json_escape_forward_slashes": 0,  # of `attributes_json`, which responses contain as it is
-        **statement.settings,
-        **_bounds(deadline_s, memory_bytes_max),
-    }
-    return replace(statement, settings=settings)
+    return replace(statement, settings={**ALWAYS, **statement.settings, **_bounds(deadline_s, memory_bytes_max)})
 
 
 def _bounds(deadline_s: float, memory_bytes_max: int) -> Settings:

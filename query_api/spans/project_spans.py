@@ -94,15 +94,6 @@ ANY_NUMBER: Final = 2**62
 EngineSettings: TypeAlias = Mapping[str, str | int | float]
 
 _CONDITION: Final = "project_id = {project_id:UUID}"
-_SETTINGS: Final[EngineSettings] = {
-    "precise_float_parsing": 1,  # without it a text parsed as a double is often off in the last digit
-    "query_plan_optimize_lazy_materialization": 1,
-    # A filter at its limits (256 conditions, six numbers in each path) is a statement of megabytes; the defaults are
-    # 256 KiB and 50,000 nodes. What bounds it is the filter's own limits.
-    "max_query_size": 64 * 1024 * 1024,
-    "max_ast_elements": 5_000_000,
-    "max_expanded_ast_elements": 5_000_000,
-}
 NO_SETTINGS: Final[EngineSettings] = {}
 STOPPING_EARLY: Final[EngineSettings] = {"read_in_order_use_buffering": 0}
 """For a statement that reads in the order of the table until it has enough rows. By default each part is read ahead of
@@ -239,7 +230,7 @@ class ProjectSpans:
         if remaining_s <= 0:
             raise DeadlineExceeded(f"The query did not end within its budget of {self.budget_s:g} s.")
         values = {**parameters, "project_id": str(self.project_id)}
-        return Statement(fenced(sql), values, _SETTINGS), remaining_s
+        return Statement(fenced(sql), values), remaining_s
 
     @contextmanager
     def _recorded(self, step: str, sql: str, parameters: Mapping[str, Any], settings: EngineSettings) -> Iterator[None]:
