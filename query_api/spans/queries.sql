@@ -29,7 +29,7 @@ LIMIT 1 BY trace_id, span_id
 
 -- sent_versions --
 -- Every version of some spans, and every deletion (odd versions): the input of the same rule in Python.
-SELECT trace_id, span_id, partition_id, version, record_ms, start_us, parent_id, usage_is_own{others}
+SELECT trace_id, span_id, partition_id, version, record_ms, start_us{others}
 FROM span_versions
 PREWHERE {of_project}
     AND ({condition})
