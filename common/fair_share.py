@@ -2,7 +2,8 @@
 
 ``Tenant`` is whose work is being done. ``FairShare`` divides the places of one resource: a project with neighbors
 holds at most half of them, rounded up. A free place goes to the waiting project that holds the fewest and may hold one
-more; within a project, first come, first served. Nothing is kept of a project that neither holds nor waits.
+more; within a project, to the request that arrived first (``RequestTurn``), else first come, first served. Nothing is
+kept of a project that neither holds nor waits.
 ``in_thread`` runs blocking work in threads that are divided in this way.
 """
 
@@ -10,13 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import Counter, deque
+import time
+from bisect import insort
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
+from operator import attrgetter
 from typing import Any, Final, ParamSpec, TypeVar
 from uuid import UUID
 from weakref import WeakKeyDictionary
@@ -36,6 +40,51 @@ _SHARES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, FairShare]] = WeakKe
 """By event loop, because each has its own executor."""
 
 
+TURN_WORK_S: Final = 1.0
+"""How long a request may work, besides waiting, and keep its turn."""
+
+_NUMBERS: Final[Iterator[int]] = count()
+"""Increase in the order of arrival."""
+
+
+@dataclass(slots=True, eq=False)
+class RequestTurn:
+    """The turn of a request: its calls go before those of requests that arrived later, while it is short.
+
+    Otherwise a request that needs four statements waits for all others four times, and requests that arrive together
+    all end at the end. A request that has worked for ``TURN_WORK_S`` queues for each further call.
+    """
+
+    number: int = field(default_factory=_NUMBERS.__next__)
+    _began_s: float = field(default_factory=time.monotonic)
+    _waited_s: float = 0.0
+    _waiting_count: int = 0
+    _waiting_since_s: float = 0.0
+
+    @property
+    def waited_s(self) -> float:
+        """How long calls of the request have waited until now; calls that wait at the same time count once."""
+        return self._waited_s + (time.monotonic() - self._waiting_since_s if self._waiting_count else 0.0)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the request has worked for so long that it gives way to others."""
+        return time.monotonic() - self._began_s - self.waited_s > TURN_WORK_S
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Count the time inside."""
+        if not self._waiting_count:
+            self._waiting_since_s = time.monotonic()
+        self._waiting_count += 1
+        try:
+            yield
+        finally:
+            self._waiting_count -= 1
+            if not self._waiting_count:
+                self._waited_s += time.monotonic() - self._waiting_since_s
+
+
 @dataclass(frozen=True, slots=True)
 class Tenant:
     """A project that uses shared resources."""
@@ -46,6 +95,9 @@ class Tenant:
 
     queue_s: float | None = None
     """How long a request waits for its turn, in seconds; ``None``: as long as the user of the resource allows."""
+
+    turn: RequestTurn | None = field(default=None, compare=False)
+    """``None``: each call takes its own turn, as those of long work do, so that it gives way to requests."""
 
 
 OWN_WORK: Final = Tenant(UUID(int=0))
@@ -113,10 +165,16 @@ class FairBudget:
 @dataclass(slots=True, eq=False)
 class _Waiter:
     tenant: Tenant
-    number: int
-    """Increases in the order of arrival."""
+    order: tuple[int, int]
+    """The first to get a place has the lowest."""
 
     granted: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @classmethod
+    def of(cls, tenant: Tenant) -> _Waiter:
+        """Return a call of the tenant that begins to wait now."""
+        number, turn = next(_NUMBERS), tenant.turn
+        return cls(tenant, (number if turn is None or turn.is_over else turn.number, number))
 
 
 class FairShare:
@@ -130,8 +188,8 @@ class FairShare:
         self._places_count = places_count
         self._free_count = places_count
         self._held: Counter[UUID] = Counter()
-        self._waiting: dict[UUID, deque[_Waiter]] = {}
-        self._numbers: Iterator[int] = count()
+        self._waiting: dict[UUID, list[_Waiter]] = {}
+        """In their order."""
 
     @property
     def share(self) -> int:
@@ -154,14 +212,15 @@ class FairShare:
         Raises ``Overloaded`` after ``tenant.queue_s`` seconds, or ``timeout_s`` if that is ``None``.
         """
         timeout_s = timeout_s if tenant.queue_s is None else tenant.queue_s
-        waiter = _Waiter(tenant, next(self._numbers))
-        self._waiting.setdefault(tenant.project_id, deque()).append(waiter)
+        waiter = _Waiter.of(tenant)
+        insort(self._waiting.setdefault(tenant.project_id, []), waiter, key=attrgetter("order"))
         self._grant()
         if waiter.granted.is_set():
             return
         try:
-            async with asyncio.timeout(timeout_s):
-                await waiter.granted.wait()
+            with nullcontext() if tenant.turn is None else tenant.turn.waiting():
+                async with asyncio.timeout(timeout_s):
+                    await waiter.granted.wait()
         except BaseException as exc:
             self._leave(waiter)
             if isinstance(exc, TimeoutError):
@@ -188,7 +247,7 @@ class FairShare:
     def _next_waiter(self) -> _Waiter | None:
         firsts = (waiters[0] for waiters in self._waiting.values())
         admitted = (waiter for waiter in firsts if self._may_have_one_more(waiter.tenant))
-        return min(admitted, key=lambda waiter: (self._held[waiter.tenant.project_id], waiter.number), default=None)
+        return min(admitted, key=lambda waiter: (self._held[waiter.tenant.project_id], waiter.order), default=None)
 
     def _may_have_one_more(self, tenant: Tenant) -> bool:
         return not tenant.has_neighbors or self._held[tenant.project_id] < self.share

@@ -14,7 +14,7 @@ import logging
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import ExitStack, aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from secrets import token_hex
 from typing import Any, Final
@@ -31,7 +31,7 @@ from common.errors import (
     ServiceError,
     Unavailable,
 )
-from common.fair_share import OWN_WORK, FairBudget, Tenant, working_for
+from common.fair_share import OWN_WORK, FairBudget, RequestTurn, Tenant, working_for
 from common.http.server import RESPONSE_HEADERS, Handler, Server
 from common.postgres.keys import KeyOwner
 from common.settings import HttpSettings
@@ -194,7 +194,8 @@ class Dispatcher:
         request_log.route = route
         owner = await self._admit(http_request, request_log, access=route.access)
         check_scope(owner, route)
-        request_log.tenant = await tenant_of(context, owner.project_id)
+        tenant = await tenant_of(context, owner.project_id)
+        request_log.tenant = tenant if route.is_streamed else replace(tenant, turn=RequestTurn())
         with working_for(request_log.tenant):
             query = _read_parameters(http_request, route)
             body = await read_request_body(http_request, route, path, context, self._bodies)

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from common.clickhouse.store import ColumnStore, Statement
 from common.errors import DeadlineExceeded, ErrorCode, ServiceError
+from common.fair_share import current_tenant
 from common.named_sql import load_named_sql
 from common.span import Metrics
 from common.times import Clock
@@ -150,13 +151,18 @@ class ProjectSpans:
         self.budget_s: Final = budget_s
         self.budget_rows: Final = budget_rows
         self.has_neighbors: Final = has_neighbors
-        self._ends_s = clock.monotonic_s() + budget_s
+        self._turn = current_tenant().turn
+        self._ends_s = clock.monotonic_s() + budget_s - self._waited_s
         self._ran: list[ExecutedStatement] | None = [] if is_recorded else None
 
     @property
     def remaining_s(self) -> float:
-        """The rest of the budget in seconds; zero or less when it is spent."""
-        return self._ends_s - self._clock.monotonic_s()
+        """The rest of the budget in seconds; zero or less when it is spent. Waiting for a turn does not count."""
+        return self._ends_s + self._waited_s - self._clock.monotonic_s()
+
+    @property
+    def _waited_s(self) -> float:
+        return 0.0 if self._turn is None else self._turn.waited_s
 
     @property
     def is_recorded(self) -> bool:

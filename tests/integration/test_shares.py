@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,14 +16,17 @@ import pytest
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
+from common.ids import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings, QuerySettings, Settings
 from common.times import SystemClock
 from query_api.request.context import ApiContext
 from tests.fakes.faulty_store import FaultyStore
 from tests.support.api import KnownKeys, context_of, serving
+from tests.support.span_corpus import random_span, store_record
 
 TWO = {"a": UUID(int=1), "b": UUID(int=2)}
 ONE = {"a": UUID(int=1)}
+IMPATIENT = QuerySettings(queue_s=0.3, waiting_max=2)
 FEED = {"windowing": {"by": "created_at", "wait_s": 5}}
 
 
@@ -38,17 +42,21 @@ async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings])
 class SlowStore(FaultyStore):
     """Makes each statement about spans slow in the engine itself, so that its handle stays busy."""
 
+    sleep_s = 2.0
+
     async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
         if "FROM spans" in statement.sql:
-            await super().select(Statement("SELECT sleep(2)"), deadline_s=deadline_s)
+            await super().select(Statement(f"SELECT sleep({self.sleep_s})"), deadline_s=deadline_s)
         return await super().select(statement, deadline_s=deadline_s)
 
 
 @asynccontextmanager
 async def _serving(
-    store: ColumnStore, keys: Mapping[str, UUID] | None
+    store: ColumnStore,
+    keys: Mapping[str, UUID] | None,
+    *,
+    query: QuerySettings = IMPATIENT,
 ) -> AsyncIterator[tuple[ApiContext, aiohttp.ClientSession]]:
-    query = QuerySettings(queue_s=0.3, waiting_max=2)
     context = context_of(
         store=store,
         clock=SystemClock(),
@@ -130,3 +138,16 @@ async def test_query_above_its_memory_limit_has_its_own_message(
 
     assert found[0] == 504
     assert "more memory than one query may use (CLEARSPAN_CLICKHOUSE__MEMORY_BYTES_MAX)" in found[1]["detail"]
+
+
+@pytest.mark.parametrize("keys", [ONE, None])
+async def test_all_clients_of_a_single_project_get_their_answers(
+    store: ColumnStore, keys: Mapping[str, UUID] | None
+) -> None:
+    """Together they need three times the time budget of one query; waiting for a handle does not count."""
+    for project_id in (ONE["a"], DEFAULT_PROJECT_ID):
+        await store_record(store, [random_span(random.Random(1), 1)], project_id=project_id)
+    slow = SlowStore(store)
+    slow.sleep_s = 0.2
+    async with _serving(slow, keys, query=QuerySettings(budget_s=2.0, queue_s=60.0)) as (_, client):
+        assert await _statuses(client, "a", {}, count=32) == [200] * 32

@@ -6,13 +6,14 @@ import asyncio
 import random
 import threading
 from collections import Counter
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
 
 from common import fair_share
 from common.errors import Overloaded
-from common.fair_share import OWN_WORK, FairShare, Tenant, in_thread, working_for
+from common.fair_share import OWN_WORK, FairShare, RequestTurn, Tenant, in_thread, working_for
 
 A, B, C = (Tenant(UUID(int=number), has_neighbors=True, queue_s=5.0) for number in (1, 2, 3))
 ALONE = Tenant(UUID(int=1), queue_s=5.0)
@@ -57,6 +58,60 @@ class Calls:
 async def settled() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
+
+
+async def test_later_calls_of_a_request_go_before_requests_that_arrived_after_it() -> None:
+    calls = Calls(FairShare("places", 1))
+    first, second = (replace(ALONE, turn=RequestTurn()) for _ in range(2))
+
+    await calls.begin("first, statement 1", first)
+    await calls.begin("second, statement 1", second)
+    await calls.begin("first, statement 2", first)
+    await calls.end("first, statement 1")
+
+    assert calls.holding == ["first, statement 2"]
+
+
+async def test_request_that_has_worked_for_long_queues_for_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fair_share, "TURN_WORK_S", 0.0)
+    calls = Calls(FairShare("places", 1))
+    first, second = (replace(ALONE, turn=RequestTurn()) for _ in range(2))
+
+    await calls.begin("first, statement 1", first)
+    await calls.begin("second, statement 1", second)
+    await calls.begin("first, statement 2", first)
+    await calls.end("first, statement 1")
+
+    assert calls.holding == ["second, statement 1"]
+
+
+async def test_long_work_gives_way_to_requests_that_waited_before_its_next_call() -> None:
+    calls = Calls(FairShare("places", 1))
+
+    await calls.begin("export, statement 1", ALONE)
+    await calls.begin("request", replace(ALONE, turn=RequestTurn()))
+    await calls.begin("export, statement 2", ALONE)
+    await calls.end("export, statement 1")
+
+    assert calls.holding == ["request"]
+
+
+async def test_calls_that_wait_at_the_same_time_count_once() -> None:
+    share, tenant = FairShare("places", 1), replace(ALONE, turn=RequestTurn())
+    assert tenant.turn is not None
+    await share.acquire(ALONE, timeout_s=60)
+    waiting = [asyncio.create_task(share.acquire(tenant, timeout_s=60)) for _ in range(4)]
+    await asyncio.sleep(0.1)
+
+    while_waiting_s = tenant.turn.waited_s
+    for task in waiting:
+        share.release(ALONE)
+        await task
+    waited_s = tenant.turn.waited_s
+    await asyncio.sleep(0.02)
+
+    assert 0.05 < while_waiting_s <= waited_s < 0.3
+    assert tenant.turn.waited_s == waited_s
 
 
 @pytest.mark.parametrize(("places", "share"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3)])
