@@ -44,6 +44,11 @@ MODEL_COLUMN = "model_leaf"
 EMPTY_OBJECT = "o"
 EMPTY_ARRAY = "a"
 
+PAIR_LENGTH_MAX: Final = 16
+FRACTION_LENGTH_MAX: Final = 6
+"""The longest typed texts, in characters, that the index of pairs holds (``ddl/0006_small_indexes.sql``), of numbers with a fraction and
+of everything else. Longer ones are mostly different in each span: they would take most of the index."""
+
 CONTAINERS_MAX = 2_048
 MEMBERS_MAX = 32
 PATH_CHARACTERS_MAX = 128
@@ -86,6 +91,12 @@ def typed_text(value: str | float) -> str:
     if isinstance(value, bool):
         return "b1" if value else "b0"
     return "n" + number_text(value)
+
+
+def has_pair(typed: str) -> bool:
+    """Return whether the index of pairs holds a leaf with this typed text."""
+    is_fraction = typed.startswith("n") and "." in typed
+    return len(typed) <= (FRACTION_LENGTH_MAX if is_fraction else PAIR_LENGTH_MAX)
 
 
 class SpanLeaves:

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias, assert_never
 
 import orjson
 
+from common.clickhouse.leaves import has_pair, typed_text
 from common.span import PROMOTED_TEXTS
 from query_api.filter.language import (
     OPERATORS,
@@ -103,9 +104,9 @@ _OF_VALUES: Final = {
     "service_name_index": _SERVICE_NAME,
 }
 INDEXED_FIELDS: Final[Mapping[str, str]] = {
-    "leaf_items_index": "attributes",
+    "leaf_pairs_index": "attributes",
     "leaf_paths_index": "the paths of attributes",
-    "content_index": "content",
+    "words_index": "content",
     "references_index": "references",
     **_OF_VALUES,
 }
@@ -150,7 +151,7 @@ def _usable_index(condition: Condition) -> frozenset[str]:
     match _subject(condition):
         case "attributes" if operator in _BY_EQUALITY and _has_indexed_value(condition.operand):
             return frozenset({"attributes"})
-        case "attributes" if _needs_path(operator):
+        case "attributes" if _needs_path(operator) or _is_found_by_path(condition):
             return frozenset({"the paths of attributes"})
         case "references" if operator is Operator.IN:
             return frozenset({"references"})
@@ -173,16 +174,24 @@ def _needs_path(operator: Operator) -> bool:
             assert_never(kind)
 
 
-def _has_indexed_value(operand: Any) -> bool:
-    """Return whether the index of values holds something of each match.
+def _is_found_by_path(condition: Condition) -> bool:
+    """Whether the condition is equality with a scalar that no index of values holds."""
+    operand = condition.operand
+    return condition.operator is Operator.IS and operand is not None and not isinstance(operand, Mapping | list)
 
-    That is a scalar, a scalar in an object, or a word of each text in a list.
+
+def _has_indexed_value(operand: Any) -> bool:
+    """Return whether an index holds something of each match.
+
+    That is a short scalar or a word of a text, one of these in an object, or a word of each text in a list.
     """
     if isinstance(operand, Mapping):
         return any(_has_indexed_value(member) for member in operand.values() if not isinstance(member, list))
     if isinstance(operand, list):
         return all(isinstance(value, str) and words_of(value) for value in operand)
-    return operand is not None
+    if operand is None:
+        return False
+    return has_pair(typed_text(operand)) or (isinstance(operand, str) and bool(words_of(operand)))
 
 
 def _what_was_read(reads: Sequence[TableRead], filtering: Node | None, granules_read: int | None) -> Iterator[str]:

@@ -310,7 +310,7 @@ def test_attributes_under_or_use_the_index(corpus: FilterCorpus) -> None:
     )
 
     lines = "\n".join(str(line) for row in plan for line in row.values())
-    assert "leaf_items_index" in lines
+    assert "leaf_pairs_index" in lines
     assert 'mode: Any; tokens: ["a=sx", "ag.type.span=sllm", "b=n5"]' in lines.replace("\\", "")
 
 
@@ -322,6 +322,9 @@ def test_attributes_under_or_use_the_index(corpus: FilterCorpus) -> None:
         (of_attributes("a", "in", ["Ab cde", "x"], all=True), ['["cde", "x"]']),
         (of_attributes("a", "is", ["Ab cde", {"b": "x"}]), ['["cde", "x"]']),
         (of_attributes("a", "has", {"b": "x"}), ['["x"]']),
+        (of_attributes("a", "is", "a text of eighteen"), ['["a", "eighteen", "of", "text"]']),
+        (of_attributes("a", "is", "id 81d4 of some long text"), ['["81d4", "long", "some", "text"]']),
+        (of_attributes("a", "in", ["short", "a text of eighteen"]), ['["a=sshort"]', '["eighteen"]']),
         (
             {"field": "model", "value": "gpt-4.1"},
             ['["ag.meta.request.model=sgpt-4.1", "ag.meta.response.model=sgpt-4.1"]'],

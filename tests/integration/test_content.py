@@ -63,10 +63,10 @@ async def test_index_answers_for_words(store: ColumnStore):
     plan = await select(store, f"EXPLAIN indexes = 1 SELECT span_id FROM spans WHERE {condition}", parameters.values)
 
     text = "\n".join(row["explain"].decode() for row in plan)
-    assert "Name: content_index" in text
+    assert "Name: words_index" in text
     assert "hasAllTokens(content" not in text  # the column that replaces it is read from the index
-    assert "__text_index_content_index_hasAllTokens" in text
-    assert "__text_index_content_index_hasAnyTokens" in text
+    assert "__text_index_words_index_hasAllTokens" in text
+    assert "__text_index_words_index_hasAnyTokens" in text
 
 
 async def test_texts_of_events_are_taken_from_their_json(store: ColumnStore):

@@ -153,7 +153,7 @@ async def test_hint_names_an_index_that_excluded_granules(store: ColumnStore) ->
 
     [read] = member["statements"][0]["reads"]
     primary, *others = read["indexes"]
-    [index] = [other for other in others if other["name"] == "leaf_items_index"]
+    [index] = [other for other in others if other["name"] == "leaf_pairs_index"]
     assert primary["granules_before"] == index["granules_before"] == member["of_project"]["spans"]["granules"]
     assert 0 < index["granules_after"] == read["granules"] < index["granules_before"]
     assert index["type"] == "text"

@@ -1,7 +1,7 @@
 """Values in columns of JSON, selected by a path.
 
 The scalars of ``attributes`` are looked up in ``leaves``, the map from path to typed text; before an equality the index
-on ``path=text`` narrows the search. The JSON text answers the rest: whether a container is an object or an array, and
+on short pairs ``path=text`` or the words of a longer text narrow the search. The JSON text answers the rest: whether a container is an object or an array, and
 what is in it. Facts about the engine's JSON functions, which the agreement test holds:
 
 - They serialize a value again: a double from 2^64 to 1e21 becomes bare digits, which are then read as a text. So a
@@ -14,14 +14,14 @@ what is in it. Facts about the engine's JSON functions, which the agreement test
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
 import orjson
 
-from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, typed_text
+from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, has_pair, typed_text
 from common.clickhouse.templates import ATTRIBUTES_COLUMN
 from common.json_numbers import json_number
 from query_api.filter.language import ATTRIBUTES, SERVICE_NAME, Condition, ValuePlace, is_index
@@ -40,8 +40,8 @@ from query_api.filter.sql.expressions import (
 from query_api.filter.text_search import TextSearch, words_of
 from query_api.filter.totals import LEVELS_MAX
 
-ITEM_TEXT_BYTES: Final = 64
-"""Bytes of a typed text that ``leaf_items`` holds."""
+WORDS_MAX: Final = 4
+"""Words of a text that are looked up in the index before the text is compared."""
 
 GUARDS_MAX: Final = 4
 """Scalars of an object that are looked up in the index before its JSON is read."""
@@ -214,7 +214,7 @@ _LEAF_COLUMNS: Final = {_TOTAL.format("tokens"): "tokens_leaf", _TOTAL.format("c
 
 
 class AttributePlace(JsonPlace):
-    """The value at a path in ``attributes``: ``leaves`` has the scalars, ``leaf_items`` and ``content`` are indexed."""
+    """The value at a path in ``attributes``: ``leaves`` has the scalars, ``leaf_pairs`` and ``content`` are indexed."""
 
     def __init__(self, path: Sequence[str], parameters: Parameters) -> None:
         super().__init__(ATTRIBUTES_COLUMN, path, parameters)
@@ -247,14 +247,14 @@ class AttributePlace(JsonPlace):
         return f"arrayFilter((leaf, path) -> {is_below}, mapValues(leaves), mapKeys(leaves))"
 
     def _container_guards(self, operand: Any) -> list[str]:
-        guards = [self._has_item(path, value) for path, value in islice(self._scalars_in(operand), GUARDS_MAX)]
+        guards = [self._narrowed(path, value) for path, value in islice(self._scalars_in(operand), GUARDS_MAX)]
         texts = [text for text in _texts_of_arrays(operand) if words_of(text)]
         words = self._word_of_each(texts[:GUARDS_MAX])
         return [*guards, f"hasAllTokens(content, {words})"] if words else guards
 
     def _equals_scalar(self, operand: Any) -> str:
-        found = self._has_item(self._leaf_path, operand)
-        if _is_exact_item(self._leaf_path, typed_text(operand)):
+        found = self._narrowed(self._leaf_path, operand)
+        if _is_exact_pair(self._leaf_path, typed_text(operand)):
             return found  # the index alone answers, and the map of leaves is not read
         return f"({found} AND {self._scalar()} = {self._parameters.text(typed_text(operand))})"
 
@@ -266,8 +266,12 @@ class AttributePlace(JsonPlace):
         if not self._word_of_each(wanted):
             return found
         path = self._parameters.text(self._leaf_path)
-        items = f"arrayMap(typed -> concat({path}, '=', left(typed, {ITEM_TEXT_BYTES})), {self._wanted(wanted)})"
-        return f"hasAny(leaf_items, {items}) AND {found}"
+        short = [value for value in wanted if has_pair(typed_text(value))]
+        pairs = f"arrayMap(typed -> concat({path}, '=', typed), {self._wanted(short)})"
+        words = self._word_of_each([value for value in wanted if not has_pair(typed_text(value))])
+        in_pairs = [f"hasAny(leaf_pairs, {pairs})"] if short else []
+        in_words = [f"hasAnyTokens(content, {words})"] if words else []
+        return f"({' OR '.join([*in_pairs, *in_words])}) AND {found}"
 
     def _holds(self, scalars: list[Any], *, is_all: bool) -> str:
         """Leaves would have to be looked up under every index of the array; instead the words of its texts are."""
@@ -283,7 +287,10 @@ class AttributePlace(JsonPlace):
         """Evaluate a comparison only where the index says that the path may occur. ``indexHint`` is true of every
         row.
         """
-        return f"(indexHint(mapContains(leaves, {self._parameters.text(self._leaf_path)})) AND {comparison})"
+        return f"({self._may_occur(self._leaf_path)} AND {comparison})"
+
+    def _may_occur(self, path: str) -> str:
+        return f"indexHint(mapContains(leaves, {self._parameters.text(path)}))"
 
     def _scalars_in(self, operand: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         """The leaves that a value must have to be ``operand``: those reached through objects alone."""
@@ -296,13 +303,13 @@ class AttributePlace(JsonPlace):
             elif member is not None and not isinstance(member, list):
                 yield member_path, member
 
-    def _has_item(self, path: str, scalar: Any) -> str:
-        """Return a condition that the index answers. It may be true of rows without the scalar, because the index holds
-        only the beginning of a typed text.
-        """
-        parameters = self._parameters
-        item = f"concat({parameters.text(path)}, '=', left({parameters.text(typed_text(scalar))}, {ITEM_TEXT_BYTES}))"
-        return f"has(leaf_items, {item})"
+    def _narrowed(self, path: str, scalar: Any) -> str:
+        """Return a condition that an index answers, and that may be true of rows without the scalar too."""
+        typed, parameters = typed_text(scalar), self._parameters
+        if has_pair(typed):
+            return f"has(leaf_pairs, concat({parameters.text(path)}, '=', {parameters.text(typed)}))"
+        words = _rarest(words_of(scalar)) if isinstance(scalar, str) else []
+        return f"hasAllTokens(content, {parameters.texts(words)})" if words else self._may_occur(path)
 
     def _word_of_each(self, values: list[Any]) -> str | None:
         """The placeholder of the longest word of each value; ``None`` unless each value has a word in the index."""
@@ -357,11 +364,15 @@ def _is_array(arguments: Arguments, operand: Sequence[Any], parameters: Paramete
     return f"({' AND '.join(clauses)})"
 
 
-def _is_exact_item(path: str, typed: str) -> bool:
-    """Whether no other leaf has the same index item: the item holds the whole text, and its only ``=`` ends the
-    path.
-    """
-    return len(typed.encode()) < ITEM_TEXT_BYTES and "=" not in path + typed
+def _is_exact_pair(path: str, typed: str) -> bool:
+    """Whether the index of pairs holds the leaf, and no other leaf has the same pair: its only ``=`` ends the path."""
+    return has_pair(typed) and "=" not in path + typed
+
+
+def _rarest(words: Iterable[str]) -> list[str]:
+    """Return the words of a text that are likely the rarest: those with a digit, then the longest."""
+    by_likelihood = sorted(set(words), key=lambda word: (not word.isalpha(), len(word), word), reverse=True)
+    return by_likelihood[:WORDS_MAX]
 
 
 def _is_in_text_column(value: Any) -> bool:

@@ -3,6 +3,6 @@
 SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
 WHERE {of_project}
-    AND (has(leaf_items, concat({p1:String}, '=', left({p2:String}, 64))))
+    AND (has(leaf_pairs, concat({p1:String}, '=', {p2:String})))
 ORDER BY start_us DESC, span_id DESC, trace_id DESC
 LIMIT {candidates:UInt32}

@@ -4,6 +4,6 @@
 SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
 WHERE {of_project}
-    AND (((leaves[{p3:String}] != '' AND has(leaf_items, concat({p3:String}, '=', left({p2:String}, 64))) OR leaves[{p3:String}] = '' AND has(leaf_items, concat({p1:String}, '=', left({p2:String}, 64))))))
+    AND (((leaves[{p3:String}] != '' AND has(leaf_pairs, concat({p3:String}, '=', {p2:String})) OR leaves[{p3:String}] = '' AND has(leaf_pairs, concat({p1:String}, '=', {p2:String})))))
 ORDER BY start_us DESC, span_id DESC, trace_id DESC
 LIMIT {candidates:UInt32}

@@ -24,7 +24,7 @@ FIELDS_WITH_AN_INDEX_OF_VALUES = (
 )
 
 
-def _read(after_key: int, *, index: int | None = None, name: str = "leaf_items_index") -> TableRead:
+def _read(after_key: int, *, index: int | None = None, name: str = "leaf_pairs_index") -> TableRead:
     uses = [IndexUse(PRIMARY_KEY, "sparse", "", 2_441, after_key)]
     if index is not None:
         uses.append(IndexUse(name, "text", "", after_key, index))
@@ -37,13 +37,13 @@ def _hint(read: TableRead, filtering: Node = EVERYTHING, granules_read: int | No
 
 def test_hint_names_the_field_of_an_index() -> None:
     assert _hint(_read(2_441, index=3), IS_A) == "The index on attributes left 3 of 2,441 granules."
-    assert "on content left" in _hint(_read(2_441, index=3, name="content_index"), IS_A)
+    assert "on content left" in _hint(_read(2_441, index=3, name="words_index"), IS_A)
     assert "on references left" in _hint(_read(2_441, index=3, name="references_index"), IS_A)
 
 
 def test_hint_names_two_indexes_in_the_order_of_their_use() -> None:
     uses = [IndexUse(PRIMARY_KEY, "sparse", "", 90, 90)]
-    uses += [IndexUse("name_index", "text", "", 90, 9), IndexUse("content_index", "text", "", 9, 1)]
+    uses += [IndexUse("name_index", "text", "", 90, 9), IndexUse("words_index", "text", "", 9, 1)]
 
     assert hint([TableRead("spans", 1, 1, tuple(uses))], IS_A, granules_read=None) == (
         "The index on span_name left 9 of 90 granules. The index on content left 1 of 9 granules."
@@ -168,6 +168,9 @@ GREATER = Condition("attributes", Operator.GT, 1, ("a",))
     [
         (IS_A, ["attributes"]),
         (GREATER, ["the paths of attributes"]),
+        (Condition("attributes", Operator.IS, 0.123456, ("a",)), ["the paths of attributes"]),
+        (Condition("attributes", Operator.IS, "-" * 20, ("a",)), ["the paths of attributes"]),
+        (Condition("attributes", Operator.IS, "a long text with words", ("a",)), ["attributes"]),
         (Condition("attributes", Operator.IN, ["one", "two"], ("a",)), ["attributes"]),
         (Condition("attributes", Operator.IN, ["one", 2], ("a",)), []),
         (Condition("attributes", Operator.IS, {"b": {"c": 1}}, ("a",)), ["attributes"]),
@@ -211,7 +214,7 @@ def test_granules_are_counted_from_the_primary_key_on() -> None:
         _index("Min-Max", 9_000, 8_000),
         _index("Partition", 8_000, 7_000),
         _index("PrimaryKey", 7_000, 30),
-        _index("Skip", 30, 4, Name="content_index", Description="text GRANULARITY 100000000"),
+        _index("Skip", 30, 4, Name="words_index", Description="text GRANULARITY 100000000"),
     )
 
     assert table_reads(plan, of_project={"spans": 50}) == [
@@ -221,7 +224,7 @@ def test_granules_are_counted_from_the_primary_key_on() -> None:
             granules=4,
             indexes=(
                 IndexUse("primary key", "sparse", "c", 50, 30),
-                IndexUse("content_index", "text", "c", 30, 4),
+                IndexUse("words_index", "text", "c", 30, 4),
             ),
         )
     ]
@@ -237,7 +240,7 @@ def test_index_without_description_is_named_by_its_type() -> None:
 
 
 def test_remaining_granules_are_those_of_the_last_index() -> None:
-    skip = _index("Skip", 30, 4, Name="content_index", Description="text")
+    skip = _index("Skip", 30, 4, Name="words_index", Description="text")
 
     [read] = table_reads(_plan(_index("PrimaryKey", 90, 30), {**skip, "Selected Parts": 1}), of_project={})
 
@@ -285,6 +288,6 @@ def test_a_condition_on_an_id_may_hold_any_bytes() -> None:
 
 
 def test_project_without_rows_has_no_granules() -> None:
-    plan = _plan(_index("PrimaryKey", 90, 1), _index("Skip", 1, 1, Name="content_index", Description="text"))
+    plan = _plan(_index("PrimaryKey", 90, 1), _index("Skip", 1, 1, Name="words_index", Description="text"))
 
     assert table_reads(plan, of_project={"spans": 0}) == [TableRead("spans", 0, 0, ())]
