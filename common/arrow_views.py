@@ -84,3 +84,22 @@ def ranges(starts: Numbers, counts: Numbers) -> Numbers:
     ends = np.cumsum(counts)
     numbers: Numbers = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - counts), counts)
     return numbers
+
+
+class TextPool:
+    """Texts that others are joined from, each known by its index."""
+
+    def __init__(self) -> None:
+        self._parts: list[pa.Array] = []
+        self._count = 0
+
+    def add(self, texts: pa.Array) -> int:
+        """Add texts; return the index of the first of them."""
+        first = self._count
+        self._parts.append(texts)
+        self._count += len(texts)
+        return first
+
+    def at(self, indexes: Numbers) -> pa.Array:
+        """Return the texts at these indexes."""
+        return pa.concat_arrays(self._parts).take(pa.array(indexes))

@@ -18,7 +18,7 @@ MB for the most hostile keys.
 
 
 USUAL_COUNT: Final = 4
-"""So many spans with the same keys are worth a plan, even if the keys are new."""
+"""Spans with the same keys that are worth a plan, even if the keys are new."""
 
 
 class Plans(Generic[Plan]):

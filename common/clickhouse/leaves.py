@@ -46,8 +46,9 @@ EMPTY_ARRAY = "a"
 
 PAIR_LENGTH_MAX: Final = 16
 FRACTION_LENGTH_MAX: Final = 6
-"""The longest typed texts, in characters, that the index of pairs holds (``ddl/0006_small_indexes.sql``), of numbers with a fraction and
-of everything else. Longer ones are mostly different in each span: they would take most of the index."""
+"""The longest typed texts, in characters, that the index of pairs holds (``ddl/0006_small_indexes.sql``): of numbers
+with a fraction, and of everything else. Longer ones are mostly different in each span: they would take most of the
+index."""
 
 CONTAINERS_MAX = 2_048
 MEMBERS_MAX = 32

@@ -12,7 +12,7 @@ To promote another value to a member and a column: a migration with the column a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -22,6 +22,7 @@ import orjson
 import pyarrow as pa
 
 from common.arrow_views import Numbers, lengths_of
+from common.clickhouse.dictionary_column import DictionaryColumn
 from common.clickhouse.leaves import SpanLeaves
 from common.clickhouse.member_json import events_json, links_json, source_json
 from common.clickhouse.templates import Templates
@@ -368,30 +369,6 @@ def warm_up() -> None:
     stamped(SpanColumns().rows(), stored_us=0)
 
 
-class DictionaryColumn:
-    """A column of few distinct values: each is rendered once for a chunk, rows hold its index."""
-
-    def __init__(self) -> None:
-        self._indexes: list[int] = []
-        self._index_of_text: dict[bytes, int] = {}
-
-    def extend(self, values: Iterable[Any], render: Callable[[Any], bytes]) -> None:
-        """Append one row for each value; equal neighbors that are the same object are rendered once."""
-        last: object = _NOTHING
-        index = 0
-        for value in values:
-            if value is not last:
-                last = value
-                index = self._index_of_text.setdefault(render(value), len(self._index_of_text))
-            self._indexes.append(index)
-
-    def array(self) -> pa.DictionaryArray:
-        """Return the column, dictionary-encoded like the engine's ``LowCardinality``."""
-        texts = pa.array(list(self._index_of_text), pa.binary())
-        return pa.DictionaryArray.from_arrays(pa.array(self._indexes, pa.int32()), texts)
-
-
-_NOTHING: Final = object()
 _templates: Final = Templates()
 
 

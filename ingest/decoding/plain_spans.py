@@ -20,7 +20,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from common.arrow_views import Numbers, bytes_of, holders, lengths_of, offsets_of, ranges
+from common.arrow_views import Numbers, TextPool, bytes_of, holders, lengths_of, offsets_of, ranges
 from common.clickhouse.leaves import SpanLeaves, typed_text
 from common.clickhouse.span_columns import ATTRIBUTES_BYTES, NORMALIZED
 from common.clickhouse.templates import template_of
@@ -232,25 +232,6 @@ def plain_columns(arrays: SpanArrays, key_sets: Sequence[KeySet]) -> dict[str, p
     return {name: columns[name] for name in NORMALIZED}
 
 
-class _Pool:
-    """Texts that others are joined from, each known by its index."""
-
-    def __init__(self) -> None:
-        self._parts: list[pa.Array] = []
-        self._count = 0
-
-    def add(self, texts: pa.Array) -> int:
-        """Add texts; return the index of the first of them."""
-        first = self._count
-        self._parts.append(texts)
-        self._count += len(texts)
-        return first
-
-    def at(self, indexes: Numbers) -> pa.Array:
-        """Return the texts at these indexes."""
-        return pa.concat_arrays(self._parts).take(pa.array(indexes))
-
-
 class _Texts:
     """JSON texts and leaves of chosen spans, from their values."""
 
@@ -309,7 +290,7 @@ class _Texts:
         """Return the leaves of each span in the order of the document: those of its attributes, then those of its
         ``ag``.
         """
-        pool, names = _Pool(), _Pool()
+        pool, names = TextPool(), TextPool()
         text_at = np.arange(len(self._kinds))
         pool.add(pc.binary_join_element_wise("s", self._texts, ""))
         self._place(text_at, INT, pool.add(pc.binary_join_element_wise("n", self._ints, "")))

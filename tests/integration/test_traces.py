@@ -20,6 +20,7 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
 from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_table
+from common.clickhouse.templates import ATTRIBUTES_COLUMN
 from common.errors import DeadlineExceeded
 from common.settings import ClickHouseSettings, QuerySettings, Settings
 from common.span import Span
@@ -854,8 +855,8 @@ class WeighingStore:
 
     async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
         rows = await self._store.select(statement, deadline_s=deadline_s)
-        if "attributes" in rows.column_names:
-            self.weights.append(rows.column("attributes").nbytes)
+        if ATTRIBUTES_COLUMN in rows.column_names:
+            self.weights.append(rows.column(ATTRIBUTES_COLUMN).nbytes)
         return rows
 
 

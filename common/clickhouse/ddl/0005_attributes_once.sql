@@ -10,7 +10,11 @@ ALTER TABLE spans{on_cluster}
             arrayStringConcat(
                 arrayMap(
                     (piece, value) -> concat(piece, value),
-                    splitByChar('\0', assumeNotNull(toString(attributes_template))),
+                    -- The lengths are equal but for rows without a template, of which the engine may compute this too.
+                    arrayResize(
+                        splitByChar('\0', toString(attributes_template)),
+                        1 + arrayCount(leaf -> leaf NOT IN ('o', 'a'), mapValues(leaves))
+                    ),
                     arrayPushBack(
                         arrayMap(
                             leaf -> multiIf(

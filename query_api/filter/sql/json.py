@@ -1,8 +1,9 @@
 """Values in columns of JSON, selected by a path.
 
 The scalars of ``attributes`` are looked up in ``leaves``, the map from path to typed text; before an equality the index
-on short pairs ``path=text`` or the words of a longer text narrow the search. The JSON text answers the rest: whether a container is an object or an array, and
-what is in it. Facts about the engine's JSON functions, which the agreement test holds:
+on short pairs ``path=text`` or the words of a longer text narrow the search. The JSON text answers the rest: whether a
+container is an object or an array, and what is in it (``containers.py``). Facts about the engine's JSON functions,
+which the agreement test holds:
 
 - They serialize a value again: a double from 2^64 to 1e21 becomes bare digits, which are then read as a text. So a
   value is taken from the document in one call, with the whole path as arguments, and never from an extract of an
@@ -17,14 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Final, TypeAlias
-
-import orjson
+from typing import Any, Final
 
 from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, has_pair, typed_text
 from common.clickhouse.templates import ATTRIBUTES_COLUMN
-from common.json_numbers import json_number
 from query_api.filter.language import ATTRIBUTES, SERVICE_NAME, Condition, ValuePlace, is_index
+from query_api.filter.sql.containers import Arguments, call, canonical_json, is_container, is_json, type_is
 from query_api.filter.sql.expressions import (
     Bounds,
     Parameters,
@@ -51,9 +50,6 @@ LOOKED_UP_MAX: Final = 1_000
 
 NOT_A_TEXT: Final = "\0"
 """The value of ``service_name`` for JSON that is not a text: no stored text holds U+0000."""
-
-Arguments: TypeAlias = tuple[str, ...]
-"""A document and the path into it: the arguments of the engine's JSON functions."""
 
 
 def json_condition(condition: Condition, parameters: Parameters) -> str:
@@ -148,7 +144,7 @@ class JsonPlace(Subject):
 
     def _holds(self, scalars: list[Any], *, is_all: bool) -> str:
         """Whether the value is an array that holds one (all) of the scalars."""
-        return f"({self._has_elements(scalars, is_all=is_all)} AND {self._at(partial(_type_is, 'Array'))})"
+        return f"({self._has_elements(scalars, is_all=is_all)} AND {self._at(partial(type_is, 'Array'))})"
 
     def _has_elements(self, scalars: list[Any], *, is_all: bool) -> str:
         """Whether one (all) of the scalars are one level below, in an array or an object."""
@@ -158,14 +154,14 @@ class JsonPlace(Subject):
         place = self._parameters.text(key)
 
         def is_so(arguments: Arguments) -> str:
-            is_member = f"{_call('JSONExtractRaw', (*arguments, place))} NOT IN ('', 'null')"
-            is_object, is_array = _type_is("Object", arguments), _type_is("Array", arguments)
+            is_member = f"{call('JSONExtractRaw', (*arguments, place))} NOT IN ('', 'null')"
+            is_object, is_array = type_is("Object", arguments), type_is("Array", arguments)
             return f"multiIf({is_object}, {is_member}, {is_array}, {has_element}, 0)"
 
         return self._at(is_so)
 
     def _json(self, function: str) -> str:
-        return self._at(partial(_call, function))
+        return self._at(partial(call, function))
 
     def _at(self, expression: Callable[[Arguments], str]) -> str:
         """``expression`` of the arguments that lead to the path, whether its numbered segments are indexes or keys."""
@@ -321,47 +317,8 @@ class AttributePlace(JsonPlace):
 
 def _position_of(arguments: Arguments, segment: str, as_key: str) -> str:
     """The position of a numbered segment: of an element of an array or a member of an object; 0 if there is none."""
-    key_position = f"indexOf({_call('JSONExtractKeys', arguments)}, {as_key})"
-    return f"if({_call('JSONType', arguments)} = 'Array', {int(segment) + 1}, {key_position})"
-
-
-def is_json(arguments: Arguments, operand: Any, parameters: Parameters) -> str:
-    """Return whether the value at ``arguments`` has the members, or in any order the elements, of ``operand``."""
-    if isinstance(operand, Mapping):
-        return _is_object(arguments, operand, parameters)
-    return _is_array(arguments, operand, parameters)
-
-
-def _is_object(arguments: Arguments, operand: Mapping[str, Any], parameters: Parameters) -> str:
-    clauses = [f"{_call('JSONType', arguments)} = 'Object'"]
-    scalars = {key: value for key, value in operand.items() if value is not None and not is_container(value)}
-    nulls = [key for key, value in operand.items() if value is None]
-    member = _call("JSONExtractRaw", (*arguments, "key"))
-    if scalars:
-        keys = parameters.texts(list(scalars))
-        values = f"JSONExtractArrayRaw({parameters.text(canonical_json(list(scalars.values())))})"
-        clauses.append(f"arrayAll((key, value) -> {member} = value, {keys}, {values})")
-    if nulls:
-        clauses.append(f"arrayAll(key -> {member} IN ('', 'null'), {parameters.texts(nulls)})")
-    for key, value in operand.items():
-        if is_container(value):
-            clauses.append(is_json((*arguments, parameters.text(key)), value, parameters))
-    return f"({' AND '.join(clauses)})"
-
-
-def _is_array(arguments: Arguments, operand: Sequence[Any], parameters: Parameters) -> str:
-    clauses = [f"{_call('JSONType', arguments)} = 'Array'"]
-    scalars = [value for value in operand if not is_container(value)]
-    if scalars:
-        wanted = f"JSONExtractArrayRaw({parameters.text(canonical_json(scalars))})"
-        clauses.append(f"hasAll({_call('JSONExtractArrayRaw', arguments)}, {wanted})")
-    length = _call("JSONLength", arguments)
-    for value in operand:
-        if is_container(value):
-            position = f"position{len(arguments)}"  # inner lambdas have longer paths, so names do not clash
-            found = is_json((*arguments, position), value, parameters)
-            clauses.append(f"arrayExists({position} -> {found}, range(1, {length} + 1))")
-    return f"({' AND '.join(clauses)})"
+    key_position = f"indexOf({call('JSONExtractKeys', arguments)}, {as_key})"
+    return f"if({call('JSONType', arguments)} = 'Array', {int(segment) + 1}, {key_position})"
 
 
 def _is_exact_pair(path: str, typed: str) -> bool:
@@ -390,22 +347,3 @@ def _texts_of_arrays(value: Any, *, is_element: bool = False) -> Iterator[str]:
             yield from _texts_of_arrays(element, is_element=True)
     elif is_element and isinstance(value, str):
         yield value
-
-
-def _type_is(name: str, arguments: Arguments) -> str:
-    return f"{_call('JSONType', arguments)} = '{name}'"
-
-
-def _call(function: str, arguments: Arguments) -> str:
-    return f"{function}({', '.join(arguments)})"
-
-
-def is_container(value: Any) -> bool:
-    """Return whether a value is an object or an array."""
-    return isinstance(value, Mapping | list)
-
-
-def canonical_json(values: list[Any]) -> str:
-    """Return scalars as stored JSON writes them: ``5.0`` is ``5``."""
-    canonical = [json_number(value) if isinstance(value, float) else value for value in values]
-    return orjson.dumps(canonical).decode()

@@ -421,7 +421,13 @@ def test_spans_above_one_that_is_not_plain_get_its_usage():
 
     rows = check(chunk).rows.to_pylist()
     assert plain_count(chunk) == 2
-    assert [b'"tokens":{"cumulative"' in row["attributes_template"] for row in rows] == [True, True, False, False, False]
+    assert [b'"tokens":{"cumulative"' in row["attributes_template"] for row in rows] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_spans_with_rare_keys_are_not_plain(monkeypatch):
