@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -57,8 +58,8 @@ def _peer(size: Size, name: str, spans_count: int) -> dict[str, Any] | None:
 
 STAGES: Final[dict[str, Callable[[Size], dict[str, Any] | None]]] = {
     "decode": lambda size: _child("decode", 4_000, 3 * size.rounds),
-    "indexes_plain": lambda size: _child("indexes", "plain", 10_000, 1 + 2 * size.rounds),
-    "indexes_llm": lambda size: _child("indexes", "llm", 5_000, 1 + 2 * size.rounds),
+    "indexes_plain": lambda size: _child("indexes", "plain", 10_000, 3 + 4 * size.rounds),
+    "indexes_llm": lambda size: _child("indexes", "llm", 4_000, 3 + 4 * size.rounds),
     "ingest_plain": lambda size: _child("ingest", "plain", size.spans, size.rounds),
     "ingest_llm": lambda size: _child("ingest", "llm", size.llm_spans, size.rounds),
     "stack_plain": lambda size: _child("stack", "plain", size.stack_spans, size.rounds),
@@ -83,13 +84,17 @@ def main() -> None:
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES), metavar="STAGE", help="only these")
     parser.add_argument("--json", type=Path, help="the file for the JSON (default: .cache/bench-SPANS.json)")
     arguments = parser.parse_args()
+    if arguments.jaeger and not arguments.jaeger.is_file():
+        parser.error(f"--jaeger: {arguments.jaeger} is not a file; python -m bench.peer --help says how to build it")
     size = Size(arguments.spans, arguments.rounds, arguments.jaeger)
     path = arguments.json or Path(f".cache/bench-{size.spans}.json")
     results: dict[str, Any] = {"spans": size.spans, "rounds": size.rounds, "when": time.strftime("%Y-%m-%d")}
+    results["load_average"] = {}
     for number, name in enumerate(arguments.stages, start=1):
         say(f"{number} of {len(arguments.stages)}: {name} …")
         if (result := STAGES[name](size)) is not None:
             results[name] = result
+            results["load_average"][name] = round(os.getloadavg()[0], 1)
             _write(path, results)  # what is measured is kept if a later stage fails
     print(report(results))
     say(f"Written as JSON: {path}")

@@ -61,8 +61,10 @@ ROWS: Final[Mapping[str, RowsOf]] = {
 
 
 def report(results: Mapping[str, Any]) -> str:
-    """Return the table of what was measured."""
-    return table([row for name, rows in ROWS.items() if name in results for row in rows(results[name])])
+    """Return the table of what was measured, and how busy the machine was: other work makes processor time dearer."""
+    rows = [row for name, rows_of in ROWS.items() if name in results for row in rows_of(results[name])]
+    loads = results["load_average"].values()
+    return f"{table(rows)}\n\nLoad average at the ends of the stages: {min(loads)} to {max(loads)}"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,36 @@
+"""Every stage of the performance table is printed, and what cannot be measured is said to be left out."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.__main__ import STAGES, Size
+from bench.harness import Row, table
+from bench.report import ROWS, report
+
+
+def test_each_stage_has_rows() -> None:
+    assert set(ROWS) == set(STAGES)
+
+
+def test_a_run_without_jaeger_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert STAGES["peer_plain"](Size(spans=100_000, rounds=1, jaeger=None)) is None
+    assert "left out" in capsys.readouterr().err
+
+
+def test_a_table_has_the_columns_that_are_used() -> None:
+    assert table([Row("insert", "30 µs", "20 µs"), Row("merges", "5 µs")]).splitlines() == [
+        "what    Clearspan  engine alone",
+        "──────  ─────────  ────────────",
+        "insert  30 µs      20 µs",
+        "merges  5 µs",
+    ]
+
+
+def test_the_report_has_what_was_measured_and_the_load() -> None:
+    indexes = {"set": "plain", "insert_us": 30.0, "bare_us": 15.0, "spread_us": 0.5, "parts_us": {"a": 1.0, "b": 9.0}}
+    lines = report({"indexes_plain": indexes, "load_average": {"indexes_plain": 2.5}}).splitlines()
+
+    assert [line.split("  ")[0] for line in lines[2:4]] == ["plain: insert, merges stopped", "plain:"]
+    assert "of it b" in lines[3]  # the most expensive part first
+    assert lines[-1] == "Load average at the ends of the stages: 2.5 to 2.5"
