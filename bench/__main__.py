@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -90,14 +92,23 @@ def main() -> None:
     path = arguments.json or Path(f".cache/bench-{size.spans}.json")
     results: dict[str, Any] = {"spans": size.spans, "rounds": size.rounds, "when": time.strftime("%Y-%m-%d")}
     results["load_average"] = {}
+    failed = []
     for number, name in enumerate(arguments.stages, start=1):
         say(f"{number} of {len(arguments.stages)}: {name} …")
-        if (result := STAGES[name](size)) is not None:
+        try:
+            result = STAGES[name](size)
+        except subprocess.SubprocessError as exc:
+            say(f"  failed: {exc}")
+            failed.append(name)
+            continue
+        if result is not None:
             results[name] = result
             results["load_average"][name] = round(os.getloadavg()[0], 1)
-            _write(path, results)  # what is measured is kept if a later stage fails
-    print(report(results))
-    say(f"Written as JSON: {path}")
+            _write(path, results)
+    if results["load_average"]:
+        print(report(results))
+        say(f"Written as JSON: {path}")
+    sys.exit(f"Failed: {', '.join(failed)}" if failed else 0)
 
 
 def _write(path: Path, results: dict[str, Any]) -> None:

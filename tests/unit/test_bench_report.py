@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+from bench import __main__ as command
 from bench.__main__ import STAGES, Size
 from bench.harness import Row, table
 from bench.report import ROWS, report
@@ -34,3 +40,23 @@ def test_the_report_has_what_was_measured_and_the_load() -> None:
     assert [line.split("  ")[0] for line in lines[2:4]] == ["plain: insert, merges stopped", "plain:"]
     assert "of it b" in lines[3]  # the most expensive part first
     assert lines[-1] == "Load average at the ends of the stages: 2.5 to 2.5"
+
+
+def test_a_stage_that_fails_leaves_the_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    indexes = {"set": "plain", "insert_us": 30.0, "bare_us": 15.0, "spread_us": 0.5, "parts_us": {}}
+
+    def run(module: str, *_: object, timeout_s: float) -> dict[str, object]:
+        if module == "bench.decode":
+            raise subprocess.CalledProcessError(1, module)
+        return indexes
+
+    path = tmp_path / "bench.json"
+    monkeypatch.setattr(command, "run_child", run)
+    monkeypatch.setattr(sys, "argv", ["bench", "--stages", "decode", "indexes_plain", "--json", str(path)])
+    with pytest.raises(SystemExit, match="Failed: decode"):
+        command.main()
+
+    assert json.loads(path.read_text())["indexes_plain"] == indexes
+    assert "insert, merges stopped" in capsys.readouterr().out
