@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.harness import run_child, say
+from bench.processes import guarded
 from bench.report import report
 
 SPANS: Final = 300_000
@@ -96,7 +97,8 @@ def main() -> None:
     for number, name in enumerate(arguments.stages, start=1):
         say(f"{number} of {len(arguments.stages)}: {name} …")
         try:
-            result = STAGES[name](size)
+            with guarded():
+                result = STAGES[name](size)
         except subprocess.SubprocessError as exc:
             say(f"  failed: {exc}")
             failed.append(name)

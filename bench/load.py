@@ -28,7 +28,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from bench.client import Connection
 from bench.harness import Row, percentile, say, table
 from bench.ingest import TOPIC
-from bench.processes import watching
+from bench.processes import guarded, watching
 from bench.queries import MIXED, QUERIES, Stored, stored_of
 from bench.records import spans_of
 from bench.senders import HEADERS, send_to_kafka
@@ -192,7 +192,8 @@ def rows(result: dict[str, Any]) -> list[Row]:
 
 def main() -> None:
     """Measure; print the table and one JSON object."""
-    result = asyncio.run(measure(*map(int, sys.argv[1:])))
+    with guarded():
+        result = asyncio.run(measure(*map(int, sys.argv[1:])))
     print(table(rows(result)))
     print(json.dumps(result))
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import random
 import subprocess
 import tempfile
@@ -29,7 +30,7 @@ from urllib.parse import urlencode
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from bench.harness import Row, percentile, say, table, us_per
-from bench.processes import Watched, disk_bytes, watching
+from bench.processes import Watched, disk_bytes, guarded, watching
 from bench.queries import OPERATION, TRACE, operation_of, service_of
 from bench.records import SPANS_PER_TRACE, spans_of
 from bench.senders import send_over_http, spooled
@@ -83,7 +84,12 @@ def running_jaeger(program: Path, data: Path) -> Iterator[Jaeger]:
     command = [str(program.resolve()), *(f"--{name}={value}" for name, value in options.items())]
     with (data / "log").open("wb") as log:
         process = subprocess.Popen(
-            command, env={"SPAN_STORAGE_TYPE": "badger"}, cwd=data, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            command,
+            env={**os.environ, "SPAN_STORAGE_TYPE": "badger"},
+            cwd=data,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
         )
     try:
         _wait_until_ready(process, f"http://{query}/api/services", data / "log")
@@ -177,7 +183,8 @@ def main() -> None:
     parser.add_argument("set", choices=sorted(SETS), nargs="?", default="plain")
     parser.add_argument("spans", type=int, nargs="?", default=100_000)
     arguments = parser.parse_args()
-    result = asyncio.run(measure(arguments.jaeger, arguments.set, spans_count=arguments.spans))
+    with guarded():
+        result = asyncio.run(measure(arguments.jaeger, arguments.set, spans_count=arguments.spans))
     print(table(rows(result)))
     print(json.dumps(result))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,6 +14,7 @@ import psutil
 
 from bench.harness import cpu_s
 from tests.support.memory import memory_bytes
+from tests.support.process_guard import ProcessGuard
 
 SAMPLE_S: Final = 0.25
 QUIET_S: Final = 3.0
@@ -77,6 +78,16 @@ async def watching(process_id: int) -> AsyncIterator[Watched]:
     finally:
         sampling.cancel()
         await asyncio.wait({sampling})
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """End every process that is started inside the context at its end, also if this process is killed."""
+    guard = ProcessGuard()
+    try:
+        yield
+    finally:
+        guard.close()
 
 
 def disk_bytes(directory: Path) -> int:

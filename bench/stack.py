@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from bench.harness import Row, say, table, us_per
 from bench.ingest import TOPIC
-from bench.processes import Watched, disk_bytes, watching
+from bench.processes import Watched, disk_bytes, guarded, watching
 from bench.senders import send_over_http, send_to_kafka, spooled
 from bench.varied import SETS, count_spans
 from tests.support.stack import RunningStack, running_stack
@@ -120,7 +120,8 @@ def main() -> None:
     parser.add_argument("spans", type=int, nargs="?", default=100_000)
     parser.add_argument("rounds", type=int, nargs="?", default=1)
     arguments = parser.parse_args()
-    result = asyncio.run(measure(arguments.set, spans_count=arguments.spans, rounds=arguments.rounds))
+    with guarded():
+        result = asyncio.run(measure(arguments.set, spans_count=arguments.spans, rounds=arguments.rounds))
     print(table(rows(result)))
     print(json.dumps(result))
 

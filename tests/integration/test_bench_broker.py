@@ -1,4 +1,4 @@
-"""The broker of a measurement ends with the measurement."""
+"""What a measurement has started ends with the measurement."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import psutil
+import pytest
 
 ROOT: Final = Path(__file__).parents[2]
 MEASUREMENT: Final = """
@@ -23,13 +24,23 @@ async def measure():
 asyncio.run(measure())
 """
 
+MEASUREMENT_OF_A_PROCESS: Final = """
+import subprocess, sys, time
+from bench.processes import guarded
 
-def test_killed_measurement_leaves_no_broker(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", MEASUREMENT, str(tmp_path)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as measurement:
-        assert measurement.stdout is not None
-        broker = psutil.Process(int(measurement.stdout.readline()))
+with guarded():
+    print(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]).pid, flush=True)
+    time.sleep(600)
+"""
 
-        measurement.kill()
 
-        broker.wait(15)
+@pytest.mark.parametrize("measurement", [MEASUREMENT, MEASUREMENT_OF_A_PROCESS], ids=["broker", "process"])
+def test_killed_measurement_leaves_nothing_running(measurement: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", measurement, str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        started = psutil.Process(int(running.stdout.readline()))
+
+        running.kill()
+
+        started.wait(15)
