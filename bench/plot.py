@@ -20,7 +20,7 @@ from bench.queries import MIXED, OPERATION, TRACE
 IMAGES: Final = Path(__file__).parents[1] / "docs/images"
 WIDTH, HEIGHT = 760, 380
 LEFT, RIGHT, TOP, BOTTOM = 70, 240, 40, 50
-COLORS: Final = ("#3b82f6", "#f59e0b", "#10b981", "#ef4444", "#a855f7", "#14b8a6", "#ec4899", "#84cc16", "#f97316")
+COLORS: Final = ("#3b82f6", "#f59e0b", "#10b981", "#ef4444", "#a855f7", "#06b6d4", "#ec4899", "#84cc16", "#f97316")
 INK: Final = "#808080"
 """Grey, which has enough contrast with white and with black."""
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from bench.harness import Row, say, table, us_per
 from bench.ingest import TOPIC
-from bench.processes import Watched, disk_bytes, guarded, watching
+from bench.processes import Watched, guarded, watching
 from bench.senders import send_over_http, send_to_kafka, spooled
 from bench.varied import SETS, count_spans
 from tests.support.stack import RunningStack, running_stack
@@ -45,13 +45,9 @@ async def measure(name: str, *, spans_count: int, rounds: int) -> dict[str, Any]
 
 
 async def _run(path: str, records: Iterable[bytes], spans_count: int) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as directory:
-        data = Path(directory) / "data"
-        with running_stack(data) as stack:
-            async with watching(stack.process.pid) as watched:
-                figures = await _figures(stack, watched, path, records, spans_count)
-        figures["bytes_per_span"] = round(disk_bytes(data / "clickhouse") / spans_count, 1)
-    return figures
+    with tempfile.TemporaryDirectory() as directory, running_stack(Path(directory) / "data") as stack:
+        async with watching(stack.process.pid) as watched:
+            return await _figures(stack, watched, path, records, spans_count)
 
 
 async def _figures(
@@ -103,7 +99,6 @@ def rows(result: dict[str, Any]) -> list[Row]:
             Row(f"{stack}, sent → durable", f"{run['spans_per_s']:,} spans/s"),
             Row(f"{stack}, processor time until merged", f"{run['merged_us']} µs", ratio=ratio),
             Row(f"{stack}, memory, peak", f"{run['peak_mib']:,} MiB"),
-            Row(f"{stack}, on disk", f"{run['bytes_per_span']} B/span"),
         ]
     kafka = result["kafka"]
     return [
