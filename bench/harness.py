@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import re
 import statistics
 import subprocess
@@ -104,7 +103,6 @@ def run_child(module: str, *arguments: object, timeout_s: float = 300.0) -> dict
 def child_main(measure: Callable[..., Coroutine[Any, Any, dict[str, Any]]]) -> None:
     """Measure with the numbers of the command line; print one JSON object, as ``run_child`` expects."""
     configure_logging(log_format="text", level="error")  # the API warns of stores that a measurement does without
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # so does its driver
     tune_for_batches()
     print(json.dumps(asyncio.run(measure(*map(int, sys.argv[1:])))))
 

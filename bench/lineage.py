@@ -170,7 +170,11 @@ async def _opened() -> AsyncIterator[Bench]:
 def _settings(root: Path, dsn: str) -> Settings:
     settings = bench_settings(root, bootstrap="127.0.0.1:1")
     return settings.model_copy(
-        update={"postgres": settings.postgres.model_copy(update={"dsn": SecretStr(dsn), "connections_max": WRITERS})}
+        update={
+            "postgres": settings.postgres.model_copy(update={"dsn": SecretStr(dsn), "connections_max": WRITERS}),
+            # The connections of writers wait until the measurements of one writer end.
+            "http": settings.http.model_copy(update={"header_timeout_s": 300.0}),
+        }
     )
 
 
