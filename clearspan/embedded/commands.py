@@ -16,7 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from clearspan.console import confirm, fail
-from clearspan.embedded.guard import end_left_over, is_alive
+from clearspan.embedded.children import end_left_over
+from clearspan.embedded.guard import is_alive
 from clearspan.embedded.layout import Layout, Running, StackError, Stopping, is_held, make_root
 from common.migrations import InvalidMigration
 from common.settings import InvalidSettings, Settings

@@ -24,8 +24,9 @@ from typing import Any, Final, Literal
 from pydantic import SecretStr
 
 from clearspan.embedded.broker_proxy import DRAINING_CLIENT
+from clearspan.embedded.children import end_left_over, write_children
 from clearspan.embedded.external_broker import broker_of
-from clearspan.embedded.guard import Guard, end_left_over, write_children
+from clearspan.embedded.guard import Guard
 from clearspan.embedded.journal import CarryOver, Journal, JournallingPublisher
 from clearspan.embedded.layout import Layout, Running, StackError, Stopping, hold, make_private
 from clearspan.embedded.ports import OTLP_PORTS, free_port, require_free_ports, why_left_out
@@ -66,9 +67,7 @@ MIGRATE_GRACE_S: Final = 5.0
 """How long a stop during the start waits for migrations that are running; it does not wait for a store that is down."""
 
 SESSION_TIMEOUT_S: Final = 3.0
-"""The broker makes the first member of a group wait for half of this time. There is no other member, so it can be
-short.
-"""
+"""The broker makes the first member of a group wait for half of this time. There is no other member."""
 
 _log = get_logger(__name__)
 

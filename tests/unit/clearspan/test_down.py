@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from clearspan.embedded import commands, stack
-from clearspan.embedded.guard import Child, write_children
+from clearspan.embedded.children import write_children
+from clearspan.embedded.guard import Child
 from clearspan.embedded.layout import STOP_S, Layout, Running, Stopping, hold
 from common.environment import read_settings
 from common.settings import Settings
