@@ -15,7 +15,6 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from itertools import cycle
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -38,6 +37,9 @@ RESPONSE_S_MAX: Final = 120.0
 
 CHUNK_BYTES_MAX: Final = 12 * MIB
 """A larger chunk, with records past the default limit, gets proportionally more time."""
+
+IDLE_S: Final = 60.0
+"""How long a process has no chunk before it ends, unless it is the first: it holds 60 MiB, and starts in a second."""
 
 PIPE_BYTES: Final = MIB
 """The largest size that Linux allows any user: fewer switches between the two ends, each of which costs the event loop
@@ -67,7 +69,7 @@ class Decoder(Protocol):
 
 
 async def open_decoder(rules: Rules, *, processes: int) -> Decoder:
-    """Return a decoder that uses ``processes`` child processes (already starting), or a thread of this process if 0."""
+    """Return a decoder that uses at most ``processes`` child processes, or a thread of this process if 0."""
     if processes:
         return ProcessDecoder(rules, processes=processes)
     await asyncio.to_thread(warm_up)
@@ -99,11 +101,19 @@ class _ChildEnded(Exception):
 
 
 class ProcessDecoder:
-    """Decodes in child processes, which take turns. They start at once and need about a second."""
+    """Decodes in child processes; a chunk goes to the one with the fewest.
 
-    def __init__(self, rules: Rules, *, processes: int, response_s_max: float = RESPONSE_S_MAX) -> None:
-        self._processes = [_DecoderProcess(rules, response_s_max=response_s_max) for _ in range(processes)]
-        self._turns = cycle(self._processes)
+    The first process starts at once and stays. The others start, in about a second, when the ones before have a chunk,
+    and end when they have had none for ``idle_s``.
+    """
+
+    def __init__(
+        self, rules: Rules, *, processes: int, response_s_max: float = RESPONSE_S_MAX, idle_s: float = IDLE_S
+    ) -> None:
+        self._processes = [
+            _DecoderProcess(rules, response_s_max=response_s_max, idle_s=idle_s if place else None)
+            for place in range(processes)
+        ]
 
     @property
     def chunks_max(self) -> int:
@@ -113,11 +123,11 @@ class ProcessDecoder:
     @property
     def process_ids(self) -> list[int]:
         """The ids of the processes that run now."""
-        return [process.process_id for process in self._processes]
+        return [process.process_id for process in self._processes if process.process_id is not None]
 
     async def decode(self, chunk: Chunk, /) -> DecodedChunk:
-        """Decode a chunk in the process whose turn it is. Raises ``DecoderFailed``."""
-        return await next(self._turns).decode(chunk)
+        """Decode a chunk in the process that has the fewest. Raises ``DecoderFailed``."""
+        return await min(self._processes, key=lambda process: process.chunks_count).decode(chunk)
 
     async def close(self) -> None:
         """End the processes. Safe to call twice."""
@@ -126,20 +136,43 @@ class ProcessDecoder:
 
 
 class _DecoderProcess:
-    """Decodes in one child at a time; a child that ends unexpectedly or hangs is replaced."""
+    """Decodes in one child at a time; a child that ends unexpectedly or hangs is replaced.
 
-    def __init__(self, rules: Rules, *, response_s_max: float) -> None:
+    With ``idle_s`` there is a child only while there are chunks, and for as long afterwards.
+    """
+
+    def __init__(self, rules: Rules, *, response_s_max: float, idle_s: float | None) -> None:
         self._rules = rules
         self._response_s_max = response_s_max
-        self._child = _Child(rules)
+        self._idle_s = idle_s
+        self._child = _Child(rules) if idle_s is None else None
+        self._ending: asyncio.Task[None] | None = None
+        self.chunks_count = 0
 
     @property
-    def process_id(self) -> int:
-        return self._child.process_id
+    def process_id(self) -> int | None:
+        return None if self._child is None else self._child.process_id
 
     async def decode(self, chunk: Chunk) -> DecodedChunk:
+        if self._ending is not None:
+            self._ending.cancel()
+        self.chunks_count += 1
+        try:
+            return await self._decode(chunk)
+        finally:
+            self.chunks_count -= 1
+            if not self.chunks_count and self._idle_s is not None:
+                self._ending = asyncio.create_task(self._end_idle(self._idle_s), name="end-idle-decoder")
+
+    async def _end_idle(self, idle_s: float) -> None:
+        await asyncio.sleep(idle_s)
+        child, self._child, self._ending = self._child, None, None  # no longer cancelled: it must be waited for
+        if child is not None:
+            await child.close()
+
+    async def _decode(self, chunk: Chunk) -> DecodedChunk:
         for _ in range(TRIES_MAX):
-            child = self._child
+            self._child = child = self._child or _Child(self._rules)
             try:
                 return await self._response(child, chunk)
             except (_ChildEnded, TimeoutError):
@@ -161,7 +194,11 @@ class _DecoderProcess:
             decoding.cancel()
 
     async def close(self) -> None:
-        await self._child.close()
+        self._idle_s = None
+        if self._ending is not None:
+            self._ending.cancel()
+        if self._child is not None:
+            await self._child.close()
 
     async def _replace(self, ended: _Child) -> None:
         if self._child is not ended:  # another chunk was in it, and has replaced it already

@@ -124,6 +124,7 @@ class Slow:
 async def test_time_limit_of_a_chunk_excludes_the_chunks_before_it() -> None:
     before = restarts()
     decoder = ProcessDecoder(RULES, processes=1, response_s_max=4.0)
+    assert decoder._processes[0]._child is not None
     await decoder._processes[0]._child.decode(chunk("it has started"))  # without a limit: a start may be slow
 
     failed = await asyncio.gather(*[decoder.decode(chunk("a", log=Slow())) for _ in range(5)], return_exceptions=True)
@@ -191,6 +192,39 @@ async def test_decoder_ignores_signals(decoder: ProcessDecoder) -> None:
     assert (await decoder.decode(chunk("b"))).rows["name"].to_pylist() == ["b"]
     assert decoder.process_ids == [process_id]
     assert os.getpgid(process_id) != os.getpgid(0), "Ctrl-C in a terminal goes to the whole group"
+
+
+async def test_further_process_runs_only_while_chunks_come_together() -> None:
+    decoder = ProcessDecoder(RULES, processes=2, idle_s=0.2)
+    for name in ("a", "b"):
+        await decoder.decode(chunk(name))
+    first = decoder.process_ids
+    assert len(first) == 1, "chunks that come one by one need one process"
+
+    for _ in range(2):
+        decoded = await asyncio.gather(*[decoder.decode(chunk(name)) for name in ("c", "d", "e")])
+
+        assert [result.rows["name"].to_pylist() for result in decoded] == [["c"], ["d"], ["e"]]
+        assert len(decoder.process_ids) == 2
+        further = psutil.Process(decoder.process_ids[1])
+        async with asyncio.timeout(120):
+            while further.is_running():  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.01)
+        assert decoder.process_ids == first
+    await decoder.close()
+
+
+async def test_idle_process_that_gets_a_chunk_in_time_stays() -> None:
+    decoder = ProcessDecoder(RULES, processes=2, idle_s=3_600)
+    await asyncio.gather(*[decoder.decode(chunk(name)) for name in ("a", "b")])
+    running = decoder.process_ids
+
+    await asyncio.gather(*[decoder.decode(chunk(name)) for name in ("c", "d")])
+
+    assert decoder.process_ids == running
+    await decoder.close()
+    await asyncio.sleep(0)
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "end-idle-decoder"]
 
 
 def test_no_decoder_outlives_a_killed_worker() -> None:
