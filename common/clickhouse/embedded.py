@@ -7,6 +7,7 @@ are used in threads.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -35,12 +36,23 @@ blocks."""
 ENGINE_OPTIONS: Final = {
     "max_server_memory_usage": 4096
     * MIB,  # the whole process, Python included; beyond it statements fail with code 241
-    "mark_cache_size": 256 * MIB,  # by default this and the next three are 5, 5, 5 and 2 GiB
+    "mark_cache_size": 256 * MIB,  # by default this and the next five are 5, 5, 5, 2, 1 and 1 GiB
     "primary_index_cache_size": 256 * MIB,
     "index_mark_cache_size": 256 * MIB,
     "text_index_postings_cache_size": 256 * MIB,
+    "text_index_tokens_cache_size": 128 * MIB,
+    "text_index_header_cache_size": 128 * MIB,
+    # A merge takes about 150 MiB. No further one begins above this limit; by default half of the machine's memory.
+    "merges_mutations_memory_usage_soft_limit": 256 * MIB,
 }
 """Small enough for a laptop that also does other work."""
+
+ALLOCATOR_OPTIONS: Final = "dirty_decay_ms:500,background_thread:true"
+"""For the engine's allocator (jemalloc), unless the environment has options of its own.
+
+By default it returns freed pages to the system after five seconds, and only when the same arena is used again: after an
+insert and merges, 283 MiB stayed with a stack that was idle; 69 MiB stay now. It costs no measurable time.
+"""
 
 UNCOMPRESSED: Final[Settings] = {"output_format_arrow_compression_method": "none"}
 """The result does not leave the process: 49 ms instead of 74 ms for 100 whole rows."""
@@ -91,6 +103,7 @@ class EmbeddedStore(Engine):
 
 
 def _open_client(path: Path, database: str, settings: Settings) -> Client:
+    os.environ.setdefault("JE_MALLOC_CONF", ALLOCATOR_OPTIONS)  # read when the engine's library is loaded
     try:
         return clickhouse_connect.get_client(
             interface="chdb", path=str(path), database=database, settings=dict(settings), chdb_options=ENGINE_OPTIONS

@@ -1,4 +1,4 @@
--- Indexes of a third the size (ADR 0031). `leaf_pairs` has the pairs `path=value` of short values alone: typed texts of
+-- Indexes of a third the size (ADR 0032). `leaf_pairs` has the pairs `path=value` of short values alone: typed texts of
 -- at most 16 characters, of numbers with a fraction at most 6 (`has_pair` in common/clickhouse/leaves.py). Longer texts
 -- are found by their words in `content`. Both posting lists are packed. The condition is one function: an index whose
 -- expression holds `AND` or `if` is not used, because the engine writes these differently in a query.
