@@ -33,15 +33,15 @@ ORDER BY at_stored_us DESC
 LIMIT {rows_max:UInt32}
 
 -- stored_positions_of_project --
+-- Some rows of a partition, until the engine has merged them. Grouping them here takes as long as reading them.
 SELECT
     toString(project_id) AS project,
     partition_id,
-    max(through_offset) AS through,
-    argMax(record_ms, through_offset) AS at_record_ms,
-    argMax(stored_us, through_offset) AS at_stored_us
+    through_offset AS through,
+    record_ms AS at_record_ms,
+    stored_us AS at_stored_us
 FROM stored_through
 WHERE project_id = {project_id:UUID}
-GROUP BY project_id, partition_id
 
 -- topic_ids --
 -- The ids of the topics of a cluster, those seen first at the beginning.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final
 from uuid import UUID
 
@@ -39,7 +40,9 @@ async def read_positions(store: ColumnStore, *, rows_max: int, deadline_s: float
 async def read_positions_of(store: ColumnStore, project_id: UUID, *, deadline_s: float) -> list[StoredPosition]:
     """Return the position of each partition for one project."""
     statement = Statement(SQL["stored_positions_of_project"], {"project_id": str(project_id)})
-    return _positions(await store.select(statement, deadline_s=deadline_s))
+    positions = _positions(await store.select(statement, deadline_s=deadline_s))
+    in_order = sorted(positions, key=attrgetter("through_offset"))
+    return list({position.partition_id: position for position in in_order}.values())
 
 
 def _positions(rows: pa.Table) -> list[StoredPosition]:
