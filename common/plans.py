@@ -18,7 +18,7 @@ MB for the most hostile keys.
 
 
 USUAL_COUNT: Final = 4
-"""Spans with the same keys that are worth a plan, even if the keys are new."""
+"""The number of spans with the same keys that is worth a plan, even if the keys are new."""
 
 
 class Plans(Generic[Plan]):

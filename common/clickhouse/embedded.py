@@ -90,7 +90,7 @@ class EmbeddedStore(Engine):
 
         def call(client: Client) -> Result:
             threads = max(1, _threads_max(client) // self._reading.busy_count)
-            clause = _settings_clause({**others, "max_threads": threads})
+            clause = _settings_clause({"max_threads": threads, **others})
             return read(client.raw_query(f"{sql}\nSETTINGS {clause}", parameters, fmt=kind))
 
         return await self._reading.run(call, deadline_s=deadline_s)

@@ -158,6 +158,15 @@ class TestParameters:
     async def test_percent_sign_in_sql_is_kept(self, store: ColumnStore):
         assert await select(store, "SELECT 'a%s %(b)s' AS text") == [{"text": b"a%s %(b)s"}]
 
+    @pytest.mark.parametrize(
+        ("name", "value", "result"),
+        [("max_threads", 3, 3), ("precise_float_parsing", 0, 0), ("max_ast_elements", 7_000, 7_000)],
+    )
+    async def test_settings_of_a_statement_win(self, store: ColumnStore, name: str, value: int, result: int):
+        asked = Statement(f"SELECT toInt64(getSetting('{name}')) AS value", settings={name: value})
+
+        assert (await store.select(asked, deadline_s=60.0)).to_pylist() == [{"value": result}]
+
     async def test_settings_apply_to_one_statement(self, store: ColumnStore):
         limited = Statement("SELECT * FROM numbers(100)", settings={"max_rows_to_read": 10})
 
