@@ -11,9 +11,9 @@ refuses, those without a span, and those in which any span may have to be reject
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from functools import cache
-from itertools import repeat
 from typing import Any, Final
 
 import numpy as np
@@ -31,8 +31,8 @@ try:
 except ImportError:  # no wheel for this platform: every record is read by `otlp_protobuf`
     ptars = None  # type: ignore[assignment]
 
-REFUSALS_MAX: Final = 8
-"""How often the parser may refuse records of a chunk before the rest of the halves it is in is not tried again."""
+HALVINGS_MAX: Final = 8
+"""How often records that the parser refuses together are halved; what is refused then is read by ``otlp_protobuf``."""
 
 
 def is_available() -> bool:
@@ -49,7 +49,7 @@ def read_plain(values: Sequence[bytes], bounds: Bounds) -> SpanArrays | None:
     positions = list(range(len(values)))
     batch = _parsed(values)
     if batch is None:
-        positions = _accepted(values, positions, repeat(None, REFUSALS_MAX))
+        positions = _accepted(values)
         batch = _parsed([values[at] for at in positions])
     for _ in range(3):  # ids can only be compared once all have the same length
         if batch is None or not positions:
@@ -63,14 +63,20 @@ def read_plain(values: Sequence[bytes], bounds: Bounds) -> SpanArrays | None:
     return None
 
 
-def _accepted(values: Sequence[bytes], positions: list[int], refusals: Any) -> list[int]:
-    """Return the positions of records that the parser accepts, found by halving."""
-    if not positions or _parsed([values[at] for at in positions]) is not None:
-        return positions
-    if len(positions) == 1 or next(refusals, refusals) is refusals:
-        return []
-    half = len(positions) // 2
-    return _accepted(values, positions[:half], refusals) + _accepted(values, positions[half:], refusals)
+def _accepted(values: Sequence[bytes]) -> list[int]:
+    """Return the positions of values that the parser accepts, found by halving what it refuses."""
+    accepted: list[int] = []
+    waiting = deque([range(len(values))])
+    halvings_left = HALVINGS_MAX
+    while waiting:
+        part = waiting.popleft()
+        if _parsed(values[part.start : part.stop]) is not None:
+            accepted.extend(part)
+        elif len(part) > 1 and halvings_left:
+            halvings_left -= 1
+            half = len(part) // 2
+            waiting.extend((part[:half], part[half:]))
+    return sorted(accepted)
 
 
 def _parsed(values: Sequence[bytes]) -> pa.RecordBatch | None:

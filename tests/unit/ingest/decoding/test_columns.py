@@ -309,7 +309,7 @@ def test_many_refused_records_cost_few_tries(monkeypatch):
     monkeypatch.setattr(otlp_columns, "_parsed", parsed)
 
     check(chunk_of([GOOD, *[b"\xff\xff"] * 2_000, GOOD]))
-    assert len(tries) < 3 * otlp_columns.REFUSALS_MAX + 10
+    assert len(tries) <= 2 * otlp_columns.HALVINGS_MAX + 3
 
 
 # Projects, headers and settings
