@@ -23,7 +23,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from common.arrow_views import Numbers, bytes_of, holders, is_set, lengths_of, numbers_of, offsets_of, sums_between
 from common.codec.checks import Bounds
 from common.codec.otlp_arrays import AttributeArrays, SpanArrays, Wrappers
-from common.codec.otlp_schema import PACKAGE, STRING, UNCLEAR, VALUE_FIELDS, schema_file
+from common.codec.otlp_schema import PACKAGE, STRING, VALUE_FIELDS, schema_file
 from common.codec.otlp_sizes import canonical_sizes
 
 try:
@@ -134,13 +134,12 @@ def _arrays(batch: pa.RecordBatch, positions: Sequence[int]) -> tuple[SpanArrays
 
 
 def _kinds(values: pa.StructArray) -> Numbers:
-    """Return which field of each value is set; of several that were sent, the parser keeps all."""
+    """Return which field of each value is set. If several were sent, the canonical size is too small: it counts one."""
     kinds = np.zeros(len(values), np.uint8)
     for kind, name in VALUE_FIELDS.items():
         field = values.field(name)
         if field.null_count < len(field):
-            places = np.flatnonzero(is_set(field))
-            kinds[places] = np.where(kinds[places] == 0, kind, UNCLEAR)
+            kinds[is_set(field)] = kind
     return kinds
 
 
@@ -174,11 +173,10 @@ def _plain_records(arrays: SpanArrays, bounds: Bounds) -> Numbers:
 
 
 def _bad_attributes(attributes: AttributeArrays) -> Numbers:
-    """Return the indexes of attributes whose value is unclear, or whose key or text holds U+0000."""
+    """Return the indexes of attributes whose key or text holds U+0000."""
     bad_names = [index for index, name in enumerate(attributes.names) if "\0" in name]
     with_key = np.flatnonzero(np.isin(attributes.keys, bad_names)) if bad_names else np.zeros(0, np.int64)
-    unclear = np.flatnonzero(attributes.kinds == UNCLEAR)
-    return np.concatenate([unclear, with_key, _holders_of_null(attributes.values[STRING])])
+    return np.concatenate([with_key, _holders_of_null(attributes.values[STRING])])
 
 
 def _spans_of(attributes: AttributeArrays, indexes: Numbers) -> Numbers:

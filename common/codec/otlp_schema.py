@@ -23,9 +23,6 @@ _FIXED32, _FIXED64 = FieldDescriptorProto.TYPE_FIXED32, FieldDescriptorProto.TYP
 STRING, BOOL, INT, DOUBLE, ARRAY, KVLIST, BYTES = range(1, 8)
 """The kinds of values, by their field numbers in ``AnyValue``; 0 is a value that is not set."""
 
-UNCLEAR: Final = 255
-"""The kind of a value of which several fields were sent."""
-
 VALUE_FIELDS: Final = {
     STRING: "string_value",
     BOOL: "bool_value",

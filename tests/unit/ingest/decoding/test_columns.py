@@ -257,6 +257,8 @@ HOSTILE = {
     "scope twice": record(scope_begin=fields((1, fields((1, b"n"))), (1, fields((2, b"v"))))),
     "resource twice": record(resource_begin=fields((1, fields((1, fields((1, b"k"))))), (1, b"\x10\1"))),
     "two kinds of value": record(attribute((1, b"k"), (2, TEXT_VALUE + b"\x18\5"))),
+    "two kinds of value, the other way round": record(attribute((1, b"k"), (2, b"\x18\5" + TEXT_VALUE))),
+    "two kinds of bytes": record(attribute((1, b"k"), (2, TEXT_VALUE + fields((7, b"b"))))),
     "value twice": record(attribute((1, b"k"), (2, TEXT_VALUE), (2, b"\x18\5"))),
     "key twice": record(attribute((1, b"k"), (1, b"l"), (2, TEXT_VALUE))),
     "index of a text": record(attribute((1, b"k"), (2, b"\x40\5"))),
