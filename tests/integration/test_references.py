@@ -100,7 +100,7 @@ async def test_rows_from_before_the_migration_are_found(
 ):
     configured = chdb_empty_settings()
     for path in DDL.glob("*.sql"):
-        if path.stem < "0005":
+        if path.stem < "0006":
             shutil.copy(path, tmp_path)
     await migrate(configured, data_dir=chdb_dir, folder=tmp_path)
     store = open_store(configured, data_dir=chdb_dir)

@@ -205,10 +205,13 @@ def test_placeholder_of_another_type_keeps_its_type():
 
 async def test_handles_in_use_are_counted():
     pool = HandlePool(Opening(), count=3, name="test")
+    both_are_busy = threading.Barrier(2, timeout=60)
 
     def busy_for_a_while(_client: Any) -> int:
-        time.sleep(0.05)
-        return pool.busy_count
+        both_are_busy.wait()
+        count = pool.busy_count
+        both_are_busy.wait()
+        return count
 
     async def count() -> int:
         return await pool.run(busy_for_a_while, deadline_s=60)
