@@ -28,6 +28,7 @@ from typing import Any, Final, Protocol
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from bench.records import SAMPLE, SPANS_PER_TRACE, renewed, spans_of
+from common.codec.protobuf_cut import encode_varint
 
 STEP_NS: Final = 3_000_000
 JITTER_NS: Final = 1_000_000
@@ -58,22 +59,13 @@ def words(draw: Draw, count: int) -> str:
     return " ".join(draw.choices(WORDS, k=count))
 
 
-def _varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
-
-
-_LENGTHS: Final = [_varint(number) for number in range(8_192)]
+_LENGTHS: Final = [encode_varint(number) for number in range(8_192)]
 
 
 def _sized(tag: bytes, content: bytes) -> bytes:
     """Return a field of protobuf that holds a text, bytes or a message."""
     size = len(content)
-    return tag + (_LENGTHS[size] if size < len(_LENGTHS) else _varint(size)) + content
+    return tag + (_LENGTHS[size] if size < len(_LENGTHS) else encode_varint(size)) + content
 
 
 class _Key:
@@ -89,7 +81,7 @@ class _Key:
 
     def number(self, value: int) -> bytes:
         """Return the encoded attribute with a number that is not negative."""
-        return _sized(self._tag, self._start + _sized(b"\x12", b"\x18" + _varint(value)))
+        return _sized(self._tag, self._start + _sized(b"\x12", b"\x18" + encode_varint(value)))
 
 
 _METHODS: Final = [_Key("http.method").text(method) for method in ("GET", "POST", "PUT", "DELETE")]
@@ -200,7 +192,7 @@ def _spans(draw: Draw, first: int, last: int, begin_ns: int, attributes: Callabl
                 _IDS.pack(b"\x0a\x10", trace_id, b"\x12\x08", span_id),
                 parent,
                 _NAMES[in_trace],
-                _varint(1 + number % 5),
+                encode_varint(1 + number % 5),
                 _TIMES.pack(b"\x39", start_ns, b"\x41", start_ns + draw.randrange(DURATION_NS_MAX)),
                 attributes(draw),
             )
