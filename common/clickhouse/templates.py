@@ -9,6 +9,7 @@ with ``leaves``, which are in the order of the document, it says everything that
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -22,7 +23,9 @@ ATTRIBUTES_COLUMN: Final = "attributes_json"
 MARK: Final = b"\0"
 """In no JSON text: JSON writes control characters as escapes, and no key holds U+0000."""
 
-TEMPLATES_MAX: Final = 2_048
+TEMPLATES_MAX: Final = 512
+"""Each takes at most ``CHARACTERS_MAX`` with the paths by which it is found: of these, each repeats those above it."""
+
 _NO_KEYS: Final[Keys] = ()
 
 _Signature: TypeAlias = tuple[Keys, Keys, Keys]
@@ -47,7 +50,7 @@ class Templates:
         template = self._templates.get(signature)
         if template is None:
             template = template_of(nested)
-            if len(template) <= CHARACTERS_MAX:
+            if len(template) + sum(map(len, chain(*signature))) <= CHARACTERS_MAX:
                 if len(self._templates) >= TEMPLATES_MAX:
                     self._templates.clear()
                 self._templates[signature] = template

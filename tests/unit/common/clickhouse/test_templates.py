@@ -68,6 +68,15 @@ def test_number_of_templates_is_bounded() -> None:
     assert len(templates) == 2
 
 
+def test_template_of_long_paths_is_not_kept() -> None:
+    templates, attributes = Templates(), {"k" * 1_000: {f"m{number}": number for number in range(500)}}
+
+    template = templates.of(attributes, leaves_of(attributes), None)
+
+    assert len(template) < 10_000
+    assert len(templates) == 0
+
+
 def test_large_template_is_not_kept() -> None:
     templates, attributes = Templates(), {"k" * 20_000: 1}
 
