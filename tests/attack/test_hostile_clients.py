@@ -34,6 +34,9 @@ FIRST_ROUNDS: Final = scaled(1, 5)
 
 WAITING: Final = 2_000
 CONNECTIONS_MAX: Final = 2_600
+OPENING_MAX: Final = 20
+"""Connections that are opened at the same time; the queue of a listening socket has an end."""
+
 GROWTH_BYTES_MAX: Final = 48 << 20
 """More than a process of Python takes by chance, and less than a round of the bodies would leave."""
 
@@ -220,16 +223,31 @@ async def settled(api: ServedApi) -> Held:
     return api.held()
 
 
+async def waiting_client(api: ServedApi, opening: asyncio.Semaphore) -> None:
+    """Call the feed; begin again if the server closes, as it does if no header could be read in time."""
+    while True:
+        async with AsyncExitStack() as opened:
+            async with opening:
+                reader, writer = await opened.enter_async_context(connection(api))
+            writer.write(WAITS)
+            with suppress(ConnectionError):
+                await reader.read()
+
+
 @asynccontextmanager
 async def many_waiting(api: ServedApi) -> AsyncIterator[None]:
     """Hold ``WAITING`` calls of the feed open while inside."""
-    async with AsyncExitStack() as opened, asyncio.timeout(5 * WAIT_S):
-        for _ in range(WAITING):
-            _, writer = await opened.enter_async_context(connection(api))
-            writer.write(WAITS)
-        while api.connections_count() < WAITING:  # noqa: ASYNC110 - only the process knows
-            await asyncio.sleep(0.05)
+    opening = asyncio.Semaphore(OPENING_MAX)
+    clients = [asyncio.create_task(waiting_client(api, opening)) for _ in range(WAITING)]
+    try:
+        async with asyncio.timeout(5 * WAIT_S):
+            while api.connections_count() < WAITING:  # noqa: ASYNC110 - only the process knows
+                await asyncio.sleep(0.05)
         yield
+    finally:
+        for client in clients:
+            client.cancel()
+        await asyncio.gather(*clients, return_exceptions=True)
 
 
 async def sample_s(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> float:
