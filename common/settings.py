@@ -76,8 +76,8 @@ class IngestSettings(Group):
     keep_unmaskable: Literal["on", "off"] = "off"
     """on: dead letters that cannot be masked keep their value although their project has masking rules."""
     attributes_text: Literal["on", "off"] = "off"
-    """on: also store attributes as a text that releases without `attributes_json` read, at a third more bytes; for an
-    upgrade."""
+    """on: also store attributes as a text that releases without `attributes_template` read, at a third more bytes; for
+    an upgrade."""
 
 
 class QuerySettings(Group):

@@ -2,8 +2,8 @@
 
 A template is the JSON text of nested attributes with ``MARK`` in place of each scalar that is not null. Spans of one
 place in a program have the same template, so the column ``attributes_template`` is a dictionary of few texts. Together
-with ``leaves``, which are in the order of the document, it says everything that the JSON text says: the column
-``attributes_json`` puts the two together (``ddl/0005_attributes_once.sql``, ADR 0028). Pure.
+with ``leaves``, which are in the order of the document, it says everything that the JSON text says: the computed column
+``attributes_json`` puts the two together (``computed_columns.sql``, ADR 0028). Pure.
 """
 
 from __future__ import annotations
@@ -16,9 +16,6 @@ import orjson
 
 from common.clickhouse.leaves import SpanLeaves
 from common.plans import CHARACTERS_MAX, Keys
-
-ATTRIBUTES_COLUMN: Final = "attributes_json"
-"""The column from which attributes are read, however they are stored."""
 
 MARK: Final = b"\0"
 """In no JSON text: JSON writes control characters as escapes, and no key holds U+0000."""

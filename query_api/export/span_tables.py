@@ -14,8 +14,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from common.clickhouse.computed_columns import ATTRIBUTES_COLUMN
 from common.clickhouse.span_columns import NO_PARENT
-from common.clickhouse.templates import ATTRIBUTES_COLUMN
 from common.span import SpanKind, StatusCode
 from query_api.export.columns import TIME, Column, in_64_bits, schema_of, value_text
 from query_api.filter.language import DURATION

@@ -22,6 +22,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from common.clickhouse.computed_columns import with_computed_columns
 from common.clickhouse.store import ColumnStore, Statement
 from common.errors import DeadlineExceeded, ErrorCode, ServiceError
 from common.fair_share import current_tenant
@@ -260,7 +261,7 @@ def fenced(sql: str) -> str:
     for placeholder, query in USAGE_OF_PROJECT.items():
         sql = sql.replace(placeholder, query)
     require_project(sql)
-    return sql.replace(OF_PROJECT, _CONDITION)
+    return with_computed_columns(sql.replace(OF_PROJECT, _CONDITION))
 
 
 def project_spans(request: Request, *, explain: bool | None = None) -> ProjectSpans:

@@ -24,8 +24,8 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from common.clickhouse.computed_columns import ATTRIBUTES_COLUMN
 from common.clickhouse.span_columns import ALL_MEMBERS, NO_PARENT, OPTIONAL_MEMBERS
-from common.clickhouse.templates import ATTRIBUTES_COLUMN
 from common.fair_share import in_thread
 from common.limits import MIB
 from common.span import NO_METRICS, SpanKind, StatusCode

@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from common.clickhouse.computed_columns import ATTRIBUTES_COLUMN
 from common.clickhouse.span_columns import ALL_MEMBERS, NO_PARENT
-from common.clickhouse.templates import ATTRIBUTES_COLUMN
 from common.span import PROMOTED_TEXTS
 from query_api.spans.rows import row_columns
 
