@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from common.arrow_views import Numbers, ranges, without_nulls
 from common.codec.checks import Bounds, json_bytes, json_double
 from common.codec.otlp_arrays import SpanArrays, Wrappers
-from common.codec.otlp_protobuf import read_array, read_event, read_link, read_object
+from common.codec.otlp_protobuf import read_array, read_event, read_link, read_object, read_resource, read_scope
 from common.codec.otlp_schema import ARRAY, BOOL, BYTES, DOUBLE, INT, KVLIST, STRING
 from common.errors import Rejected
 from common.span import Resource, Scope, Span
@@ -144,3 +144,21 @@ def read_wrappers(
                 known[raw, schema_url] = None
         found[index] = known[raw, schema_url]
     return found
+
+
+def are_parts_readable(arrays: SpanArrays, bounds: Bounds) -> bool:
+    """Return whether everything can be read that is flattened to bytes: all resources, scopes, events and links, and
+    the arrays and objects among the attributes.
+    """
+    for read_wrapper, wrappers in ((read_resource, arrays.resources), (read_scope, arrays.scopes)):
+        found = read_wrappers(read_wrapper, wrappers, range(len(wrappers.messages)), bounds)
+        if None in found.values():
+            return False
+    values = arrays.attributes.values
+    parts = (
+        (read_event, arrays.fields["events"].values),
+        (read_link, arrays.fields["links"].values),
+        (read_array, values[ARRAY]),
+        (read_object, values[KVLIST]),
+    )
+    return all(_read(read, bounds, raw) is not _REFUSED for read, raws in parts for raw in raws.drop_null().to_pylist())

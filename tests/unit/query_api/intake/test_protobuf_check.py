@@ -19,7 +19,7 @@ from common.codec.protobuf_cut import BrokenWire, encode_delimited, lay_out_requ
 from common.errors import Rejected
 from common.limits import MIB, SpanLimits
 from query_api.intake import protobuf_check
-from query_api.intake.protobuf_check import LEVELS_MAX, plain_trace_ids
+from query_api.intake.protobuf_check import plain_trace_ids
 from tests.strategies import NOW_NS, otlp_requests
 
 SAMPLES = sorted((Path(__file__).parents[3] / "data" / "samples").glob("*.otlp_proto.bin"))
@@ -141,7 +141,7 @@ PLAIN: dict[str, Callable[[], bytes]] = {
     "false": lambda: _with_value(AnyValue(bool_value=False)),
     "bytes with a zero": lambda: _with_value(AnyValue(bytes_value=b"\0")),
     "no value": lambda: _with_value(AnyValue()),
-    "a deep value": lambda: _nested(LEVELS_MAX),
+    "a deep value": lambda: _nested(LIMITS.nesting_depth_max),
 }
 
 
@@ -246,12 +246,6 @@ def test_span_that_is_not_allowed_is_left_to_decoding(name: str) -> None:
     assert _checked(body) is None
 
 
-@pytest.mark.parametrize("levels", [LEVELS_MAX + 1, LIMITS.nesting_depth_max])
-def test_very_deep_value_is_left_to_decoding(levels: int) -> None:
-    assert _decoded(_nested(levels)) is not None
-    assert _checked(_nested(levels)) is None
-
-
 @pytest.mark.parametrize("body", [b"", b"\x0a\0", b"\x12\x01a", b"\x0a\x05\x12", b"not protobuf"])
 def test_request_without_spans_is_left_to_decoding(body: bytes) -> None:
     assert _checked(body) is None
@@ -279,14 +273,14 @@ def test_sizes_are_limited_as_in_decoding() -> None:
         assert _checked(body, limits) == _decoded(body, limits)
 
 
-def test_scopes_with_few_spans_are_left_to_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_with_few_spans_is_left_to_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protobuf_check, "SPANS_MIN", 3)
 
     assert _checked(_request().SerializeToString()) is None
 
 
 @pytest.mark.parametrize("bad", [None, 0, 17_000, 29_999])
-def test_large_request_is_checked_in_pieces(bad: int | None) -> None:
+def test_large_request_is_checked(bad: int | None) -> None:
     request = ExportTraceServiceRequest()
     for first in range(0, 30_000, 10_000):
         scope_spans = request.resource_spans.add(schema_url=f"r{first}").scope_spans.add()
@@ -302,8 +296,13 @@ def test_large_request_is_checked_in_pieces(bad: int | None) -> None:
     assert _checked(body) == (None if bad is not None else [b"t" * 16] * 30_000)
 
 
-def test_large_span_is_left_to_decoding() -> None:
+def test_large_span_is_checked() -> None:
     body = bytes(_request(name="n" * 3 * MIB).SerializeToString())
 
-    assert _decoded(body) is not None
-    assert _checked(body) is None
+    assert _checked(body) == _decoded(body) == [b"t" * 16] * 2
+
+
+def test_every_request_is_left_to_decoding_where_columns_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protobuf_check, "is_available", lambda: False)
+
+    assert _checked(_request().SerializeToString()) is None
