@@ -18,8 +18,8 @@ from typing import Any, Final
 from bench.queries import MIXED, OPERATION, TRACE
 
 IMAGES: Final = Path(__file__).parents[1] / "docs/images"
-WIDTH, HEIGHT = 760, 380
-LEFT, RIGHT, TOP, BOTTOM = 70, 240, 40, 50
+WIDTH, HEIGHT = 840, 380
+LEFT, RIGHT, TOP, BOTTOM = 70, 280, 40, 50
 COLORS: Final = ("#3b82f6", "#f59e0b", "#10b981", "#ef4444", "#a855f7", "#06b6d4", "#ec4899", "#84cc16", "#f97316")
 INK: Final = "#808080"
 """Grey, which has enough contrast with white and with black."""
@@ -138,7 +138,7 @@ CHARTS: Final = (
         "ms",
         [
             *map(_over_http, MIXED),
-            *(Line(f"{query}, Jaeger", ("peer_plain", "queries", query, "p50_ms")) for query in (TRACE, OPERATION)),
+            *(Line(f"Jaeger: {query}", ("peer_plain", "queries", query, "p50_ms")) for query in (TRACE, OPERATION)),
         ],
     ),
     Chart(
