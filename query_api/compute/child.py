@@ -1,4 +1,4 @@
-"""``python -m query_api.compute.child [<module>]``: run the tasks that arrive on standard input, one at a time.
+"""``python -m query_api.compute.child [<models_module>]``: run the tasks that arrive on standard input, one at a time.
 
 Started by ``pool.py``, which reads the responses from standard output. The process holds no state. It ends when the API
 closes the pipes or dies in any way, and ignores the terminal's signals, which the API handles.
@@ -23,20 +23,15 @@ NICENESS: Final = 5
 
 
 def main() -> None:
-    """Run tasks until the other end closes. The optional module is imported first, so that the first task does not wait
-    for it."""
+    """Run tasks until the other end closes. The optional argument is the ``models_module`` of ``ipc.receive``."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     responses = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # printed text must not end up between responses
-    for module in sys.argv[1:]:
-        __import__(module)
-    os.nice(NICENESS)  # after the imports, which would otherwise take long while others keep all cores busy
-
     tune_for_batches()
     threading.Thread(target=_end_with, args=(sys.stdin.fileno(),), daemon=True).start()
     try:
-        serve(sys.stdin.buffer, responses)
+        serve(sys.stdin.buffer, responses, *sys.argv[1:])
     except (EOFError, OSError):
         os._exit(0)  # the API does not read the rest
 
@@ -49,10 +44,11 @@ def _end_with(pipe: int) -> None:
     os._exit(0)
 
 
-def serve(requests: BinaryIO, responses: BinaryIO) -> None:
+def serve(requests: BinaryIO, responses: BinaryIO, models_module: str = "") -> None:
     """Run each task and send its response. Raises ``EOFError`` or ``OSError`` when the other end has closed."""
     while True:
-        task: Task = receive(requests)
+        task: Task = receive(requests, models_module=models_module)
+        os.setpriority(os.PRIO_PROCESS, 0, NICENESS)  # not before: the first task imports modules
         send(responses, _run(task))
         del task
 

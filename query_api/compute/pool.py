@@ -63,10 +63,10 @@ class ThreadCompute:
 
 
 class ProcessCompute:
-    """Runs tasks in child processes. Each imports the module ``preload`` when it starts."""
+    """Runs tasks in child processes. ``models_module`` creates the models of routes: see ``ipc.receive``."""
 
-    def __init__(self, settings: ComputeSettings, *, preload: str = "") -> None:
-        self._lanes = tuple(_Lane(run_s_max=settings.run_s, preload=preload) for _ in range(settings.processes))
+    def __init__(self, settings: ComputeSettings, *, models_module: str = "") -> None:
+        self._lanes = tuple(_Lane(settings.run_s, models_module) for _ in range(settings.processes))
         self._idle = [*self._lanes]
         self._places = FairShare("processes for large requests", settings.processes)
         self._running: set[asyncio.Task[Response]] = set()
@@ -127,9 +127,9 @@ async def _response_of(lane: _Lane, task: Task) -> Response:
 class _Lane:
     """Runs one process at a time: after one dies or hangs, the next task starts a new one."""
 
-    def __init__(self, *, run_s_max: float, preload: str) -> None:
+    def __init__(self, run_s_max: float, models_module: str) -> None:
         self._run_s_max = run_s_max
-        self._preload = preload
+        self._models_module = models_module
         self.process: Process | None = None
 
     async def run(self, task: Task) -> Response:
@@ -146,7 +146,7 @@ class _Lane:
 
     async def _try(self, task: Task) -> Response:
         if self.process is None:
-            self.process = await _start_process(self._preload)
+            self.process = await _start_process(self._models_module)
         requests, responses = self.process.stdin, self.process.stdout
         assert requests is not None  # noqa: S101 - a pipe
         assert responses is not None  # noqa: S101 - a pipe
@@ -170,10 +170,10 @@ class _Lane:
             await process.communicate()  # reads on: `wait` also waits until the pipes are read to their end
 
 
-async def _start_process(preload: str) -> Process:
-    """Start a process. It takes about a second; what is sent meanwhile waits in the pipe."""
+async def _start_process(models_module: str) -> Process:
+    """Start a process. Its first task waits for imports, about half a second."""
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "query_api.compute.child", *filter(None, [preload])),
+        *(sys.executable, "-m", "query_api.compute.child", *filter(None, [models_module])),
         stdin=PIPE,
         stdout=PIPE,
         limit=READ_BUFFER_BYTES,

@@ -111,7 +111,7 @@ async def open_api(
             publisher = KafkaPublisher(settings.kafka)
             resources.push_async_callback(publisher.close)
         processes = settings.compute.processes
-        compute = ProcessCompute(settings.compute, preload=routes.__name__) if processes else ThreadCompute()
+        compute = ProcessCompute(settings.compute, models_module=routes.__name__) if processes else ThreadCompute()
         resources.push_async_callback(compute.close)
         dead_letters = DeadLetterIndex(KafkaLog(settings.kafka), settings.kafka.dead_letter_topic, clock)
         resources.push_async_callback(dead_letters.close)

@@ -317,7 +317,7 @@ async def test_large_data_is_changed_and_compared_outside_of_the_event_loop(
 ):
     _, variant, _ = await client.branch()
     first = await client.commit(variant["id"], data={"parameters": {f"p{n}": "x" * 40 for n in range(2_000)}})
-    compute = ProcessCompute(ComputeSettings(processes=1), preload=routes.__name__)
+    compute = ProcessCompute(ComputeSettings(processes=1), models_module=routes.__name__)
     keys = KnownKeys({"key": client.project_id}, user_id=USER_ID)
     context = replace(context_of(keys=keys, database=shared_database), compute=compute)
     invalid = {"application_variant_id": variant["id"], "delta": {"set": {"parameters": 1}}}

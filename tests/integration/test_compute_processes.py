@@ -23,6 +23,10 @@ from common.fair_share import Tenant, working_for
 from common.settings import ComputeSettings
 from query_api.compute.ipc import ComputeFailed
 from query_api.compute.pool import ProcessCompute
+from query_api.http import routes
+from query_api.registry.applications import APPLICATION
+from query_api.registry.kinds import for_kind
+from query_api.registry.schemas import CommitRevision
 from query_api.request.errors import InvalidRequest
 
 ONE, OTHER = Tenant(UUID(int=1), has_neighbors=True, queue_s=0.2), Tenant(UUID(int=2), has_neighbors=True)
@@ -65,6 +69,20 @@ def die_once(marker: str) -> str:
 
 async def test_no_process_starts_before_the_first_task(compute: ProcessCompute) -> None:
     assert compute.process_ids == []
+
+
+async def test_routes_are_imported_when_a_task_first_names_one_of_their_models() -> None:
+    model = for_kind(CommitRevision, APPLICATION)
+    is_imported = f"{routes.__name__!r} in __import__('sys').modules"
+    compute = ProcessCompute(ComputeSettings(processes=1, run_s=120), models_module=routes.__name__)
+    try:
+        before = await compute.run(eval, is_imported)
+        name = await compute.run(getattr, model, "__name__")
+        after = await compute.run(eval, is_imported)
+    finally:
+        await compute.close()
+
+    assert (before, name, after) == (False, "CommitApplicationRevision", True)
 
 
 async def test_large_value_is_returned_unchanged(compute: ProcessCompute) -> None:
