@@ -219,7 +219,8 @@ def mapping_of(keys: Keys) -> KeyMapping | None:
     applied = [(row, names) for row in _ROWS if (names := _names_read(row, key_set)) is not None]
     if not applied and not roots:
         return None
-    paths = sorted({path[:at] for row, _ in applied for path in [_place(row)] for at in range(len(path) + 1)}, key=len)
+    beginnings = (path[:at] for row, _ in applied for path in [_place(row)] for at in range(len(path) + 1))
+    paths = sorted(dict.fromkeys(beginnings), key=len)
     places = tuple((paths.index(path[:-1]), path[-1]) if path else (0, "") for path in paths)
     return KeyMapping(tuple(_step(row, names, paths) for row, names in applied), places, roots)
 
