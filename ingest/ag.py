@@ -87,7 +87,7 @@ def _read(key: str, text: str) -> Value:
     if text.startswith(_NONE):
         return None
     try:
-        return read_json(text.removeprefix(_JSON)) if text.startswith(_JSON) else text
+        return read_json(text.removeprefix(_JSON), name=key) if text.startswith(_JSON) else text
     except NotJson:
         return text
 

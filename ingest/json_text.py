@@ -14,6 +14,7 @@ import orjson
 
 from common.json_numbers import json_number
 from common.limits import SpanLimits
+from common.path_growth import has_long_paths
 from common.span import Value
 
 LEVELS_MAX = SpanLimits().nesting_depth_max
@@ -23,11 +24,12 @@ class NotJson(ValueError):
     """The text is not JSON that a span can hold."""
 
 
-def read_json(text: str, *, levels_max: int = LEVELS_MAX) -> Value:
-    """Return the value that ``text`` holds, JSON-ready.
+def read_json(text: str, *, levels_max: int = LEVELS_MAX, name: str = "") -> Value:
+    """Return the value that ``text`` holds, JSON-ready. ``name`` is the key that it gets, unless a convention names it.
 
-    Raises ``NotJson`` for malformed JSON, lone surrogates, U+0000, and nesting past ``levels_max``, the limit of
-    attributes. ``NaN``, ``Infinity`` and ``-Infinity``, which Python's ``json`` writes, become these texts.
+    Raises ``NotJson`` for malformed JSON, lone surrogates, U+0000, nesting past ``levels_max``, the limit of
+    attributes, and paths that take many times the text (``common/path_growth.py``). ``NaN``, ``Infinity``
+    and ``-Infinity``, which Python's ``json`` writes, become these texts.
     """
     if "\\u0000" in text:
         raise NotJson
@@ -36,6 +38,8 @@ def read_json(text: str, *, levels_max: int = LEVELS_MAX) -> Value:
         value: Value = loaded if _is_ready(loaded, levels_max) else _ready(loaded, levels_max)
     except (ValueError, TypeError, RecursionError) as error:  # orjson raises TypeError if it cannot write
         raise NotJson from error
+    if isinstance(value, dict | list) and has_long_paths(name, value):
+        raise NotJson
     return value
 
 

@@ -217,7 +217,8 @@ def _append_members(
 
     Called for each container of each span, so it is one flat function.
     """
-    paths = _member_paths(container)
+    is_cached = container is None or len(container) <= PATH_CHARACTERS_MAX
+    paths = _member_paths(container) if is_cached else _MemberPaths(container)
     holds_scalar = False
     for name, value in members:
         path = paths[name]

@@ -14,10 +14,17 @@ from typing import Any, Final, NamedTuple
 from common.errors import Rejected, RejectionCode
 from common.json_numbers import INT64_MAX, INTEGERS_END, INTEGERS_FIRST
 from common.limits import MIB, SpanLimits
-from common.span import Span
+from common.path_growth import GROWTH_MAX, has_long_paths
+from common.span import Attributes, Span
 
 LATEST_NS: Final = INT64_MAX
 """The last time that columns can hold, in 2262; no setting exceeds it."""
+
+SMALL_PARTS_MAX: Final = 16
+PART_BYTES_MIN: Final = 8
+"""The smallest event or link that a producer writes has a time or a trace id, which take more."""
+
+KEY_SHOWN_MAX: Final = 80
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -51,6 +58,29 @@ def check_span_size(size: int, limits: SpanLimits) -> None:
             RejectionCode.SPAN_TOO_LARGE,
             f"The span has {size} bytes; at most {_size(limits.span_bytes_max)} are allowed.",
         )
+
+
+def check_parts(name: str, count: int, size: int) -> None:
+    """Raise ``Rejected`` if a span has many events, or links, that are nearly empty: a response takes 80 bytes for one
+    that has two on the wire. ``size`` is that of all of them.
+    """
+    if count > SMALL_PARTS_MAX and size < count * PART_BYTES_MIN:
+        raise Rejected(
+            RejectionCode.SPAN_TOO_LARGE,
+            f"The span has {count} {name} of {size / count:.1f} bytes on average; more than {SMALL_PARTS_MAX} {name}"
+            f" must have at least {PART_BYTES_MIN} bytes on average.",
+        )
+
+
+def check_paths(where: str, attributes: Attributes) -> None:
+    """Raise ``Rejected`` if an array or object is so far below long keys that its paths take many times its size."""
+    for key, value in attributes.items():
+        if (type(value) is list or type(value) is dict) and has_long_paths(key, value):
+            raise Rejected(
+                RejectionCode.SPAN_TOO_LARGE,
+                f"The values below {at_key(where, key)} have too long paths: each repeats all keys above it. Paths may"
+                f" have {GROWTH_MAX} characters for each byte of keys and values.",
+            )
 
 
 def check_times(start_ns: int, end_ns: int, bounds: Bounds) -> None:
@@ -92,6 +122,11 @@ def unknown_enum(where: str, found: object, allowed: str) -> Rejected:
     return Rejected(RejectionCode.UNKNOWN_ENUM, f"{where} is {shown(found)}; it must be {allowed}.")
 
 
+def at_key(where: str, key: str) -> str:
+    """Return how a message names a member. Long keys are cut: the name is made for values without a fault, too."""
+    return f"{where}.{key}" if len(key) <= KEY_SHOWN_MAX else f"{where}.{key[:KEY_SHOWN_MAX]}…"
+
+
 def shown(found: object) -> str:
     """Return a value as an error message quotes it, cut if it is long."""
     text = f"“{found}”" if isinstance(found, str) else repr(found)
@@ -106,7 +141,7 @@ def check_no_null(value: Any, where: str) -> None:
     elif isinstance(value, dict):
         for key, member in value.items():
             check_no_null(key, f"A key in {where}")
-            check_no_null(member, f"{where}.{key}")
+            check_no_null(member, at_key(where, key))
     elif isinstance(value, list | tuple):
         for element in value:
             check_no_null(element, where)

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import count, repeat
 from typing import Any, Final, NamedTuple, TypeVar
 
-from common.codec.checks import check_span_size
+from common.codec.checks import check_paths, check_span_size
 from common.codec.layout import Layout
 from common.errors import Rejected, RejectionCode
 from common.limits import SpanLimits
@@ -134,8 +134,8 @@ def last_of_each(spans: Sequence[Span], projects: Sequence[Hashable] | None = No
 class Group(NamedTuple):
     """Spans of one scope, in wire order, as the codec holds them. A rejected wrapper rejects its spans."""
 
-    resource: Resource | Rejected
-    scope: Scope | Rejected
+    resource: Resource | Rejection
+    scope: Scope | Rejection
     members: Iterable[Any]
 
 
@@ -154,9 +154,7 @@ def gather(
     none_has_a_trace_id = True
     indexes = count()
     for resource, scope, members in groups:
-        of_wrapper = next(
-            (_rejection_of(wrapper) for wrapper in (resource, scope) if isinstance(wrapper, Rejected)), None
-        )
+        of_wrapper = next((wrapper for wrapper in (resource, scope) if isinstance(wrapper, Rejection)), None)
         # Members first: with the indexes first, zip would drop one at the end of each group.
         for member, span_index in zip(members, indexes, strict=False):
             rejection = of_wrapper
@@ -165,6 +163,9 @@ def gather(
             if rejection is None:
                 try:
                     span = read(member, resource, scope)  # type: ignore[arg-type] # a rejected wrapper has a reason
+                    check_paths("attributes", span.attributes)
+                    for event in span.events:
+                        check_paths("events.attributes", event.attributes)
                 except Rejected as rejected:
                     rejection = _rejection_of(rejected)
                     if layout is not None and len(member) <= KNOWN_BYTES_MAX and len(known) < KNOWN_MAX:
@@ -200,12 +201,12 @@ def gather_split(
     return gather(groups, read_sized, layout=layout)
 
 
-def guarded(read: Callable[..., _T], *found: Any) -> _T | Rejected:
+def guarded(read: Callable[..., _T], *found: Any) -> _T | Rejection:
     """Return what ``read`` returns, or the rejection that it raises."""
     try:
         return read(*found)
     except Rejected as rejected:
-        return rejected
+        return _rejection_of(rejected)
 
 
 def missing_id(trace_id: bytes, *, trace_id_form: str, span_id_form: str) -> Rejected:
@@ -218,7 +219,5 @@ def missing_id(trace_id: bytes, *, trace_id_form: str, span_id_form: str) -> Rej
 
 
 def _rejection_of(rejected: Rejected) -> Rejection:
-    """Return why a span is rejected. The exception itself is not kept: it holds its traceback, which grows each time it
-    is raised.
-    """
+    """Return why a span is rejected. The exception itself is not kept: its traceback takes 2 KB."""
     return Rejection(None, rejected.rejection, rejected.detail)

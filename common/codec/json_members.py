@@ -16,7 +16,17 @@ from typing import Any, ClassVar, Final
 
 import orjson
 
-from common.codec.checks import Bounds, invalid_type, json_bytes, json_double, null_character, unknown_enum
+from common.codec.checks import (
+    PART_BYTES_MIN,
+    SMALL_PARTS_MAX,
+    Bounds,
+    check_parts,
+    invalid_type,
+    json_bytes,
+    json_double,
+    null_character,
+    unknown_enum,
+)
 from common.errors import Rejected, RejectionCode
 from common.json_numbers import INT64_MAX, INT64_MIN
 from common.limits import SpanLimits
@@ -89,6 +99,21 @@ def list_of(found: Any, where: str) -> list[Any]:
     if type(found) is not list:
         raise invalid_type(where, found, "an array")
     return found
+
+
+def parts_of(found: Any, where: str) -> list[Any]:
+    """Return the events or links of a span, empty if absent."""
+    parts = list_of(found, where)
+    if len(parts) > SMALL_PARTS_MAX:
+        check_parts(where, len(parts), _json_size(parts))
+    return parts
+
+
+def _json_size(parts: list[Any]) -> int:
+    try:
+        return len(orjson.dumps(parts))
+    except orjson.JSONEncodeError:  # nested past 254 levels: not nearly empty, and rejected for it
+        return len(parts) * PART_BYTES_MIN
 
 
 def otlp_scalar(kind: str, value: Any, where: str) -> bool | int | float | str:

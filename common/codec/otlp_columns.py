@@ -21,7 +21,7 @@ import pyarrow as pa
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from common.arrow_views import Numbers, bytes_of, holders, is_set, lengths_of, numbers_of, offsets_of, sums_between
-from common.codec.checks import Bounds
+from common.codec.checks import PART_BYTES_MIN, SMALL_PARTS_MAX, Bounds
 from common.codec.otlp_arrays import AttributeArrays, SpanArrays, Wrappers
 from common.codec.otlp_schema import PACKAGE, STRING, VALUE_FIELDS, schema_file
 from common.codec.otlp_sizes import canonical_sizes
@@ -162,6 +162,10 @@ def _plain_records(arrays: SpanArrays, bounds: Bounds) -> Numbers:
         is_bad |= (times < earliest_ns) | (times > latest_ns)
     for name in ("trace_id", "span_id"):  # an id of zeros
         is_bad |= sums_between(bytes_of(fields[name]) != 0, offsets_of(fields[name])) == 0
+    for parts in (fields["events"], fields["links"]):
+        counts = lengths_of(parts)
+        sizes = sums_between(lengths_of(parts.values), offsets_of(parts))
+        is_bad |= (counts > SMALL_PARTS_MAX) & (sizes < counts * PART_BYTES_MIN)
     for texts in (fields["name"], fields["trace_state"], fields["status"].field("message")):
         is_bad[_holders_of_null(texts)] = True
     is_bad[_spans_of(arrays.attributes, _bad_attributes(arrays.attributes))] = True

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from common.codec.checks import (
     Bounds,
+    at_key,
     bounds_of,
     check_record_size,
     check_span_has_no_null,
@@ -27,7 +28,7 @@ from common.codec.checks import (
     nesting_too_deep,
     shown,
 )
-from common.codec.decoded import Decoded, Group, gather, gather_split, guarded, missing_id
+from common.codec.decoded import Decoded, Group, Rejection, gather, gather_split, guarded, missing_id
 from common.codec.json_cut import lay_out_request
 from common.codec.json_members import (
     JsonReader,
@@ -40,6 +41,7 @@ from common.codec.json_members import (
     otlp_scalar,
     parsed_alone,
     parsed_whole,
+    parts_of,
     text_of,
 )
 from common.errors import Rejected, RejectionCode
@@ -142,7 +144,7 @@ class _Reader(JsonReader):
         """Yield the groups of a whole document. Raises ``Rejected`` if it does not have the frame of a request."""
         for found in list_of(self.check_is_request(document).get("resourceSpans"), "resourceSpans"):
             resource_spans = _framed(_RESOURCE_SPANS, found, "An element of resourceSpans")
-            resource: Resource | Rejected | None = None
+            resource: Resource | Rejection | None = None
             for inner in list_of(resource_spans.get("scopeSpans"), "scopeSpans"):
                 scope_spans = _framed(_SCOPE_SPANS, inner, "An element of scopeSpans")
                 spans = list_of(scope_spans.get("spans"), "spans")
@@ -189,7 +191,7 @@ class _Reader(JsonReader):
         check_times(start_ns, end_ns, self._bounds)
         parent_id = self._id(get("parentSpanId"), 8, RejectionCode.INVALID_PARENT_ID, "parentSpanId")
         status = object_of(get("status"), "status")
-        links = list_of(get("links"), "links")
+        links = parts_of(get("links"), "links")
         span = Span(
             trace_id=trace_id,
             span_id=span_id + span_id,
@@ -201,7 +203,7 @@ class _Reader(JsonReader):
             status_code=enum_of(status.get("code"), "status.code", StatusCode),
             status_message=text_of(status.get("message"), "status.message") or None,
             attributes=self._attributes(get("attributes"), "attributes"),
-            events=tuple([self._read_event(event) for event in list_of(get("events"), "events")]),
+            events=tuple([self._read_event(event) for event in parts_of(get("events"), "events")]),
             links=tuple([self._read_link(link) for link in links]) if links else None,
             trace_state=text_of(get("traceState"), "traceState"),
             flags=count_of(get("flags"), "flags"),
@@ -262,7 +264,9 @@ class _Reader(JsonReader):
             if type(text) is str and len(value) == 1 and type(key) is str:
                 attributes[key] = text
             else:
-                attributes[text_of(key, f"A key in {where}")] = self._value(value, self._depth_max, f"{where}.{key}")
+                attributes[text_of(key, f"A key in {where}")] = self._value(
+                    value, self._depth_max, at_key(where, str(key))
+                )
         return attributes
 
     def _value(self, found: Any, levels_left: int, where: str) -> Any:

@@ -22,21 +22,25 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans as ScopeSpansMessa
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 
 from common.codec.checks import (
+    SMALL_PARTS_MAX,
     Bounds,
+    at_key,
     bounds_of,
+    check_parts,
+    check_paths,
     check_record_size,
     check_span_size,
     check_times,
     json_bytes,
     json_double,
-    nesting_too_deep,
     null_character,
     shown,
     unknown_enum,
 )
-from common.codec.decoded import NO_TRACE_ID, Decoded, Group, gather, gather_split, guarded, missing_id
+from common.codec.decoded import NO_TRACE_ID, Decoded, Group, Rejection, gather, gather_split, guarded, missing_id
 from common.codec.layout import Layout
-from common.codec.protobuf_cut import LEN, BrokenWire, delimited_fields, fields, is_utf8, lay_out_request
+from common.codec.protobuf_cut import BrokenWire, lay_out_request
+from common.codec.protobuf_fault import fault_of, first_field
 from common.errors import Rejected, RejectionCode
 from common.ids import ZERO_ID
 from common.limits import MIB, SpanLimits
@@ -46,9 +50,9 @@ from common.span import Attributes, Event, Link, Resource, Scope, Span
 WHOLE_BYTES_MAX: Final = MIB
 """A record up to this size is parsed at once: at most 90 MiB of messages, and 5 % faster than span by span."""
 
-_MESSAGES_DEPTH_MAX: Final = 100  # protobuf's own limit on messages inside messages
-_VALUE_WRAPPERS: Final = frozenset({"AnyValue", "ArrayValue", "KeyValueList"})
-_KEY_SHOWN_MAX: Final = 80
+UNKNOWN_BYTES_MAX: Final = 150
+"""More unknown bytes may be 75 or more groups inside of each other."""
+
 _NO_RESOURCE_SPANS: Final = "The record has no resource_spans: it is not an export of spans."
 _ID_SIZES: Final = {"trace_id_form": "16 bytes", "span_id_form": "8 bytes"}
 
@@ -83,39 +87,53 @@ def lay_out(value: bytes) -> Layout:
 
 def read_resource(raw: bytes, schema_url: str, bounds: Bounds) -> Resource:
     """Return a resource whose message came alone. Raises ``Rejected`` or ``DecodeError``, like all functions below."""
-    return _resource(ResourceSpansMessage(resource=ResourceMessage.FromString(raw), schema_url=schema_url), bounds)
+    return _resource(ResourceSpansMessage(resource=_part(ResourceMessage, raw), schema_url=schema_url), bounds)
 
 
 def read_scope(raw: bytes, schema_url: str, bounds: Bounds) -> Scope:
     """Return a scope whose message came alone."""
-    return _scope(ScopeSpansMessage(scope=ScopeMessage.FromString(raw), schema_url=schema_url), bounds)
+    return _scope(ScopeSpansMessage(scope=_part(ScopeMessage, raw), schema_url=schema_url), bounds)
 
 
 def read_event(raw: bytes, bounds: Bounds) -> Event:
     """Return an event whose message came alone."""
-    return _event(SpanMessage.Event.FromString(raw), bounds.nesting_depth_max)
+    event = _event(_part(SpanMessage.Event, raw), bounds.nesting_depth_max)
+    check_paths("events.attributes", event.attributes)
+    return event
 
 
 def read_link(raw: bytes, bounds: Bounds) -> Link:
     """Return a link whose message came alone."""
-    return _link(SpanMessage.Link.FromString(raw), bounds.nesting_depth_max)
+    return _link(_part(SpanMessage.Link, raw), bounds.nesting_depth_max)
 
 
 def read_array(raw: bytes, bounds: Bounds) -> Any:
     """Return an array among values whose message came alone."""
-    value = AnyValue(array_value=ArrayValue.FromString(raw))
+    value = AnyValue(array_value=_part(ArrayValue, raw))
     return _value(value, bounds.nesting_depth_max, "attributes", "")
 
 
 def read_object(raw: bytes, bounds: Bounds) -> Any:
     """Return an object among values whose message came alone."""
-    value = AnyValue(kvlist_value=KeyValueList.FromString(raw))
+    value = AnyValue(kvlist_value=_part(KeyValueList, raw))
     return _value(value, bounds.nesting_depth_max, "attributes", "")
+
+
+def _part(message_type: Any, raw: bytes) -> Any:
+    """Parse a message that came alone. Raises ``DecodeError`` also if much of it is unknown: it may be nested so deep
+    that the parser rejects it at its place in a request.
+    """
+    message = message_type.FromString(raw)
+    if len(raw) > UNKNOWN_BYTES_MAX:
+        message.DiscardUnknownFields()
+        if message.ByteSize() < len(raw) - UNKNOWN_BYTES_MAX:
+            raise DecodeError
+    return message
 
 
 def _groups(request: Any, bounds: Bounds) -> Iterator[Group]:
     for resource_spans in request.resource_spans:
-        resource: Resource | Rejected | None = None
+        resource: Resource | Rejection | None = None
         for scope_spans in resource_spans.scope_spans:
             if not scope_spans.spans:  # a record may hold millions of these
                 continue
@@ -150,6 +168,10 @@ def _span(bounds: Bounds, message: Any, resource: Resource, scope: Scope) -> Spa
     depth_max = bounds.nesting_depth_max
     events = message.events
     links = message.links
+    if len(events) > SMALL_PARTS_MAX:
+        check_parts("events", len(events), sum([event.ByteSize() for event in events]))
+    if len(links) > SMALL_PARTS_MAX:
+        check_parts("links", len(links), sum([link.ByteSize() for link in links]))
     return Span(
         trace_id=trace_id,
         span_id=span_id + span_id,
@@ -262,7 +284,7 @@ def _attributes(key_values: Iterable[Any], depth_max: int, where: str) -> Attrib
         text = value.string_value
         if text:
             if "\0" in text:
-                raise null_character(f"{where}.{key}")
+                raise null_character(at_key(where, key))
             attributes[key] = text
         else:
             attributes[key] = _value(value, depth_max, where, key)
@@ -277,7 +299,10 @@ def _value(value: Any, levels_left: int, where: str, key: str) -> Any:
     """
     kind = value.WhichOneof("value")
     if kind == "string_value":
-        return _text(value.string_value, f"{where}.{key}")
+        text: str = value.string_value
+        if "\0" in text:
+            raise null_character(at_key(where, key))
+        return text
     if kind == "int_value":
         return value.int_value
     if kind == "bool_value":
@@ -289,17 +314,22 @@ def _value(value: Any, levels_left: int, where: str, key: str) -> Any:
     if kind is None:
         return None
     if kind not in ("array_value", "kvlist_value"):
-        raise Rejected(RejectionCode.INVALID_TYPE, f"{where}.{key} is a {kind}, which has no meaning in a span.")
+        raise Rejected(RejectionCode.INVALID_TYPE, f"{at_key(where, key)} is a {kind}, which has no meaning in a span.")
+    return _container(kind, value, levels_left, where, key)
+
+
+def _container(kind: str, value: Any, levels_left: int, where: str, key: str) -> list[Any] | dict[str, Any]:
+    """Return an array or object; see ``_value``."""
     if levels_left == 0:
         raise Rejected(
-            RejectionCode.NESTING_TOO_DEEP, f"{where}.{key} is nested too deep: it exceeds the limit of levels."
+            RejectionCode.NESTING_TOO_DEEP, f"{at_key(where, key)} is nested too deep: it exceeds the limit of levels."
         )
     if kind == "array_value":
         return [_value(element, levels_left - 1, where, key) for element in value.array_value.values]
-    return {
-        _text(member.key, f"A key in {where}.{key}"): _value(member.value, levels_left - 1, where, key)
-        for member in value.kvlist_value.values
-    }
+    members = {member.key: _value(member.value, levels_left - 1, where, key) for member in value.kvlist_value.values}
+    if "\0" in "".join(members):
+        raise null_character(f"A key in {at_key(where, key)}")
+    return members
 
 
 def _text(text: str, where: str) -> str:
@@ -315,7 +345,7 @@ def _decode_split(value: bytes, limits: SpanLimits, bounds: Bounds, *, is_refuse
             RejectionCode.UNDECODABLE,
             "The record is not an OTLP request in protobuf: its parser rejects it, and it has no spans.",
         )
-    if not layout.spans and _first_field(value) is None:
+    if not layout.spans and first_field(value) is None:
         raise Rejected(RejectionCode.UNDECODABLE, _NO_RESOURCE_SPANS)
     return gather_split(
         layout,
@@ -330,7 +360,7 @@ def _parsed_span(raw: bytes, bounds: Bounds) -> Any:
     try:
         return _parsed_alone(SpanMessage, raw, bounds)
     except Rejected:
-        if _first_field(raw) is None:
+        if first_field(raw) is None:
             raise missing_id(b"", **_ID_SIZES) from None
         raise
 
@@ -341,52 +371,6 @@ def _parsed_alone(message_type: Any, raw: bytes, bounds: Bounds) -> Any:
         return message_type.FromString(raw)
     except DecodeError as exc:
         descriptor = message_type.DESCRIPTOR
-        raise _fault(descriptor, raw, "", _MESSAGES_DEPTH_MAX, bounds) or Rejected(
+        raise fault_of(descriptor, raw, depth_max=bounds.nesting_depth_max) or Rejected(
             RejectionCode.UNDECODABLE, f"The bytes of the {descriptor.name} are not a message of protobuf."
         ) from exc
-
-
-def _fault(descriptor: Any, raw: bytes, where: str, levels_left: int, bounds: Bounds) -> Rejected | None:
-    """Return why the parser rejects a message: the first text that is not UTF-8, nesting, or a part that ends too
-    early.
-    """
-    if levels_left == 0:
-        return nesting_too_deep(where, bounds.nesting_depth_max)
-    try:
-        for number, wire_type, _, start, end in fields(raw, 0, len(raw)):
-            known = descriptor.fields_by_number.get(number)
-            if known is None or wire_type != LEN:
-                continue
-            content = raw[start:end]
-            place = _place(descriptor, known, content, where)
-            fault = None
-            if known.message_type is not None:
-                fault = _fault(known.message_type, content, place, levels_left - 1, bounds)
-            elif known.type == known.TYPE_STRING and not is_utf8(content):
-                fault = Rejected(RejectionCode.INVALID_UTF8, f"{place} is not UTF-8; text must be UTF-8.")
-            if fault is not None:
-                return fault
-    except BrokenWire as exc:
-        return Rejected(RejectionCode.UNDECODABLE, f"{where or descriptor.name} is not a message of protobuf: {exc}.")
-    return None
-
-
-def _place(descriptor: Any, known: Any, content: bytes, where: str) -> str:
-    """Return how an error names a field: members by name, attributes by key, the wrappers of a value not at all."""
-    if descriptor.name in _VALUE_WRAPPERS:
-        return where
-    if descriptor.name == "KeyValue":
-        return where if known.message_type is not None else f"A key in {where.rpartition('.')[0]}"
-    place = f"{where}.{known.name}" if where else str(known.name)
-    if known.message_type is None or known.message_type.name != "KeyValue":
-        return place
-    key = _first_field(content) or b""
-    return f"{place}.{key[:_KEY_SHOWN_MAX].decode(errors='replace')}"
-
-
-def _first_field(raw: bytes) -> bytes | None:
-    """Return the first field 1 of a message that may be broken: of a span its trace id, of an attribute its key."""
-    try:
-        return next((raw[start:end] for start, end in delimited_fields(raw, (0, len(raw)), 1)), None)
-    except BrokenWire:
-        return None

@@ -19,9 +19,12 @@ from common.codec.otlp_arrays import SpanArrays, Wrappers
 from common.codec.otlp_protobuf import read_array, read_event, read_link, read_object, read_resource, read_scope
 from common.codec.otlp_schema import ARRAY, BOOL, BYTES, DOUBLE, INT, KVLIST, STRING
 from common.errors import Rejected
+from common.path_growth import has_long_paths
 from common.span import Resource, Scope, Span
 
 _T = TypeVar("_T")
+
+_CONTAINERS: Final = (ARRAY, KVLIST)
 
 _REFUSED: Final = object()
 """In place of a part that cannot be read."""
@@ -108,9 +111,19 @@ def _values(arrays: SpanArrays, chosen: Numbers, bounds: Bounds) -> tuple[list[A
             found = map(read, attributes.values[kind].take(pa.array(chosen[places])).to_pylist())
             for place, value in zip(places.tolist(), found, strict=True):
                 values[place] = value
-                if value is _REFUSED:
-                    bad_places.append(place)
+            if kind in _CONTAINERS:
+                keys = attributes.keys[chosen[places]].tolist()
+                bad_places += [
+                    place
+                    for place, key in zip(places.tolist(), keys, strict=True)
+                    if not _is_kept(attributes.names[key], values[place])
+                ]
     return values, bad_places
+
+
+def _is_kept(name: str, container: Any) -> bool:
+    """Return whether an array or object with this name can be kept, if it was read."""
+    return container is not _REFUSED and not has_long_paths(name, container)
 
 
 def _parts(array: pa.Array, indexes: Numbers, read: Callable[[bytes], Any], refused: set[int]) -> list[tuple[Any, ...]]:
@@ -154,11 +167,8 @@ def are_parts_readable(arrays: SpanArrays, bounds: Bounds) -> bool:
         found = read_wrappers(read_wrapper, wrappers, range(len(wrappers.messages)), bounds)
         if None in found.values():
             return False
-    values = arrays.attributes.values
-    parts = (
-        (read_event, arrays.fields["events"].values),
-        (read_link, arrays.fields["links"].values),
-        (read_array, values[ARRAY]),
-        (read_object, values[KVLIST]),
-    )
-    return all(_read(read, bounds, raw) is not _REFUSED for read, raws in parts for raw in raws.drop_null().to_pylist())
+    for read_part, name in ((read_event, "events"), (read_link, "links")):
+        if any(_read(read_part, bounds, raw) is _REFUSED for raw in arrays.fields[name].values.to_pylist()):
+            return False
+    containers = np.flatnonzero(np.isin(arrays.attributes.kinds, _CONTAINERS))
+    return not _values(arrays, containers, bounds)[1]

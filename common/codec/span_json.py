@@ -16,6 +16,7 @@ import orjson
 
 from common.codec.checks import (
     Bounds,
+    at_key,
     bounds_of,
     check_record_size,
     check_span_has_no_null,
@@ -35,6 +36,7 @@ from common.codec.json_members import (
     object_of,
     parsed_alone,
     parsed_whole,
+    parts_of,
     text_of,
 )
 from common.errors import Rejected, RejectionCode
@@ -166,8 +168,8 @@ class _Reader(JsonReader):
             status_code=enum_of(get("status_code"), "status_code", StatusCode),
             status_message=text_of(get("status_message"), "status_message") or None,
             attributes=self._attributes(get("attributes"), "attributes"),
-            events=tuple([self._read_event(event, start_ns) for event in list_of(get("events"), "events")]),
-            links=None if links is None else tuple([self._read_link(link) for link in list_of(links, "links")]),
+            events=tuple([self._read_event(event, start_ns) for event in parts_of(get("events"), "events")]),
+            links=None if links is None else tuple([self._read_link(link) for link in parts_of(links, "links")]),
             trace_state=text_of(get("trace_state"), "trace_state"),
             flags=count_of(get("flags"), "flags"),
             dropped_attributes_count=count_of(get("dropped_attributes_count"), "dropped_attributes_count"),
@@ -257,7 +259,7 @@ class _Reader(JsonReader):
                 attributes[key] = value
             else:
                 levels = depth_max + _AG_LEVELS if key == "ag" else depth_max
-                attributes[key] = self._value(value, levels, f"{where}.{key}")
+                attributes[key] = self._value(value, levels, at_key(where, key))
         return attributes
 
     def _value(self, found: Any, levels_left: int, where: str) -> Any:

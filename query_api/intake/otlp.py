@@ -47,6 +47,8 @@ would keep a process busy for 40 s."""
 REASONS_MAX: Final = 10
 """Rejected spans that are reported one by one."""
 
+REASON_CHARACTERS_MAX: Final = 500
+
 GROWTH_MAX: Final = 8
 """The largest size of all records of a request, in multiples of the largest body: each record repeats resources and
 scopes."""
@@ -170,7 +172,10 @@ def response_body(response: Message, *, encoding: str) -> bytes:
 def _reported(rejections: Rejections) -> ExportTraceServiceResponse:
     if not rejections:
         return ExportTraceServiceResponse()
-    reasons = [f"span {rejection.span_index}: {rejection.reason}" for rejection in rejections.in_full[:REASONS_MAX]]
+    reasons = [
+        f"span {rejection.span_index}: {rejection.reason[:REASON_CHARACTERS_MAX]}"
+        for rejection in rejections.in_full[:REASONS_MAX]
+    ]
     if len(rejections) > REASONS_MAX:
         reasons.append(f"And {len(rejections) - REASONS_MAX} more.")
     partial = ExportTracePartialSuccess(rejected_spans=len(rejections), error_message=" ".join(reasons))
