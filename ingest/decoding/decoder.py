@@ -18,7 +18,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-from common.clickhouse.span_columns import warm_up
 from common.fair_share import shielded
 from common.limits import MIB
 from common.telemetry import DECODER_RESTARTS, get_logger
@@ -66,14 +65,6 @@ class Decoder(Protocol):
     async def close(self) -> None:
         """Release threads and processes; chunks that are being decoded are dropped. Safe to call twice."""
         ...
-
-
-async def open_decoder(rules: Rules, *, processes: int) -> Decoder:
-    """Return a decoder that uses at most ``processes`` child processes, or a thread of this process if 0."""
-    if processes:
-        return ProcessDecoder(rules, processes=processes)
-    await asyncio.to_thread(warm_up)
-    return ThreadDecoder(rules)
 
 
 class ThreadDecoder:

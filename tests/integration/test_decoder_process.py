@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from common.ids import DEFAULT_PROJECT_ID
+from common.kafka.dead_letters import CODE_HEADER
 from common.kafka.record import Partition, Record
 from common.limits import SpanLimits
 from common.settings import Encoding, TopicSettings
@@ -25,7 +26,8 @@ from common.telemetry import DECODER_RESTARTS
 from ingest.batch import FlushPolicy
 from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk
-from ingest.decoding.decoder import TRIES_MAX, DecoderFailed, ProcessDecoder
+from ingest.decoding.decoder import TRIES_MAX, Decoder, DecoderFailed, ProcessDecoder
+from ingest.decoding.isolating import IsolatingDecoder
 from ingest.policy import Dependencies, Policy
 from ingest.worker import Worker
 from tests.fakes.kafka import MemoryBroker
@@ -40,6 +42,13 @@ ROOT = Path(__file__).parents[2]
 
 class Deadly:
     """Ends the process that unpickles it."""
+
+    def __reduce__(self) -> Any:
+        return os._exit, (9,)
+
+
+class DeadlyBytes(bytes):
+    """The value of a record that ends the process that unpickles it."""
 
     def __reduce__(self) -> Any:
         return os._exit, (9,)
@@ -66,7 +75,7 @@ def restarts() -> float:
     return float(DECODER_RESTARTS._value.get())
 
 
-def worker_on(broker: MemoryBroker, decoder: ProcessDecoder, sink: RecordingSink) -> Worker:
+def worker_on(broker: MemoryBroker, decoder: Decoder, sink: RecordingSink) -> Worker:
     source = broker.source(TOPIC)
     return Worker(
         POLICY,
@@ -171,7 +180,7 @@ async def test_worker_whose_decoder_is_killed_loses_nothing(decoder: ProcessDeco
 
 async def test_worker_whose_decoder_fails_permanently_commits_nothing(decoder: ProcessDecoder) -> None:
     broker = MemoryBroker(partitions=1)
-    worker = worker_on(broker, decoder, RecordingSink())
+    worker = worker_on(broker, IsolatingDecoder(decoder, RULES), RecordingSink())
     worker._source.partition_id_of = lambda _partition: Deadly()  # type: ignore[method-assign, return-value, assignment]
     await broker.append(TOPIC, request(["a"]))
 
@@ -180,6 +189,27 @@ async def test_worker_whose_decoder_fails_permanently_commits_nothing(decoder: P
 
     assert ended.group_contains(DecoderFailed)
     assert broker.committed() == {}
+
+
+async def test_record_that_ends_the_decoder_is_a_dead_letter_and_its_neighbors_are_stored(
+    decoder: ProcessDecoder,
+) -> None:
+    broker, sink = MemoryBroker(partitions=1), RecordingSink()
+    worker = worker_on(broker, IsolatingDecoder(decoder, RULES), sink)
+    deadly = DeadlyBytes(request(["deadly"]))
+    for value in (request(["a"]), deadly, request(["b"])):
+        await broker.append(TOPIC, value)
+
+    async with asyncio.timeout(120), asyncio.TaskGroup() as tasks:
+        tasks.create_task(worker.run())
+        while broker.committed() != {Partition(TOPIC, 0): 3}:  # noqa: ASYNC110 - the broker tells nobody
+            await asyncio.sleep(0.01)
+        worker.stop()
+
+    (dead_letter,) = broker.records(POLICY.dead_letter_topic)
+    assert sink.names == ["a", "b"]
+    assert dead_letter.value == deadly
+    assert dead_letter.header(CODE_HEADER) == b"our_failure"
 
 
 async def test_decoder_ignores_signals(decoder: ProcessDecoder) -> None:
