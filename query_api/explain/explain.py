@@ -24,7 +24,7 @@ from common.errors import ErrorCode, ServiceError
 from common.times import format_us, nearest_formattable_us
 from query_api.explain.hint import TableRead, hint, static_hint, table_reads
 from query_api.filter.language import Node
-from query_api.spans.project_spans import ExecutedStatement, ProjectSpans, Table, fenced, read_from
+from query_api.spans.project_spans import ExecutedStatement, ProjectSpans, Table, executable_sql, read_from
 from query_api.spans.versions import HexDigits
 
 Json: TypeAlias = dict[str, Any]
@@ -187,7 +187,7 @@ def _statement_json(statement: _Explained, project_id: UUID) -> Json:
     members = {
         "step": statement.executed.step,
         "window": _window(statement.executed.parameters),
-        "sql": _shortened(fenced(statement.executed.sql).strip(), SQL_CHARS_MAX),
+        "sql": _shortened(executable_sql(statement.executed.sql).strip(), SQL_CHARS_MAX),
         "parameters": {name: _shortened_value(value) for name, value in parameters.items()},
         "elapsed_ms": round(statement.executed.elapsed_ms, 3),
         "failure": _failure(statement.executed.failure),

@@ -237,7 +237,7 @@ class ProjectSpans:
         if remaining_s <= 0:
             raise DeadlineExceeded(f"The query did not end within its budget of {self.budget_s:g} s.")
         values = {**parameters, "project_id": str(self.project_id)}
-        return Statement(fenced(sql), values), remaining_s
+        return Statement(executable_sql(sql), values), remaining_s
 
     @contextmanager
     def _recorded(self, step: str, sql: str, parameters: Mapping[str, Any], settings: EngineSettings) -> Iterator[None]:
@@ -256,8 +256,10 @@ class ProjectSpans:
             self._ran.append(ExecutedStatement(step, sql, parameters, started_s, elapsed_ms, failure, settings))
 
 
-def fenced(sql: str) -> str:
-    """Return the text of a statement as it is run. Raises ``ValueError`` if it names a table without its project."""
+def executable_sql(sql: str) -> str:
+    """Return the SQL that the engine runs: with the queries of usage, the condition on the project and the expressions
+    of computed columns in the place of their names. Raises ``ValueError`` if it names a table without its project.
+    """
     for placeholder, query in USAGE_OF_PROJECT.items():
         sql = sql.replace(placeholder, query)
     require_project(sql)

@@ -50,8 +50,8 @@ EVERY_ROW: Final = Compiled("1", {})
 """The empty filter."""
 
 SQL_BYTES_MAX: Final = 384 * 1024
-"""The size of the expression without its values, but with the queries of sums. The engine plans about 150 KB a second:
-any 256 usual conditions fit (ADR 0012)."""
+"""The size of the expression without its values, but with the queries of sums. The engine plans 45 to 200 KB a
+second: any 256 usual conditions fit (ADR 0012)."""
 
 VALUES_BYTES_MAX: Final = 8 * 1024 * 1024
 """The size of all values, each counted as often as the expression names it, because the engine inserts it that often:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from common.span import TOTAL_TOLERANCE
-from query_api.spans.project_spans import OF_PROJECT, SQL, Table, fenced, read_from, require_project
+from query_api.spans.project_spans import OF_PROJECT, SQL, Table, executable_sql, read_from, require_project
 
 SQL_WITH_TABLES = [sql for sql in SQL.values() if OF_PROJECT in sql]
 
@@ -69,11 +69,11 @@ def test_statement_that_names_a_table_in_another_way_is_rejected(sql: str) -> No
 
 
 def test_statement_is_run_with_its_project_or_not_at_all() -> None:
-    assert fenced(f"SELECT 1 {read_from(Table.SPANS, 'a OR b')}") == (
+    assert executable_sql(f"SELECT 1 {read_from(Table.SPANS, 'a OR b')}") == (
         "SELECT 1 FROM spans\nWHERE project_id = {project_id:UUID}\n    AND (a OR b)"
     )
     with pytest.raises(ValueError, match="without its project"):
-        fenced("SELECT 1 FROM spans")
+        executable_sql("SELECT 1 FROM spans")
 
 
 def test_fixed_queries_without_the_project_read_no_table() -> None:

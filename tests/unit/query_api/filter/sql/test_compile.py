@@ -13,7 +13,7 @@ from query_api.filter.parse import CONDITIONS_MAX, FilteringModel, parse
 from query_api.filter.sql.compile import SQL_BYTES_MAX, VALUES_BYTES_MAX, Compiled, compile_filter
 from query_api.filter.sql.sums import USAGE_BYTES_MAX, USAGE_OF
 from query_api.saved.queries import QueryData
-from query_api.spans.project_spans import Table, fenced, read_from
+from query_api.spans.project_spans import Table, executable_sql, read_from
 
 USUAL_VALUES = {"in": ["x", 1], "btwn": [1, 2.5], "gt": 5, "exists": None}
 
@@ -71,10 +71,22 @@ def test_queries_of_sums_count_to_the_size_of_the_sql() -> None:
 def test_accepted_filter_is_within_the_limit_with_its_queries_of_sums(metric: str) -> None:
     sums = [condition("gt", number, key=f"ag.metrics.{metric}") for number in range(SUMS_MAX)]
 
-    sql = fenced(f"SELECT 1 {read_from(Table.SPANS, compiled(*sums).sql)}")
+    sql = executable_sql(f"SELECT 1 {read_from(Table.SPANS, compiled(*sums).sql)}")
 
     assert USAGE_OF not in sql
     assert len(sql) <= len(compiled(*sums).sql) + 2 * SUMS_MAX * USAGE_BYTES_MAX
+
+
+@pytest.mark.parametrize(
+    ("operator", "value"), [("is", "x"), ("is", {"x": 1}), ("in", ["x", 1]), ("has", {"x": 1})], ids=str
+)
+def test_computed_columns_add_little_to_the_sql_of_a_filter(operator: str, value: Any) -> None:
+    """The limit is on the SQL without them, and the time for planning grows with the SQL that the engine gets."""
+    filter_sql = compiled(*[condition(operator, value, key=f"k{number}") for number in range(CONDITIONS_MAX)]).sql
+
+    sql = executable_sql(f"SELECT 1 {read_from(Table.SPANS, filter_sql)}")
+
+    assert len(sql) < len(filter_sql) + 2_000
 
 
 @pytest.mark.parametrize(
