@@ -12,9 +12,13 @@ import pytest
 ROOT: Final = Path(__file__).parents[2]
 WHEELS: Final = ROOT / "tests" / "data" / "old_release"
 BREAKING: Final = re.compile(
-    r"\b(?:DROP\s+(?:TABLE|VIEW|COLUMN|DATABASE)|RENAME|(?:ALTER|MODIFY)\s+COLUMN|SET\s+NOT\s+NULL)\b", re.IGNORECASE
+    r"\b(?:DROP\s+(?:TABLE|VIEW|COLUMN|DATABASE|INDEX)|RENAME|(?:ALTER|MODIFY)\s+COLUMN|SET\s+NOT\s+NULL)\b", re.IGNORECASE
 )
 """What takes something away from a program that knows the tables as they were."""
+
+ALLOWED: Final = {"common/clickhouse/ddl/0006_small_indexes.sql": ["DROP INDEX", "DROP INDEX"]}
+"""Without these indexes the last release finds the same spans, but reads every row for it. Keeping them would cost each
+span more than the new ones save (docs/upgrade.md)."""
 
 
 def _in_old_release() -> dict[str, str]:
@@ -41,7 +45,7 @@ def test_new_migrations_take_nothing_away() -> None:
 
     found = {path: BREAKING.findall(re.sub(r"--.*", "", text)) for path, text in new.items()}
 
-    assert {path: words for path, words in found.items() if words} == {}
+    assert {path: words for path, words in found.items() if words} == ALLOWED
 
 
 @pytest.mark.parametrize(
@@ -50,6 +54,7 @@ def test_new_migrations_take_nothing_away() -> None:
         "ALTER TABLE spans{on_cluster} DROP COLUMN name;",
         "ALTER TABLE api_keys RENAME COLUMN name TO title;",
         "ALTER TABLE api_keys ALTER COLUMN name TYPE int;",
+        "ALTER TABLE spans{on_cluster} DROP INDEX IF EXISTS name_index;",
         "drop table projects;",
     ],
 )
