@@ -80,7 +80,9 @@ STAGES: Final[dict[str, Callable[[Size], dict[str, Any] | None]]] = {
 
 def main() -> None:
     """Run the stages one after the other, on a machine that does nothing else."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--spans", type=int, default=SPANS, help=f"plain spans (default: {SPANS})")
     parser.add_argument("--rounds", type=int, default=1, help="rounds of which the median counts (default: 1)")
     parser.add_argument("--jaeger", type=Path, help="Jaeger's all-in-one program, to measure it in the same run")

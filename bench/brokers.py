@@ -8,7 +8,6 @@ unanswered, and the worker from Kafka to committed rows, as in ``bench.ingest``.
 from __future__ import annotations
 
 import asyncio
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
@@ -18,6 +17,7 @@ from typing import Final, NamedTuple
 
 import psutil
 
+from bench.command import numbers
 from bench.harness import bench_settings, broker, median, publish_all, run_child
 from bench.varied import llm_records
 from tests.support.kafka import apache_kafka
@@ -94,4 +94,4 @@ def main(spans_count: int = SPANS, rounds: int = ROUNDS) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*numbers(main))

@@ -26,6 +26,7 @@ from unittest import mock
 import cramjam
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from bench.command import numbers
 from bench.harness import Row, median, table, us_per
 from bench.semconv import RULES, chunk_of, without_mappings
 from bench.varied import SETS
@@ -129,8 +130,9 @@ def rows(results: dict[str, Any]) -> list[Row]:
 
 def main() -> None:
     """Measure all sets; print the table and one JSON object."""
+    given = numbers(measure)
     tune_for_batches()
-    result = measure(*map(int, sys.argv[1:]))
+    result = measure(*given)
     print(table(rows(result)))
     print(json.dumps(result))
 

@@ -7,7 +7,6 @@ looking for latest versions, sums of traces or responses in our form.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -24,6 +23,7 @@ import aiohttp
 import psutil
 import pyarrow as pa
 
+from bench.command import HELP, parser_of
 from bench.harness import bench_settings, migrated_store
 from bench.ingest import LOG, TOPIC
 from bench.records import llm_records, plain_records
@@ -187,11 +187,11 @@ async def _count(store: ColumnStore) -> int:
 
 def main() -> None:
     """Measure, and print one JSON object."""
-    parser = argparse.ArgumentParser(prog="python -m bench.export", description=__doc__)
-    parser.add_argument("spans_count", type=int)
-    parser.add_argument("--kind", choices=("llm", "plain", "copies"), default="llm")
+    parser = parser_of("export", __doc__)
+    parser.add_argument("spans_count", metavar="spans", type=int, help=HELP["spans_count"])
+    parser.add_argument("--kind", choices=("llm", "plain", "copies"), default="llm", help="which spans (%(default)s)")
     parser.add_argument("--data", type=Path, help="a directory to keep the spans in, and to use again")
-    parser.add_argument("--formats", nargs="+", choices=FORMATS, default=FORMATS)
+    parser.add_argument("--formats", nargs="+", choices=FORMATS, default=FORMATS, help="only these")
     arguments = parser.parse_args()
     configure_logging(log_format="text", level="error")
     tune_for_batches()

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import psutil
 from pydantic import SecretStr
 
+from bench.command import numbers
 from clearspan.embedded.broker import EmbeddedBroker
 from clearspan.embedded.guard import Guard
 from common.clickhouse.connect import open_store
@@ -102,9 +103,10 @@ def run_child(module: str, *arguments: object, timeout_s: float = 300.0) -> dict
 
 def child_main(measure: Callable[..., Coroutine[Any, Any, dict[str, Any]]]) -> None:
     """Measure with the numbers of the command line; print one JSON object, as ``run_child`` expects."""
+    given = numbers(measure)
     configure_logging(log_format="text", level="error")  # the API warns of stores that a measurement does without
     tune_for_batches()
-    print(json.dumps(asyncio.run(measure(*map(int, sys.argv[1:])))))
+    print(json.dumps(asyncio.run(measure(*given))))
 
 
 class Row(NamedTuple):

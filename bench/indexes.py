@@ -7,7 +7,6 @@ because other load only adds to it. A second copy of the table as it is shows ho
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import random
@@ -20,6 +19,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from bench.command import add_set, parser_of
 from bench.engine import rows_of
 from bench.harness import Row, bench_settings, migrated_store, say, table, us_per
 from bench.ingest import tables_of
@@ -124,10 +124,8 @@ def rows(result: dict[str, Any]) -> list[Row]:
 
 def main() -> None:
     """Measure a set; print the table and one JSON object."""
-    parser = argparse.ArgumentParser(prog="python -m bench.indexes", description=__doc__)
-    parser.add_argument("set", choices=sorted(SETS), nargs="?", default="plain")
-    parser.add_argument("spans", type=int, nargs="?", default=10_000)
-    parser.add_argument("rounds", type=int, nargs="?", default=7)
+    parser = parser_of("indexes", __doc__)
+    add_set(parser, spans=10_000, rounds=7)
     arguments = parser.parse_args()
     tune_for_batches()
     result = asyncio.run(measure(arguments.set, spans_count=arguments.spans, rounds=arguments.rounds))

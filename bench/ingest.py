@@ -1,7 +1,7 @@
 """Measures ingest from Kafka to durable and merged rows: ``python -m bench.ingest [SET] [SPANS] [ROUNDS]``.
 
-Compared with the bare insert of the same rows into the same engine. Each run has its own process and engine. The two
-kinds alternate, so that other load affects both.
+Compared with the bare insert of the same rows, at most 400,000 of them, into the same engine. Each run has its own
+process and engine. The two kinds alternate, so that other load affects both.
 
 ``worker``: the real worker with the real settings, from the first poll that gives records until everything is
 committed; its memory and processor time include those of its decoders. Then until the last merge has ended.
@@ -23,6 +23,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from bench.command import add_set, parser_of
 from bench.engine import logging_engine, settle, sizes, work
 from bench.harness import (
     Row,
@@ -85,6 +86,7 @@ async def measure(name: str, *, spans_count: int, rounds: int) -> dict[str, Any]
                     runs[kind].append(await asyncio.to_thread(run_child, MODULE, *arguments, timeout_s=RUN_S_MAX))
     worker, bare = (_middle(runs[kind]) for kind in KINDS)
     ratios = [ours["spans_per_s"] / engine["spans_per_s"] for ours, engine in zip(*runs.values(), strict=True)]
+    bare["spans"] = bare_count
     return {"set": name, "spans": spans_count, "worker": worker, "bare": bare, "ratio": round(median(ratios), 2)}
 
 
@@ -250,20 +252,20 @@ def run_kind(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     """Measure a set, or one run in this process; print the table and one JSON object."""
-    parser = argparse.ArgumentParser(prog="python -m bench.ingest", description=__doc__)
-    configure_logging(log_format="text", level="warning")
+    parser = parser_of("ingest", __doc__)
     if sys.argv[1:2] and sys.argv[1] in KINDS:
         parser.add_argument("kind", choices=KINDS)
         parser.add_argument("set", choices=sorted(SETS))
         parser.add_argument("spans", type=int)
         parser.add_argument("bootstrap")
         parser.add_argument("group")
-        result = run_kind(parser.parse_args())
-    else:
-        parser.add_argument("set", choices=sorted(SETS), nargs="?", default="plain")
-        parser.add_argument("spans", type=int, nargs="?", default=100_000)
-        parser.add_argument("rounds", type=int, nargs="?", default=1)
         arguments = parser.parse_args()
+        configure_logging(log_format="text", level="warning")
+        result = run_kind(arguments)
+    else:
+        add_set(parser, spans=100_000, rounds=1)
+        arguments = parser.parse_args()
+        configure_logging(log_format="text", level="warning")
         result = asyncio.run(measure(arguments.set, spans_count=arguments.spans, rounds=arguments.rounds))
         print(table(rows(result)))
     print(json.dumps(result))

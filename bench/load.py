@@ -1,8 +1,9 @@
 """Measures queries of many clients while spans arrive: ``python -m bench.load [SPANS] [SECONDS]``.
 
-The embedded stack with its default limits, filled by Kafka. First one client sends the queries one after the other,
-nothing else happens; then ``CLIENTS`` clients send them, each in another order, while ``RATE_SPANS_PER_S`` spans arrive
-over OTLP/HTTP. The ids that the queries name are of spans that were stored before.
+The embedded stack with its default limits, filled by Kafka. First one client sends each query several times while
+nothing else happens. Then each of ``CLIENTS`` clients sends a query drawn at random, waits for the response, and sends
+the next, while ``RATE_SPANS_PER_S`` spans arrive over OTLP/HTTP. The ids that the queries name are of spans that were
+stored before.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import asyncio
 import http
 import json
 import random
-import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
@@ -26,13 +26,14 @@ import aiohttp
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from bench.client import Connection
+from bench.command import numbers
 from bench.harness import Row, percentile, say, table
 from bench.ingest import TOPIC
 from bench.processes import guarded, watching
 from bench.queries import MIXED, QUERIES, Stored, stored_of
 from bench.records import spans_of
 from bench.senders import HEADERS, send_to_kafka
-from bench.stack import wait_until_stored
+from bench.stack import STORED_S_MAX
 from bench.varied import SPANS_PER_RECORD, plain_records
 from common.limits import MIB
 from common.settings import QuerySettings
@@ -71,10 +72,10 @@ async def measure(spans_count: int = 100_000, seconds: int = 20) -> dict[str, An
     records = list(plain_records(spans_count, end_ns=end_ns))
     stored = stored_of(spans_count, end_ns, list(_trace_ids(records)))
     with tempfile.TemporaryDirectory() as directory, running_stack(Path(directory) / "data", **DEFAULTS) as stack:
-        async with watching(stack.process.pid) as watched:
+        async with watching(*stack.process_ids) as watched:
             say(f"  storing {spans_count:,} spans …")
             await send_to_kafka(stack.kafka, TOPIC, records)
-            await asyncio.to_thread(wait_until_stored, stack, spans_count)
+            await asyncio.to_thread(stack.wait_until_stored, spans_count, within_s=STORED_S_MAX)
             await watched.quiet()
             say("  one client alone …")
             lone = await asyncio.to_thread(_lone, _port(stack), stored)
@@ -192,8 +193,9 @@ def rows(result: dict[str, Any]) -> list[Row]:
 
 def main() -> None:
     """Measure; print the table and one JSON object."""
+    given = numbers(measure)
     with guarded():
-        result = asyncio.run(measure(*map(int, sys.argv[1:])))
+        result = asyncio.run(measure(*given))
     print(table(rows(result)))
     print(json.dumps(result))
 

@@ -7,7 +7,6 @@ of them. ``llm`` is the set of the ingest benchmark, ``llm, each text once`` the
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Any, Final
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from bench.command import HELP, parser_of
 from bench.harness import median
 from bench.semconv import RULES, SPANS, chunk_of, sample_records
 from bench.varied import llm_records, plain_records
@@ -106,10 +106,11 @@ def _spans_per_s(chunk: Chunk) -> float:
 
 def main() -> None:
     """Measure all sets in this process; print one JSON object."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("rounds", type=int, nargs="?", default=7)
+    parser = parser_of("masking", __doc__)
+    parser.add_argument("rounds", type=int, nargs="?", default=7, help=HELP["rounds"] + " (%(default)s)")
+    rounds: int = parser.parse_args().rounds
     tune_for_batches()
-    print(json.dumps(measure(rounds=parser.parse_args().rounds), indent=1))
+    print(json.dumps(measure(rounds=rounds), indent=1))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ it writes without waiting for the disk. To build the program, in a directory out
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -29,12 +28,14 @@ from urllib.parse import urlencode
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from bench.command import add_set, parser_of
 from bench.harness import Row, percentile, say, table, us_per
 from bench.processes import Watched, disk_bytes, guarded, watching
 from bench.queries import OPERATION, TRACE, operation_of, service_of
 from bench.records import SPANS_PER_TRACE, spans_of
 from bench.senders import send_over_http, spooled
 from bench.varied import SETS, count_spans
+from tests.support.metrics import counter
 from tests.support.ports import free_port
 
 START_S_MAX: Final = 60.0
@@ -128,7 +129,7 @@ async def _store(jaeger: Jaeger, watched: Watched, records: Iterable[bytes], spa
     idle_mib, before_s, began_s = watched.memory_mib(), watched.cpu_s(), time.monotonic()
     await send_over_http(jaeger.otlp, records)
     took_s = await watched.quiet() - began_s  # what it has accepted waits in memory
-    if dropped := await asyncio.to_thread(_dropped, jaeger):
+    if dropped := await asyncio.to_thread(counter, jaeger.admin, DROPPED):
         raise RuntimeError(f"Jaeger dropped {dropped:,.0f} of {spans_count:,} spans")
     return {
         "spans_per_s": round(spans_count / took_s),
@@ -136,12 +137,6 @@ async def _store(jaeger: Jaeger, watched: Watched, records: Iterable[bytes], spa
         "peak_mib": watched.peak_mib,
         "idle_mib": idle_mib,
     }
-
-
-def _dropped(jaeger: Jaeger) -> float:
-    with urllib.request.urlopen(f"{jaeger.admin}/metrics", timeout=60) as response:
-        lines = response.read().decode().splitlines()
-    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(DROPPED))
 
 
 def _trace_ids(records: Iterable[bytes]) -> Iterator[str]:
@@ -178,10 +173,9 @@ def _times(jaeger: Jaeger, make_path: Any, traces_count: int) -> Mapping[str, fl
 
 def main() -> None:
     """Measure a set; print the table and one JSON object."""
-    parser = argparse.ArgumentParser(prog="python -m bench.peer", description=__doc__)
-    parser.add_argument("jaeger", type=Path)
-    parser.add_argument("set", choices=sorted(SETS), nargs="?", default="plain")
-    parser.add_argument("spans", type=int, nargs="?", default=100_000)
+    parser = parser_of("peer", __doc__)
+    parser.add_argument("jaeger", type=Path, help="the program of Jaeger")
+    add_set(parser, spans=100_000)
     arguments = parser.parse_args()
     with guarded():
         result = asyncio.run(measure(arguments.jaeger, arguments.set, spans_count=arguments.spans))

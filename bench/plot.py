@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any, Final
 
+from bench.command import parser_of
 from bench.queries import MIXED, OPERATION, TRACE
 
 IMAGES: Final = Path(__file__).parents[1] / "docs/images"
@@ -92,18 +92,18 @@ CHARTS: Final = (
     *(
         Chart(
             f"cpu-{name}",
-            f"Processor time from Kafka, {meaning}",
+            f"Processor time until merged, {meaning}",
             "µs per span",
             [
                 *(Line(stage, (f"ingest_{name}", "worker", figure)) for stage, figure in STAGES.items()),
-                Line("Jaeger, badger", (f"peer_{name}", "merged_us")),
+                Line("Jaeger, OTLP/HTTP", (f"peer_{name}", "merged_us")),
             ],
         )
         for name, meaning in (("plain", "plain spans"), ("llm", "LLM spans"))
     ),
     Chart(
         "rate",
-        "Kafka → durable",
+        "Sent → stored",
         "spans/s",
         [
             Line("plain", ("ingest_plain", "worker", "spans_per_s")),
@@ -219,4 +219,6 @@ def main(files: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    parser = parser_of("plot", __doc__)
+    parser.add_argument("files", nargs="+", metavar="FILE", help="results of python -m bench")
+    main(parser.parse_args().files)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,18 +27,18 @@ SETTLE_S_MAX: Final = 1_800.0
 
 @dataclass
 class Watched:
-    """A process whose memory is sampled while it works."""
+    """Processes whose memory is sampled while they work, each with its children."""
 
-    process_id: int
+    process_ids: Sequence[int]
     peak_bytes: int = 0
 
     def cpu_s(self) -> float:
         """Return the processor time until now."""
-        return cpu_s(self.process_id)
+        return sum(map(cpu_s, self.process_ids))
 
     def memory_mib(self) -> int:
         """Return the memory now; pages that processes share count once."""
-        return round(memory_bytes(self.process_id) / 2**20)
+        return round(sum(map(memory_bytes, self.process_ids)) / 2**20)
 
     @property
     def peak_mib(self) -> int:
@@ -64,14 +64,14 @@ class Watched:
     async def _sample(self) -> None:
         while True:
             with suppress(psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
-                self.peak_bytes = max(self.peak_bytes, memory_bytes(self.process_id))
+                self.peak_bytes = max(self.peak_bytes, sum(map(memory_bytes, self.process_ids)))
             await asyncio.sleep(SAMPLE_S)
 
 
 @asynccontextmanager
-async def watching(process_id: int) -> AsyncIterator[Watched]:
-    """Watch a process inside the context."""
-    watched = Watched(process_id)
+async def watching(*process_ids: int) -> AsyncIterator[Watched]:
+    """Watch processes inside the context."""
+    watched = Watched(process_ids)
     sampling = asyncio.create_task(watched._sample(), name="sample-memory")
     try:
         yield watched

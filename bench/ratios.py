@@ -22,6 +22,7 @@ from typing import Final
 import pyarrow as pa
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from bench.command import parser_of
 from bench.decode import seconds
 from bench.harness import bench_settings, median, migrated_store
 from bench.ingest import tables_of
@@ -102,6 +103,7 @@ async def _insert(store: ColumnStore, into: str, tables: Sequence[pa.Table], tok
 
 def main() -> None:
     """Measure; print one JSON object."""
+    parser_of("ratios", __doc__).parse_args()
     configure_logging(log_format="text", level="error")
     tune_for_batches()
     ratios = {f"decode, {name}": decode_ratio(name) for name in DECODED}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from bench import decode, indexes, ingest, load, peer, query, rankings, semconv, stack
+from bench.command import parser_of
 from bench.harness import Row, table
 from bench.queries import QUERIES
 
@@ -68,4 +68,6 @@ def report(results: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    print(report(json.loads(Path(sys.argv[1]).read_text())))
+    parser = parser_of("report", __doc__)
+    parser.add_argument("file", type=Path, help="results of python -m bench")
+    print(report(json.loads(parser.parse_args().file.read_text())))

@@ -10,7 +10,6 @@ seconds, so that queries with and without it are compared while the machine does
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import random
@@ -25,6 +24,7 @@ from uuid import UUID
 from pydantic import SecretStr
 
 from bench.client import Client, client_of
+from bench.command import HELP, parser_of
 from bench.harness import bench_settings, migrated_store, percentile
 from bench.ingest import tables_of
 from bench.records import plain_records
@@ -250,9 +250,9 @@ async def _one(store: ColumnStore, sql: str) -> dict[str, Any]:
 
 def main() -> None:
     """Measure, and print one JSON object."""
-    parser = argparse.ArgumentParser(prog="python -m bench.retention", description=__doc__)
-    parser.add_argument("spans_count", type=int)
-    parser.add_argument("--without-queries", action="store_true")
+    parser = parser_of("retention", __doc__)
+    parser.add_argument("spans_count", metavar="spans", type=int, help=HELP["spans_count"])
+    parser.add_argument("--without-queries", action="store_true", help="send no queries meanwhile")
     parser.add_argument("--data", type=Path, help="a directory with the spans of `bench.export --kind copies`; half go")
     arguments = parser.parse_args()
     configure_logging(log_format="text", level="warning")

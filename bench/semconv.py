@@ -7,7 +7,6 @@ of all of them, and ``plain`` has spans of no instrumentation.
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Iterable, Iterator
@@ -16,6 +15,7 @@ from itertools import cycle, islice
 from typing import Any, Final
 from unittest import mock
 
+from bench.command import HELP, parser_of
 from bench.harness import Row, median
 from bench.records import SAMPLE
 from bench.varied import NO_INSTRUMENTATION, llm_records, plain_records
@@ -104,10 +104,11 @@ def rows(results: dict[str, Any]) -> list[Row]:
 
 def main() -> None:
     """Measure all sets in this process; print one JSON object."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("rounds", type=int, nargs="?", default=7)
+    parser = parser_of("semconv", __doc__)
+    parser.add_argument("rounds", type=int, nargs="?", default=7, help=HELP["rounds"] + " (%(default)s)")
+    rounds: int = parser.parse_args().rounds
     tune_for_batches()
-    print(json.dumps(measure(rounds=parser.parse_args().rounds)))
+    print(json.dumps(measure(rounds=rounds)))
 
 
 if __name__ == "__main__":

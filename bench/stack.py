@@ -7,16 +7,15 @@ another process. Runs of both paths alternate. Memory counts pages that processe
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from bench.command import add_set, parser_of
 from bench.harness import Row, say, table, us_per
 from bench.ingest import TOPIC
 from bench.processes import Watched, guarded, watching
@@ -25,9 +24,7 @@ from bench.varied import SETS, count_spans
 from tests.support.stack import RunningStack, running_stack
 
 PATHS: Final = ("Kafka", "OTLP/HTTP")
-STORED: Final = "clearspan_spans_stored_total"
 STORED_S_MAX: Final = 3_600.0
-POLL_S: Final = 0.05
 
 
 async def measure(name: str, *, spans_count: int, rounds: int) -> dict[str, Any]:
@@ -46,7 +43,7 @@ async def measure(name: str, *, spans_count: int, rounds: int) -> dict[str, Any]
 
 async def _run(path: str, records: Iterable[bytes], spans_count: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as directory, running_stack(Path(directory) / "data") as stack:
-        async with watching(stack.process.pid) as watched:
+        async with watching(*stack.process_ids) as watched:
             return await _figures(stack, watched, path, records, spans_count)
 
 
@@ -60,7 +57,7 @@ async def _figures(
         await send_to_kafka(stack.kafka, TOPIC, records)
     else:
         again = await send_over_http(f"{stack.otlp}/v1/traces", records)
-    await asyncio.to_thread(wait_until_stored, stack, spans_count)
+    await asyncio.to_thread(stack.wait_until_stored, spans_count, within_s=STORED_S_MAX)
     took_s, durable_s = time.monotonic() - began_s, watched.cpu_s() - before_s
     await watched.quiet()
     return {
@@ -72,21 +69,6 @@ async def _figures(
         "idle_after_mib": watched.memory_mib(),
         "sent_again": again,
     }
-
-
-def wait_until_stored(stack: RunningStack, spans_count: int) -> None:
-    """Return when the worker has stored that many spans. Raises ``TimeoutError``."""
-    deadline_s = time.monotonic() + STORED_S_MAX
-    while (stored := _stored(stack)) < spans_count:
-        if time.monotonic() > deadline_s:
-            raise TimeoutError(f"{stored:,} of {spans_count:,} spans are stored after {STORED_S_MAX:g} s")
-        time.sleep(POLL_S)
-
-
-def _stored(stack: RunningStack) -> float:
-    with urllib.request.urlopen(f"{stack.worker}/metrics", timeout=60) as response:
-        lines = response.read().decode().splitlines()
-    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(STORED))
 
 
 def rows(result: dict[str, Any]) -> list[Row]:
@@ -110,10 +92,8 @@ def rows(result: dict[str, Any]) -> list[Row]:
 
 def main() -> None:
     """Measure a set; print the table and one JSON object."""
-    parser = argparse.ArgumentParser(prog="python -m bench.stack", description=__doc__)
-    parser.add_argument("set", choices=sorted(SETS), nargs="?", default="plain")
-    parser.add_argument("spans", type=int, nargs="?", default=100_000)
-    parser.add_argument("rounds", type=int, nargs="?", default=1)
+    parser = parser_of("stack", __doc__)
+    add_set(parser, spans=100_000, rounds=1)
     arguments = parser.parse_args()
     with guarded():
         result = asyncio.run(measure(arguments.set, spans_count=arguments.spans, rounds=arguments.rounds))

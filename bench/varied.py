@@ -16,10 +16,10 @@ Making a million takes part of every measurement, and a sender shares the proces
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 import struct
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from itertools import cycle
@@ -297,4 +297,8 @@ def main(name: str, spans_count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    parser = argparse.ArgumentParser(prog="python -m bench.varied", description=__doc__)
+    parser.add_argument("set", choices=sorted(SETS), help="which spans")
+    parser.add_argument("spans", type=int, help="how many")
+    arguments = parser.parse_args()
+    main(arguments.set, arguments.spans)

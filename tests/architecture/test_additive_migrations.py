@@ -12,7 +12,8 @@ import pytest
 ROOT: Final = Path(__file__).parents[2]
 WHEELS: Final = ROOT / "tests" / "data" / "old_release"
 BREAKING: Final = re.compile(
-    r"\b(?:DROP\s+(?:TABLE|VIEW|COLUMN|DATABASE|INDEX)|RENAME|(?:ALTER|MODIFY)\s+COLUMN|SET\s+NOT\s+NULL)\b", re.IGNORECASE
+    r"\b(?:DROP\s+(?:TABLE|VIEW|COLUMN|DATABASE|INDEX)|RENAME|(?:ALTER|MODIFY)\s+COLUMN|SET\s+NOT\s+NULL)\b",
+    re.IGNORECASE,
 )
 """What takes something away from a program that knows the tables as they were."""
 

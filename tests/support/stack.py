@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from clearspan.embedded.layout import Layout
+from tests.support.metrics import counter
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -67,6 +69,19 @@ class RunningStack:
     @property
     def kafka(self) -> str:
         return f"127.0.0.1:{self.environment['CLEARSPAN_KAFKA_PORT']}"
+
+    @property
+    def process_ids(self) -> tuple[int, int]:
+        """The stack, whose children are its own, and Postgres, which is in no tree of it."""
+        postgres = Layout(Path(self.environment["CLEARSPAN_DATA_DIR"])).postgres
+        return self.process.pid, int((postgres / "postmaster.pid").read_text().split()[0])
+
+    def wait_until_stored(self, count: int, *, within_s: float) -> None:
+        """Return when the worker has stored this many spans since its start; fail if that takes too long."""
+        deadline_s = time.monotonic() + within_s
+        while (stored := counter(self.worker, "clearspan_spans_stored_total")) < count:
+            assert time.monotonic() < deadline_s, f"only {stored:,.0f} of {count:,} spans are stored after {within_s} s"
+            time.sleep(0.05)
 
     def ask(self, path: str, body: Any = None) -> dict[str, Any]:
         """POST ``body``, or GET without one; return the JSON response."""

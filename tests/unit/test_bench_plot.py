@@ -37,7 +37,7 @@ def test_each_figure_is_a_line_with_a_point_for_each_scale() -> None:
 def test_axes_and_lines_have_labels() -> None:
     texts = [text.text for text in drawn([result(100_000, 100.0), result(10_000_000, 150.0)]).iter(f"{SVG}text")]
 
-    assert "Processor time from Kafka, plain spans, µs per span" in texts
+    assert "Processor time until merged, plain spans, µs per span" in texts
     assert "spans (logarithmic)" in texts
     assert {"100,000", "1,000,000", "10,000,000", "0", "200"} <= set(texts)
     assert {"until merged", "insert"} <= set(texts)
