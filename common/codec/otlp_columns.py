@@ -50,32 +50,33 @@ def read_plain(values: Sequence[bytes], bounds: Bounds) -> SpanArrays | None:
     batch = _parsed(values)
     if batch is None:
         positions = _accepted(values)
-        batch = _parsed([values[at] for at in positions])
+        batch = _parsed([values[at] for at in positions]) if positions else None
     for _ in range(3):  # ids can only be compared once all have the same length
-        if batch is None or not positions:
+        if batch is None:
             return None
         arrays, sizes = _arrays(batch, positions)
         is_plain = (sizes == [len(values[at]) for at in positions]) & _plain_records(arrays, bounds)
         if is_plain.all():
             return arrays
         positions = [at for at, plain in zip(positions, is_plain.tolist(), strict=True) if plain]
-        batch = _parsed([values[at] for at in positions])
+        batch = _parsed([values[at] for at in positions]) if positions else None
     return None
 
 
 def _accepted(values: Sequence[bytes]) -> list[int]:
-    """Return the positions of values that the parser accepts, found by halving what it refuses."""
+    """Return the positions of values that the parser accepts, found by halving. It refuses all of them together."""
     accepted: list[int] = []
-    waiting = deque([range(len(values))])
-    halvings_left = HALVINGS_MAX
-    while waiting:
-        part = waiting.popleft()
-        if _parsed(values[part.start : part.stop]) is not None:
-            accepted.extend(part)
-        elif len(part) > 1 and halvings_left:
-            halvings_left -= 1
-            half = len(part) // 2
-            waiting.extend((part[:half], part[half:]))
+    refused = deque([range(len(values))])
+    for _ in range(HALVINGS_MAX):
+        if not refused:
+            break
+        part = refused.popleft()
+        half = len(part) // 2
+        for piece in (part[:half], part[half:]):
+            if piece and _parsed(values[piece.start : piece.stop]) is not None:
+                accepted.extend(piece)
+            elif len(piece) > 1:
+                refused.append(piece)
     return sorted(accepted)
 
 
@@ -193,9 +194,8 @@ def _holders_of_null(texts: pa.Array) -> Numbers:
 
 
 def _is_repeated(arrays: SpanArrays) -> Numbers:
-    """Return which spans have the ids of another one of their record. May be wrong about a span, but not about none.
-
-    It compares hashes, because sorting pairs of ids is slow.
+    """Return which spans have the ids of another one of their record. It compares hashes, because sorting pairs of ids
+    is slow: it may report spans that are not repeated, and never misses one.
     """
     trace_ids = arrays.ids("trace_id", 16).view(np.uint64)
     span_ids = arrays.ids("span_id", 8).view(np.uint64)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import starmap
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -68,21 +69,24 @@ def decode_in_columns(
 ) -> DecodedInColumns:
     """Return the records that can be decoded in columns. Those of ``excluded`` projects are left out."""
     bounds = bounds_of(rules.limits, now_ns=now_ns)
-    positions = [at for at, record in enumerate(records) if _is_suitable(record, rules)] if is_available() else []
-    if sum(len(records[at].value or b"") for at in positions) < BYTES_MIN:
+    kept = [at for at, record in enumerate(records) if _is_suitable(record, rules)] if is_available() else []
+    if sum(len(records[at].value or b"") for at in kept) < BYTES_MIN:
         return NOTHING
-    for _ in range(3):  # what is left out is found in two steps
-        if not positions:
-            break
-        arrays = read_plain([records[at].value or b"" for at in positions], bounds)
+    for _ in range(3):  # the first pass leaves records out for their project, the second for their spans
+        arrays = read_plain([records[at].value or b"" for at in kept], bounds) if kept else None
         if arrays is None:
             break
-        decoding = _Decoding(arrays, [records[positions[at]] for at in arrays.positions], rules, bounds)
-        left_out = decoding.left_out_by_project(excluded) or decoding.left_out_by_spans()
-        positions = [positions[at] for at in arrays.positions]
-        if not left_out:
-            return decoding.decoded(positions, partition_ids)
-        positions = [position for at, position in enumerate(positions) if at not in left_out]
+        kept = [kept[at] for at in arrays.positions]
+        read = _read([records[at] for at in kept], arrays, bounds)
+        projects = _projects(read, rules, excluded)
+        known = [project for project in projects if project is not None]
+        if len(known) < len(projects):
+            kept = [position for position, project in zip(kept, projects, strict=True) if project is not None]
+            continue
+        spans = _divided(read, bounds)
+        if not spans.doubtful_records:
+            return _decoded(read, known, spans, kept, partition_ids, rules)
+        kept = [position for at, position in enumerate(kept) if at not in spans.doubtful_records]
     return NOTHING
 
 
@@ -97,98 +101,118 @@ def _is_suitable(record: Record, rules: Rules) -> bool:
         return False
 
 
-class _Decoding:
-    """The steps of decoding records in columns."""
+class _Read(NamedTuple):
+    """Records that were parsed together. ``resources`` and ``scopes`` are by index, ``None`` for a rejected one."""
 
-    def __init__(self, arrays: SpanArrays, records: Sequence[Record], rules: Rules, bounds: Bounds) -> None:
-        self._arrays = arrays
-        self._records = records
-        self._rules = rules
-        self._bounds = bounds
-        self._first_rows = np.cumsum(arrays.span_counts) - arrays.span_counts
-        self._resources = self._read(read_resource, arrays.resources, arrays.resource_of)
-        self._scopes = self._read(read_scope, arrays.scopes, arrays.scope_of)
-        self._projects: list[UUID] = []
-        self._key_sets: list[KeySet] = []
-        self._selected: dict[int, Span] = {}
+    records: Sequence[Record]
+    arrays: SpanArrays
+    resources: Mapping[int, Any]
+    scopes: Mapping[int, Any]
 
-    def _read(self, read: Callable[..., Any], wrappers: Wrappers, index_of: Numbers) -> dict[int, Any]:
-        return read_wrappers(read, wrappers, np.unique(index_of).tolist(), self._bounds)
+    @property
+    def first_rows(self) -> Numbers:
+        """The index of the first span of each record."""
+        counts = self.arrays.span_counts
+        first_rows: Numbers = np.cumsum(counts) - counts
+        return first_rows
 
-    def left_out_by_project(self, excluded: frozenset[UUID]) -> set[int]:
-        """Return the records without exactly one project, or with a resource or scope that is rejected."""
-        arrays = self._arrays
-        left_out = {
-            int(arrays.record_of[row])
-            for index_of, found in ((arrays.resource_of, self._resources), (arrays.scope_of, self._scopes))
-            for row in np.flatnonzero(np.isin(index_of, [index for index, value in found.items() if value is None]))
-        }
-        for at, record in enumerate(self._records):
-            first = self._first_rows[at]
-            used = np.unique(arrays.resource_of[first : first + arrays.span_counts[at]]).tolist()
-            resources = [resource for index in used if (resource := self._resources[index]) is not None]
-            project = project_of_resources(record, self._rules, resources)
-            if project is None or project in excluded:
-                left_out.add(at)
-            else:
-                self._projects.append(project)
-        return left_out
 
-    def left_out_by_spans(self) -> set[int]:
-        """Select the spans that are not plain; return the records of those that may have to be rejected."""
-        arrays = self._arrays
-        self._key_sets, is_plain = _plain(arrays)
-        indexes = np.flatnonzero(~is_plain)
-        if not len(indexes):
-            return set()
-        selected = select_spans(arrays, indexes, self._bounds, resources=self._resources, scopes=self._scopes)
-        self._selected = dict(zip(indexes.tolist(), selected.spans, strict=True))
-        return set(arrays.record_of[list(selected.refused)].tolist()) if selected.refused else set()
+class _Spans(NamedTuple):
+    """All spans: plain ones by their keys, and the others by their index.
 
-    def decoded(self, positions: Sequence[int], partition_ids: Mapping[Partition, str]) -> DecodedInColumns:
-        """Return the rows of all records. ``positions`` are theirs in the chunk."""
-        arrays = self._arrays
-        own = [
-            RecordColumns(project.bytes, partition_ids[record.source], record.offset, record.timestamp_ms)
-            for project, record in zip(self._projects, self._records, strict=True)
-        ]
-        columns = sent_columns(arrays, own, resources=self._resources, scopes=self._scopes, selected=self._selected)
-        derived, mapping_errors = self._derived()
-        return DecodedInColumns(
-            {
-                position: ColumnRecord(first, count, project, errors)
-                for position, first, count, project, errors in zip(
-                    positions,
-                    self._first_rows.tolist(),
-                    arrays.span_counts.tolist(),
-                    self._projects,
-                    mapping_errors,
-                    strict=True,
-                )
-            },
-            table_of(columns | derived),
-        )
+    ``doubtful_records`` are the indexes of records with a span that may have to be rejected.
+    """
 
-    def _derived(self) -> tuple[dict[str, pa.Array], list[Counter[str]]]:
-        """Return the derived columns of all spans, and the mapping errors of each record."""
-        mapping_errors: list[Counter[str]] = [Counter() for _ in self._records]
-        if not self._selected:
-            return plain_columns(self._arrays, self._key_sets), mapping_errors
-        normalized = NormalizedColumns()
-        for at, spans in _by_record(self._selected, self._arrays):
-            normalized_spans = normalize(spans, self._rules.prices)
-            mapping_errors[at].update(reason for one in normalized_spans for reason in one.mapping_errors)
-            normalized.append(normalized_spans)
-        columns = normalized.columns()
-        if not self._key_sets:
-            return columns, mapping_errors
-        places = np.empty(self._arrays.spans_count, np.int64)
-        is_selected = np.zeros(len(places), bool)
-        is_selected[list(self._selected)] = True
-        places[is_selected] = np.arange(len(self._selected))
-        places[~is_selected] = np.arange(len(self._selected), len(places))
-        order, plain = pa.array(places), plain_columns(self._arrays, self._key_sets)
-        return {name: pa.concat_arrays([columns[name], plain[name]]).take(order) for name in NORMALIZED}, mapping_errors
+    key_sets: list[KeySet]
+    others: Mapping[int, Span]
+    doubtful_records: set[int]
+
+
+def _read(records: Sequence[Record], arrays: SpanArrays, bounds: Bounds) -> _Read:
+    def read(read_one: Callable[..., Any], wrappers: Wrappers, index_of: Numbers) -> dict[int, Any]:
+        return read_wrappers(read_one, wrappers, np.unique(index_of).tolist(), bounds)
+
+    return _Read(
+        records,
+        arrays,
+        resources=read(read_resource, arrays.resources, arrays.resource_of),
+        scopes=read(read_scope, arrays.scopes, arrays.scope_of),
+    )
+
+
+def _projects(read: _Read, rules: Rules, excluded: frozenset[UUID]) -> list[UUID | None]:
+    """Return the project of each record; ``None`` if it has not exactly one, if that is excluded, or if a resource or
+    scope is rejected.
+    """
+    arrays, first_rows = read.arrays, read.first_rows
+    rejected = {
+        int(arrays.record_of[row])
+        for index_of, found in ((arrays.resource_of, read.resources), (arrays.scope_of, read.scopes))
+        for row in np.flatnonzero(np.isin(index_of, [index for index, value in found.items() if value is None]))
+    }
+    projects: list[UUID | None] = []
+    for at, record in enumerate(read.records):
+        of_record = arrays.resource_of[first_rows[at] : first_rows[at] + arrays.span_counts[at]]
+        resources = [found for index in np.unique(of_record).tolist() if (found := read.resources[index]) is not None]
+        project = None if at in rejected else project_of_resources(record, rules, resources)
+        projects.append(None if project in excluded else project)
+    return projects
+
+
+def _divided(read: _Read, bounds: Bounds) -> _Spans:
+    """Divide the spans into plain ones and others, which become values."""
+    key_sets, is_plain = _plain(read.arrays)
+    indexes = np.flatnonzero(~is_plain)
+    if not len(indexes):
+        return _Spans(key_sets, {}, set())
+    selected = select_spans(read.arrays, indexes, bounds, resources=read.resources, scopes=read.scopes)
+    doubtful = read.arrays.record_of[list(selected.refused)].tolist() if selected.refused else []
+    return _Spans(key_sets, dict(zip(indexes.tolist(), selected.spans, strict=True)), set(doubtful))
+
+
+def _decoded(
+    read: _Read,
+    projects: Sequence[UUID],
+    spans: _Spans,
+    positions: Sequence[int],
+    partition_ids: Mapping[Partition, str],
+    rules: Rules,
+) -> DecodedInColumns:
+    """Return the rows of all records. ``positions`` are theirs in the chunk."""
+    arrays = read.arrays
+    own = [
+        RecordColumns(project.bytes, partition_ids[record.source], record.offset, record.timestamp_ms)
+        for project, record in zip(projects, read.records, strict=True)
+    ]
+    columns = sent_columns(arrays, own, resources=read.resources, scopes=read.scopes, selected=spans.others)
+    derived, mapping_errors = _derived(arrays, spans, rules)
+    counts = arrays.span_counts.tolist()
+    of_records = zip(read.first_rows.tolist(), counts, projects, mapping_errors, strict=True)
+    return DecodedInColumns(
+        dict(zip(positions, starmap(ColumnRecord, of_records), strict=True)), table_of(columns | derived)
+    )
+
+
+def _derived(arrays: SpanArrays, spans: _Spans, rules: Rules) -> tuple[dict[str, pa.Array], list[Counter[str]]]:
+    """Return the derived columns of all spans, and the mapping errors of each record."""
+    mapping_errors: list[Counter[str]] = [Counter() for _ in arrays.positions]
+    if not spans.others:
+        return plain_columns(arrays, spans.key_sets), mapping_errors
+    normalized = NormalizedColumns()
+    for at, of_record in _by_record(spans.others, arrays):
+        normalized_spans = normalize(of_record, rules.prices)
+        mapping_errors[at].update(reason for one in normalized_spans for reason in one.mapping_errors)
+        normalized.append(normalized_spans)
+    columns = normalized.columns()
+    if not spans.key_sets:
+        return columns, mapping_errors
+    places = np.empty(arrays.spans_count, np.int64)
+    is_other = np.zeros(len(places), bool)
+    is_other[list(spans.others)] = True
+    places[is_other] = np.arange(len(spans.others))
+    places[~is_other] = np.arange(len(spans.others), len(places))
+    order, plain = pa.array(places), plain_columns(arrays, spans.key_sets)
+    return {name: pa.concat_arrays([columns[name], plain[name]]).take(order) for name in NORMALIZED}, mapping_errors
 
 
 def _by_record(selected: Mapping[int, Span], arrays: SpanArrays) -> Iterator[tuple[int, list[Span]]]:

@@ -188,7 +188,7 @@ def _grouped(attributes: AttributeArrays, spans: Numbers) -> tuple[Numbers, Numb
     """Return for each span the number of its group, and of each group the first span.
 
     Spans are in one group if they have the same keys in the same order with the same kinds of values. They are found by
-    a hash; a span whose hash is that of another group is in no group, its number is past all of them.
+    a hash; a span whose hash is that of another group is in none; it gets the number of groups.
     """
     starts = attributes.offsets[spans]
     counts = attributes.offsets[spans + 1] - starts

@@ -311,7 +311,7 @@ def test_many_refused_records_cost_few_tries(monkeypatch):
     monkeypatch.setattr(otlp_columns, "_parsed", parsed)
 
     check(chunk_of([GOOD, *[b"\xff\xff"] * 2_000, GOOD]))
-    assert len(tries) <= 2 * otlp_columns.HALVINGS_MAX + 3
+    assert len(tries) <= 2 * otlp_columns.HALVINGS_MAX + 2
 
 
 # Projects, headers and settings
