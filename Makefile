@@ -83,7 +83,7 @@ snippets: $(VENV)/dev ## run every snippet of docs/instrumentations.md with the 
 bench: $(VENV)/dev ## measure performance next to the engine alone (JAEGER=/path/to/program: and next to Jaeger)
 	@$(BIN)/python -m bench --spans $(or $(SPANS),300000) $(if $(JAEGER),--jaeger $(JAEGER))
 
-bench-full: $(VENV)/dev ## the same with ten million spans, for hours; then draw docs/images/performance-*.svg
+bench-full: $(VENV)/dev ## the same with up to ten million spans, for hours; draw docs/images/performance-*.svg
 	@for spans in 100000 1000000 10000000; do \
 	  $(BIN)/python -m bench --spans $$spans --rounds 3 $(if $(JAEGER),--jaeger $(JAEGER)) || exit; done
 	@$(BIN)/python -m bench.plot .cache/bench-100000.json .cache/bench-1000000.json .cache/bench-10000000.json

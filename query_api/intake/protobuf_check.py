@@ -1,4 +1,4 @@
-"""Find out that every span of a request in protobuf can be kept, without building the spans.
+"""Check that every span of a request in protobuf can be kept, without building the spans.
 
 The request is read in columns, as the worker reads its records (``otlp_columns``): a quarter of the time of
 ``otlp_protobuf.decode``. Anything that is not certain is left to the decoder, which knows the reasons.
