@@ -1,8 +1,8 @@
 """How much longer the paths of a value's leaves are than the value (``common/clickhouse/leaves.py``).
 
 Each leaf repeats the keys above it: 30,000 numbers below a key of 30,000 characters take 150 KB as sent, and 900 MB as
-leaves. So values are limited by this growth (contract §4, “value too large”). Real ones stay far below: an array of
-numbers below a path of 60 characters is allowed, whatever its length.
+leaves. So values are limited by this growth (contract §4, “value too large”). Real ones stay below: a vector below a
+path of 180 characters and integers below one of 60 are allowed, whatever their number.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 GROWTH_MAX: Final = 32
-"""How many characters of paths each character of a key or a text allows. Any member counts as two at least."""
+"""How many characters of paths each character of a key or a text allows. A member counts as two more, a number with a
+fraction as another four."""
 
 CHARACTERS_FREE: Final = 4_096
 """What any value may take."""
 
 _MEMBER_LENGTH: Final = 2
+_FRACTION_LENGTH: Final = 4
 
 
 def has_long_paths(name: str, value: dict[str, Any] | list[Any]) -> bool:
@@ -35,6 +37,8 @@ def _excess(container: Any, path_length: int) -> int:
             kind = type(member)
             if kind is str:
                 texts_length += len(member)
+            elif kind is float:
+                texts_length += _FRACTION_LENGTH
             elif kind is dict or kind is list:
                 below += _excess(member, path_length + 1 + len(key))
     else:
@@ -43,6 +47,8 @@ def _excess(container: Any, path_length: int) -> int:
             kind = type(member)
             if kind is str:
                 texts_length += len(member)
+            elif kind is float:
+                texts_length += _FRACTION_LENGTH
             elif kind is dict or kind is list:
                 below += _excess(member, length)
     taken = keys_length + count * (path_length + 1)

@@ -106,11 +106,12 @@ def test_paths_below_a_long_key_are_limited(value: Any, *, is_long: bool) -> Non
     ("name", "value"),
     [
         ("embedding.embeddings.0.embedding.vector", [0.5] * 100_000),
+        ("a.path.of.180.characters" * 7, [0.5] * 100_000),
         ("llm.input_messages.11.message.tool_calls.3.tool_call.arguments", [0] * 100_000),
         ("scores", {f"a sentence of {number} that somebody uses as a key, " * 8: number for number in range(100)}),
         ("messages", [{"role": "user", "parts": [{"type": "text", "content": ""}]}] * 1_000),
     ],
-    ids=["vector", "token ids", "sentences as keys", "messages"],
+    ids=["vector", "vector below a long path", "token ids", "sentences as keys", "messages"],
 )
 def test_real_values_are_far_below_the_limit(name: str, value: Any) -> None:
     assert not has_long_paths(name, value)
