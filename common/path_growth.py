@@ -28,7 +28,11 @@ def has_long_paths(name: str, value: dict[str, Any] | list[Any]) -> bool:
 
 
 def _excess(container: Any, path_length: int) -> int:
-    """Return how many characters the paths take more than they may, here and below; negative if less."""
+    """Return how many characters the paths take more than they may, here and below; negative if less.
+
+    Each JSON text of each span is walked, so objects and arrays have a loop of their own: one for both takes 1.5 times
+    as long.
+    """
     count = len(container)
     below, keys_length, texts_length = 0, 0, 0
     if type(container) is dict:
