@@ -122,6 +122,15 @@ def decode_chunk(chunk: Chunk, rules: Rules) -> DecodedChunk:
     return decoded._replace(seconds=time.monotonic() - started_s)
 
 
+def reject_records(chunk: Chunk, rules: Rules, reason: str) -> DecodedChunk:
+    """Return the result of a chunk none of whose records can be decoded, which is a defect of ours."""
+
+    def rejected(record: Record, rules: Rules, **_: object) -> DecodedRecord:
+        return _rejected(record, rules, reason)
+
+    return _decoded(chunk, rules, rejected)
+
+
 def records_of(chunk: Chunk, decoded: DecodedChunk) -> Iterator[ChunkRecord]:
     """Yield the records of a chunk, in order, with their outcomes."""
     first_row = 0
@@ -303,15 +312,17 @@ def isolate_failures(
     except MemoryError:
         raise
     except Exception as exc:  # noqa: BLE001 - any failure is rejected, with its name
-        return empty_record(record, rules)._replace(
-            rejections=Rejections.of_record(RejectionCode.OUR_FAILURE, _reason_of(exc, shows_text=not masks))
-        )
+        return _rejected(record, rules, _reason_of(exc, shows_text=not masks))
     make_rows = partial(_make_rows, prices=rules.prices, masks=masks)
     return (
         decoded
         if _failure_of(decoded, make_rows, shows_text=not masks) is None
         else _without_failures(decoded, make_rows, shows_text=not masks)
     )
+
+
+def _rejected(record: Record, rules: Rules, reason: str) -> DecodedRecord:
+    return empty_record(record, rules)._replace(rejections=Rejections.of_record(RejectionCode.OUR_FAILURE, reason))
 
 
 def _make_rows(decoded: DecodedRecord, *, prices: PriceTable, masks: Mapping[UUID, PlannedMask]) -> None:

@@ -12,14 +12,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from common.clickhouse.span_columns import SpanColumns, warm_up
-from common.codec.decoded import Rejections
-from common.errors import RejectionCode
-from common.kafka.record import Record
+from common.clickhouse.span_columns import warm_up
 from common.telemetry import get_logger
-from ingest.dead_letter import cut_dead_letters
 from ingest.decode import Rules
-from ingest.decoding.chunk import Chunk, DecodedChunk, RecordOutcome
+from ingest.decoding.chunk import Chunk, DecodedChunk, reject_records
 from ingest.decoding.decoder import Decoder, DecoderFailed, ProcessDecoder, ThreadDecoder
 
 REASON: Final = (
@@ -56,48 +52,25 @@ class IsolatingDecoder:
             return await self._decoder.decode(chunk)
         except DecoderFailed as failure:
             if len(chunk.records) == 1:
-                return await self._without(chunk, failure)
-        return _joined([await self._decode_alone(replace(chunk, records=[record])) for record in chunk.records])
+                return await self._reject(chunk, failure)
+        return _joined([await self.decode(replace(chunk, records=[record])) for record in chunk.records])
 
     async def close(self) -> None:
         """End the processes. Safe to call twice."""
         await self._decoder.close()
 
-    async def _decode_alone(self, chunk: Chunk) -> DecodedChunk:
-        try:
-            return await self._decoder.decode(chunk)
-        except DecoderFailed as failure:
-            return await self._without(chunk, failure)
-
-    async def _without(self, chunk: Chunk, failure: DecoderFailed) -> DecodedChunk:
-        """Return the outcome of a chunk of one record that is rejected. Raises if the decoder does not work at all."""
+    async def _reject(self, chunk: Chunk, failure: DecoderFailed) -> DecodedChunk:
+        """Reject the only record of a chunk. Raises ``DecoderFailed`` if the decoder fails on an empty chunk too."""
         await self._decoder.decode(replace(chunk, records=[]))
         (record,) = chunk.records
-        _log.error("A record cannot be decoded; it becomes a dead letter.", **_place(record), error=str(failure))
-        return _rejected(record, chunk, self._rules)
-
-
-def _place(record: Record) -> dict[str, str | int]:
-    return {"topic": record.topic, "partition": record.partition, "offset": record.offset}
-
-
-def _rejected(record: Record, chunk: Chunk, rules: Rules) -> DecodedChunk:
-    """Return the result of a chunk whose only record is rejected."""
-    encoding = rules.encoding_of(record)
-    rejections = Rejections.of_record(RejectionCode.OUR_FAILURE, REASON)
-    dead_letters = cut_dead_letters(record, rejections, encoding=encoding, masking=chunk.masking)
-    outcome = RecordOutcome(
-        encoding=encoding,
-        rows_count=0,
-        bytes_count=sum(len(dead_letter.value) for dead_letter in dead_letters),
-        rejections=rejections,
-        dead_letters=dead_letters,
-        is_undecodable=False,
-        base64_ids_count=0,
-        mapping_errors={},
-    )
-    rows = SpanColumns(with_attributes_text=rules.with_attributes_text).rows()
-    return DecodedChunk([outcome], frozenset(), rows, seconds=0.0)
+        _log.error(
+            "A record cannot be decoded; it becomes a dead letter.",
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            error=str(failure),
+        )
+        return reject_records(chunk, self._rules, REASON)
 
 
 def _joined(parts: list[DecodedChunk]) -> DecodedChunk:
