@@ -35,7 +35,7 @@ from bench.queries import OPERATION, TRACE, operation_of, service_of
 from bench.records import SPANS_PER_TRACE, spans_of
 from bench.senders import send_over_http, spooled
 from bench.varied import SETS, count_spans
-from tests.support.metrics import counter
+from tests.support.metrics import metric
 from tests.support.ports import free_port
 
 START_S_MAX: Final = 60.0
@@ -129,7 +129,7 @@ async def _store(jaeger: Jaeger, watched: Watched, records: Iterable[bytes], spa
     idle_mib, before_s, began_s = watched.memory_mib(), watched.cpu_s(), time.monotonic()
     await send_over_http(jaeger.otlp, records)
     took_s = await watched.quiet() - began_s  # what it has accepted waits in memory
-    if dropped := await asyncio.to_thread(counter, jaeger.admin, DROPPED):
+    if dropped := await asyncio.to_thread(metric, jaeger.admin, DROPPED):
         raise RuntimeError(f"Jaeger dropped {dropped:,.0f} of {spans_count:,} spans")
     return {
         "spans_per_s": round(spans_count / took_s),

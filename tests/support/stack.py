@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from clearspan.embedded.layout import Layout
-from tests.support.metrics import counter
+from tests.support.metrics import metric
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -79,7 +79,7 @@ class RunningStack:
     def wait_until_stored(self, count: int, *, within_s: float) -> None:
         """Return when the worker has stored this many spans since its start; fail if that takes too long."""
         deadline_s = time.monotonic() + within_s
-        while (stored := counter(self.worker, "clearspan_spans_stored_total")) < count:
+        while (stored := metric(self.worker, "clearspan_spans_stored_total")) < count:
             assert time.monotonic() < deadline_s, f"only {stored:,.0f} of {count:,} spans are stored after {within_s} s"
             time.sleep(0.05)
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+from tests.support.metrics import metric
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -82,11 +83,9 @@ class WorkerProcess:
     def metric(self, line: str) -> float:
         """Return the sum of the metrics whose line starts with ``line``; 0 without any."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=30) as answer:
-                lines = answer.read().decode().splitlines()
+            return metric(f"http://127.0.0.1:{self.port}", line)
         except OSError:
             return 0.0
-        return sum(float(each.rsplit(" ", 1)[1]) for each in lines if each.startswith(line))
 
     def wait_until_ready(self, *, within_s: float = 180.0) -> None:
         deadline = time.monotonic() + within_s
