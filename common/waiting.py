@@ -51,7 +51,7 @@ async def limited_after(event: asyncio.Event, seconds: float) -> AsyncIterator[N
 
 
 async def wait_for(
-    probe: Callable[[], Awaitable[None]],
+    probe: Callable[[], Awaitable[object]],
     name: str,
     /,
     *,

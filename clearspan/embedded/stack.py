@@ -33,6 +33,7 @@ from clearspan.embedded.ports import OTLP_PORTS, free_port, require_free_ports, 
 from clearspan.embedded.postgres import EmbeddedPostgres
 from clearspan.migrate import migrate_all
 from common.clickhouse.connect import open_store
+from common.clickhouse.interrupted_inserts import complete_interrupted_inserts
 from common.clickhouse.store import ColumnStore
 from common.errors import ServiceError
 from common.kafka.cluster import ensure_topics
@@ -84,10 +85,7 @@ async def run_stack(settings: Settings) -> None:
     with hold(layout):
         for child in end_left_over(layout):
             _log.warning("Ended a process that an earlier stack had left behind.", name=child.name, pid=child.pid)
-        ports = {
-            "CLEARSPAN_API_PORT": settings.api_port,
-            "CLEARSPAN_WORKER_PORT": settings.worker_port,
-        }
+        ports = {"CLEARSPAN_API_PORT": settings.api_port, "CLEARSPAN_WORKER_PORT": settings.worker_port}
         if settings.embedded_broker == "on":
             ports["CLEARSPAN_KAFKA_PORT"] = settings.kafka_port
         left_out = why_left_out(settings, ports.values())
@@ -166,6 +164,8 @@ class _Stack:
         resources.push_async_callback(self._publisher.close)
         store = open_store(self._settings.clickhouse, data_dir=self._layout.root)
         resources.push_async_callback(store.close)
+        if not self._broker.keeps_records:
+            await complete_interrupted_inserts(store)
         database = await resources.enter_async_context(open_database(self._settings.postgres))
         await resources.enter_async_context(self._api)
         api_port = await self._api.enter_async_context(open_api(self._settings, store=store))
@@ -223,7 +223,9 @@ class _Stack:
 
     async def _make_tables_and_topics(self) -> bool:
         """Create what the other parts need; return false if asked to stop before that is done."""
-        making = asyncio.gather(migrate_all(self._settings), wait_for(self._make_topics, "kafka", log=_log))
+        making = asyncio.gather(
+            migrate_all(self._settings), wait_for(lambda: ensure_topics(self._settings.kafka), "kafka", log=_log)
+        )
         stopping = asyncio.create_task(self._stopping.wait(), name="stopping")
         either: set[asyncio.Future[Any]] = {making, stopping}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -235,9 +237,6 @@ class _Stack:
             return False
         making.result()
         return True
-
-    async def _make_topics(self) -> None:
-        await ensure_topics(self._settings.kafka)
 
     async def _work(self, store: ColumnStore, database: Database, tasks: asyncio.TaskGroup) -> Literal["renew", "stop"]:
         """Run a worker until the process is asked to stop or the broker has grown too large, and drain it.

@@ -32,7 +32,7 @@ def positions_table(positions: Sequence[StoredPosition]) -> pa.Table:
 
 async def read_positions(store: ColumnStore, *, rows_max: int, deadline_s: float) -> list[StoredPosition]:
     """Return the position of each partition for each project: the ``rows_max`` that were stored most recently."""
-    return _positions(
+    return positions_of(
         await store.select(Statement(SQL["stored_positions"], {"rows_max": rows_max}), deadline_s=deadline_s)
     )
 
@@ -40,12 +40,13 @@ async def read_positions(store: ColumnStore, *, rows_max: int, deadline_s: float
 async def read_positions_of(store: ColumnStore, project_id: UUID, *, deadline_s: float) -> list[StoredPosition]:
     """Return the position of each partition for one project."""
     statement = Statement(SQL["stored_positions_of_project"], {"project_id": str(project_id)})
-    positions = _positions(await store.select(statement, deadline_s=deadline_s))
+    positions = positions_of(await store.select(statement, deadline_s=deadline_s))
     in_order = sorted(positions, key=attrgetter("through_offset"))
     return list({position.partition_id: position for position in in_order}.values())
 
 
-def _positions(rows: pa.Table) -> list[StoredPosition]:
+def positions_of(rows: pa.Table) -> list[StoredPosition]:
+    """Return rows with the columns of ``stored_positions`` in ``queries.sql`` as positions."""
     columns = (
         rows.column(name).to_pylist() for name in ("project", "partition_id", "through", "at_record_ms", "at_stored_us")
     )
