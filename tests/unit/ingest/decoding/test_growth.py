@@ -36,8 +36,11 @@ LONG = {KEY: NUMBERS}
 EMPTY, WITH_TIME = b"", b"\x09" + NOW_NS.to_bytes(8, "little")
 
 
-@pytest.fixture(params=["in columns", "span by span"], autouse=True)
-def _ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+both_ways = pytest.mark.usefixtures("way")
+
+
+@pytest.fixture(params=["in columns", "span by span"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "BYTES_MIN", 0 if request.param == "in columns" else 2**40)
     monkeypatch.setattr(protobuf_check, "SPANS_MIN", 1 if request.param == "in columns" else 2**40)
 
@@ -117,6 +120,7 @@ def test_real_values_are_far_below_the_limit(name: str, value: Any) -> None:
     assert not has_long_paths(name, value)
 
 
+@both_ways
 def test_array_below_a_long_key_costs_its_span_alone() -> None:
     bad, good = span(1, attribute(KEY, integers(3_000))), span(2, attribute("a", integers(3_000)))
 
@@ -127,6 +131,7 @@ def test_array_below_a_long_key_costs_its_span_alone() -> None:
     assert at_intake(request(bad, good)) == (1, 1)
 
 
+@both_ways
 def test_event_with_an_array_below_a_long_key_costs_its_span_alone() -> None:
     key_value = encode_delimited(1, KEY.encode()) + encode_delimited(2, integers(3_000))
     bad = span(1, encode_delimited(11, WITH_TIME + encode_delimited(3, key_value)))
@@ -152,6 +157,7 @@ def test_array_below_a_long_key_is_rejected_in_json(encoding: Encoding) -> None:
     assert rejected(chunk) == [(0, RejectionCode.SPAN_TOO_LARGE)]
 
 
+@both_ways
 @pytest.mark.parametrize(
     ("key", "content"),
     [
@@ -172,6 +178,7 @@ def test_json_that_would_grow_stays_text(key: str, content: bytes) -> None:
     assert content.removeprefix(b"@ag.type=json:").decode() in str(chunk.rows["leaves"][0])
 
 
+@both_ways
 @pytest.mark.parametrize(("field", "small"), [(11, b"\x12\x01a"), (13, b"\x1a\x01a")], ids=["events", "links"])
 def test_nearly_empty_events_and_links_are_limited(field: int, small: bytes) -> None:
     few = span(1, encode_delimited(field, EMPTY) * 16)
@@ -207,6 +214,7 @@ def test_nearly_empty_events_and_links_are_limited_in_json(codec: Any, document:
     assert [one.code for one in found.rejections.in_full] == [RejectionCode.SPAN_TOO_LARGE]
 
 
+@both_ways
 def test_reasons_quote_the_beginning_of_a_key() -> None:
     bad = span(1, attribute("k" * 1_000_000, text(b"a\0")))
 
@@ -233,6 +241,7 @@ def test_paths_of_long_containers_are_not_cached() -> None:
     assert leaves._member_paths.cache_info().currsize <= before + 1  # the root
 
 
+@both_ways
 def test_nested_groups_are_judged_where_they_are() -> None:
     """Whatever is near the limit of the parser inside of a request has the same outcome in the API and the worker."""
     for depth in range(90, 101):
