@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
 from pathlib import Path
@@ -196,28 +196,24 @@ class ProjectSpans:
         ``DeadlineExceeded`` if the budget, or its ``share``, is spent, and the errors of ``ColumnStore``.
         """
         with self._recorded(step, sql, parameters, settings):
-            statement, remaining_s = self._bounded(sql, parameters)
-            if share is not None:
-                if share.rows_max is not None:
-                    settings = {**settings, "max_rows_to_read": share.rows_max, "read_overflow_mode": "throw"}
-                remaining_s = min(remaining_s, share.seconds_max)
-            statement = replace(statement, settings={**statement.settings, **settings})
-            return await self._store.select(statement, deadline_s=remaining_s)
+            if share is not None and share.rows_max is not None:
+                settings = {**settings, "max_rows_to_read": share.rows_max, "read_overflow_mode": "throw"}
+            statement, remaining_s = self._bounded(sql, parameters, settings)
+            deadline_s = remaining_s if share is None else min(remaining_s, share.seconds_max)
+            return await self._store.select(statement, deadline_s=deadline_s)
 
     async def execute(self, sql: str, parameters: Mapping[str, Any], *, settings: EngineSettings = NO_SETTINGS) -> None:
         """Run a statement without a result, under the same condition on the project; raises the same errors as
         ``select``.
         """
-        statement, remaining_s = self._bounded(sql, parameters)
-        statement = replace(statement, settings={**statement.settings, **settings})
+        statement, remaining_s = self._bounded(sql, parameters, settings)
         await self._store.execute(statement, deadline_s=remaining_s)
 
     async def rows_read(
         self, sql: str, parameters: Mapping[str, Any], *, settings: EngineSettings = NO_SETTINGS
     ) -> int:
         """Return how many rows the engine reads for a statement; raises the same errors as ``select``."""
-        statement, remaining_s = self._bounded(sql, parameters)
-        statement = replace(statement, settings={**statement.settings, **settings})
+        statement, remaining_s = self._bounded(sql, parameters, settings)
         return await self._store.rows_read(statement, deadline_s=remaining_s)
 
     async def rows_estimated(self, sql: str, parameters: Mapping[str, Any], *, share: StatementBudget) -> int:
@@ -231,13 +227,13 @@ class ProjectSpans:
         rows_count: int = rows.column("rows_count")[0].as_py()
         return rows_count
 
-    def _bounded(self, sql: str, parameters: Mapping[str, Any]) -> tuple[Statement, float]:
+    def _bounded(self, sql: str, parameters: Mapping[str, Any], settings: EngineSettings) -> tuple[Statement, float]:
         """Return the statement with the condition on the project, and the seconds that are left for it."""
         remaining_s = self.remaining_s
         if remaining_s <= 0:
             raise DeadlineExceeded(f"The query did not end within its budget of {self.budget_s:g} s.")
         values = {**parameters, "project_id": str(self.project_id)}
-        return Statement(executable_sql(sql), values), remaining_s
+        return Statement(executable_sql(sql), values, settings), remaining_s
 
     @contextmanager
     def _recorded(self, step: str, sql: str, parameters: Mapping[str, Any], settings: EngineSettings) -> Iterator[None]:
