@@ -296,6 +296,18 @@ MUTATIONS: Final = (
         ),
         ("kill_the_embedded_stack",),
     ),
+    Mutation(
+        "an insert that was interrupted is completed; a pause after each insert makes that likely",
+        (
+            Edit(
+                "ingest/stored_positions.py",
+                "        rows = batch.rows() if batch.rows_count else None\n",
+                "        await asyncio.sleep(2)\n        rows = batch.rows() if batch.rows_count else None\n",
+            ),
+            Edit("clearspan/embedded/stack.py", "await complete_interrupted_inserts(store)", "pass"),
+        ),
+        ("kill_the_embedded_stack",),
+    ),
 )
 
 
