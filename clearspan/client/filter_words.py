@@ -22,6 +22,7 @@ from query_api.filter.language import (
     Kind,
     OperandKind,
     Operator,
+    did_you_mean,
 )
 
 AND: Final = "and"
@@ -87,7 +88,9 @@ def read_field(name: str) -> dict[str, str]:
     if path and first not in FIELDS:
         return {"field": ATTRIBUTES, "key": name}
     fields = ", ".join(FIELDS)
-    raise WrongUsage(f"{name!r} is not a field; allowed: {fields}, and paths such as attributes.http.status.")
+    raise WrongUsage(
+        f"{name!r} is not a field; allowed: {fields}, and paths such as attributes.http.status.{did_you_mean(name)}"
+    )
 
 
 def read_filter(text: str) -> dict[str, Any]:

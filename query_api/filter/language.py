@@ -1,6 +1,6 @@
 """The language of filters: fields, operators, and the tree that ``parse`` builds from a request (reference §5.2).
 
-Data only; ``matches`` and the SQL compiler interpret the tree. Where a field is stored:
+Only data, except ``did_you_mean``; ``matches`` and the SQL compiler interpret the tree. Where a field is stored:
 ``query_api/filter/sql/compile.py``. To add an operator, add a member and a row of ``OPERATORS``; mypy then lists each
 ``match`` that must handle it.
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import Enum, StrEnum, auto
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -201,6 +202,15 @@ FIELDS: Final[Mapping[str, Field]] = {
         *(Field(name, Kind.SHORTHAND, is_required=name == DURATION) for name in SHORTHANDS),
     )
 }
+
+NAME_LENGTH_MAX: Final = 64
+"""Characters of a wrong name that a message quotes."""
+
+
+def did_you_mean(name: str) -> str:
+    """Return a sentence with the field whose name is most like a wrong one, after a space; empty if none is like it."""
+    found = get_close_matches(name[:NAME_LENGTH_MAX].lower(), FIELDS, n=1)
+    return f" Did you mean '{found[0]}'?" if found else ""
 
 
 # Limits of a whole filter. The limits of one condition do not bound a filter that is near several of them. What a

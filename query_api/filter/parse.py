@@ -23,6 +23,7 @@ from query_api.filter.language import (
     ATTRIBUTES,
     EVERYTHING,
     FIELDS,
+    NAME_LENGTH_MAX,
     OPERATORS,
     Condition,
     Field,
@@ -34,6 +35,7 @@ from query_api.filter.language import (
     OperandKind,
     Operator,
     ValuePlace,
+    did_you_mean,
 )
 from query_api.filter.totals import LARGE, Totals, estimated_values, is_sum
 from query_api.request.json_body import Strict
@@ -263,7 +265,8 @@ def _field(model: ConditionModel, path: str) -> Field:
 def _known(name: str, at: str) -> Field:
     field = FIELDS.get(name)
     if field is None:
-        raise InvalidFilter(at, f"'{name[:64]}' is not a field; allowed: {', '.join(FIELDS)}.")
+        allowed = ", ".join(FIELDS)
+        raise InvalidFilter(at, f"'{name[:NAME_LENGTH_MAX]}' is not a field; allowed: {allowed}.{did_you_mean(name)}")
     return field
 
 

@@ -58,6 +58,7 @@ def test_words_are_the_conditions(words: str, conditions: list[dict[str, Any]]) 
     ("words", "message"),
     [
         ("foo is 3", "'foo' is not a field; allowed: trace_id, "),
+        ("sessionId is 3", "and paths such as attributes.http.status. Did you mean 'session_id'?"),
         ("attributes is 3", "'attributes' needs a path, for example attributes.http.status"),
         ("cost", "'cost' needs an operator and a value"),
         ("cost is", "'cost is' needs a value"),
