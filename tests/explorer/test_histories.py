@@ -33,6 +33,13 @@ def application(explored_stack: RunningStack) -> dict[str, Any]:
     return created
 
 
+async def test_page_without_applications_says_how_to_create_one(explorer: Explorer):
+    await explorer.page.route("**/applications/query", lambda route: route.fulfill(json={"applications": []}))
+    await explorer.open("applications")
+    created = explorer.page.locator(".notice.empty pre")
+    await expect(created).to_contain_text(f"curl {explorer.stack.api}/simple/applications/ -H")
+
+
 @pytest.mark.usefixtures("application")
 async def test_what_a_revision_changed_is_two_clicks_away(explorer: Explorer):
     await explorer.open("applications")

@@ -43,8 +43,14 @@ async def test_scrolling_loads_every_span_once(explorer: Explorer):
         assert time.monotonic() < deadline_s, f"{len(seen)} of {spans_count} rows"
         seen.update(await explorer.page.eval_on_selector_all(".rows .row a", "links => links.map(a => a.href)"))
         await table.evaluate(SCROLL_AND_RENDER)
-    await expect(explorer.page.locator(".table-foot")).to_have_text(f"All {spans_count} are shown.")
+    await expect(explorer.page.locator(".table-foot")).to_have_text(f"All {spans_count:,} are shown.")
     await expect(explorer.page.locator(".table")).to_have_attribute("aria-rowcount", str(spans_count))
+
+
+async def test_a_single_span_is_said_to_be_the_only_one(explorer: Explorer):
+    span_id = explorer.stack.ask("/spans/query", {"windowing": {"limit": 1}})["spans"][0]["span_id"]
+    await explorer.open("spans", filter={"conditions": [{"field": "span_id", "value": span_id}]})
+    await expect(explorer.page.locator(".table-foot")).to_have_text("This is the only one.")
 
 
 async def test_typed_condition_filters_and_stays_in_the_address(explorer: Explorer):

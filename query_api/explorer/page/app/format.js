@@ -20,6 +20,11 @@ export function number(count) {
   return count == null ? '' : whole.format(count);
 }
 
+/** Below a list that has no further rows. @param {number} count */
+export function allShown(count) {
+  return count === 1 ? 'This is the only one.' : `All ${number(count)} are shown.`;
+}
+
 /** @param {number | null | undefined} count */
 export function short(count) {
   return count == null ? '' : count < 10_000 ? whole.format(count) : compact.format(count);

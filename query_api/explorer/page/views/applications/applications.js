@@ -1,7 +1,7 @@
 /** Applications with their variants and revisions, what is deployed, and two revisions side by side. */
 import { html } from 'htm/preact';
 import { href } from '../../app/address.js';
-import { post } from '../../app/api.js';
+import { API, post } from '../../app/api.js';
 import { useLoaded } from '../../app/loading.js';
 import { ErrorNotice } from '../../components/notices.js';
 import { Time } from '../../components/time.js';
@@ -76,6 +76,6 @@ function Variant({ slug, variant, revisions }) {
 function NoApplications() {
   return html`<div class="notice empty"><h2>No applications</h2>
     <p>Keep the prompts and settings of an application here, to see which revision produced a span. Create one with:</p>
-    <pre>${`curl $API/simple/applications/ -H 'content-type: application/json' \\
+    <pre>${`curl ${new URL('simple/applications/', API).href} -H 'content-type: application/json' \\
   -d '{"application": {"slug": "faq-bot", "data": {"parameters": {"prompt": "Be kind."}}}}'`}</pre></div>`;
 }

@@ -6,6 +6,7 @@ import { html } from 'htm/preact';
 import { useCallback, useMemo } from 'preact/hooks';
 import { href, navigate, param, setParams } from '../../app/address.js';
 import { post } from '../../app/api.js';
+import { allShown } from '../../app/format.js';
 import { usePages } from '../../app/loading.js';
 import { DefaultRange, hasRange } from '../../components/default_range.js';
 import { addConditions, currentFilter, FilterBar, wrongCondition } from '../../components/filter_bar/filter_bar.js';
@@ -118,7 +119,7 @@ function Footer({ pages, count, isRanking }) {
   if (pages.isLoading) return html`<p class="table-foot soft" role="status">Loading…</p>`;
   if (pages.error) return null;
   if (pages.next !== null) return html`<p class="table-foot"><button class="quiet" onClick=${pages.more}>Load more</button></p>`;
-  return html`<p class="table-foot soft">${isRanking ? `The first ${count}.` : `All ${count} are shown.`}</p>`;
+  return html`<p class="table-foot soft">${isRanking ? `The first ${count}.` : allShown(count)}</p>`;
 }
 
 /**

@@ -2,7 +2,7 @@
 import { html } from 'htm/preact';
 import { href, navigate } from '../../app/address.js';
 import { post } from '../../app/api.js';
-import { ago, cost, short } from '../../app/format.js';
+import { ago, allShown, cost, short } from '../../app/format.js';
 import { useLoaded } from '../../app/loading.js';
 import { ErrorNotice, IncompleteNotice } from '../../components/notices.js';
 import { Table } from '../../components/table.js';
@@ -37,7 +37,7 @@ function SessionList() {
       <${Table} label="Sessions" rows=${rows} columns=${COLUMNS} keyOf=${(/** @type {Session} */ session) => session.id}
         hrefOf=${sessionHref} open=${(/** @type {Session} */ session) => navigate(sessionHref(session))}
         classOf=${(/** @type {Session} */ session) => (session.totals?.errors ? 'failed' : '')}
-        footer=${html`<p class="table-foot soft">${rows.length === SESSIONS_MAX ? `The ${SESSIONS_MAX} sessions with the latest activity. Choose a time range to see others.` : `All ${rows.length} are shown.`}</p>`} /></div>`}
+        footer=${html`<p class="table-foot soft">${rows.length === SESSIONS_MAX ? `The ${SESSIONS_MAX} sessions with the latest activity. Choose a time range to see others.` : allShown(rows.length)}</p>`} /></div>`}
   </div>`;
 }
 

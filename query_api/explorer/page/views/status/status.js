@@ -27,8 +27,8 @@ export function StatusView() {
           value=${html`<a href=${href(['dead-letters'])}>${status.dead_letters.open == null ? 'unknown' : `${number(status.dead_letters.open)}${status.dead_letters.complete === false ? ' or more' : ''}`}</a>`} />
         <${Tile} title="Version" value=${status.versions.clearspan} note="ClickHouse ${status.versions.clickhouse ?? '?'}, Postgres ${status.versions.postgres ?? '?'}" />
       </div>
-      <section class="card"><h2>Partitions</h2><table class="plain"><thead><tr><th>Topic</th><th class="numeric">Partition</th><th class="numeric wide">Produced</th>
-        <th class="numeric wide">Stored</th><th class="numeric">Behind</th><th>Last stored</th></tr></thead><tbody>
+      <section class="card"><h2>Partitions</h2><table class="plain"><thead><tr><th>Topic</th><th class="numeric">Partition</th><th class="numeric wide">Last offset produced</th>
+        <th class="numeric wide">Last offset stored</th><th class="numeric">Behind</th><th>Last stored</th></tr></thead><tbody>
         ${status.partitions.map((/** @type {any} */ partition) => html`<tr key=${`${partition.topic}/${partition.partition}`}>
           <td>${partition.topic}</td><td class="numeric">${partition.partition}</td><td class="numeric wide">${number(partition.produced_offset)}</td>
           <td class="numeric wide">${number(partition.stored_offset)}</td><td class="numeric ${partition.behind_records ? 'error-text' : ''}">${number(partition.behind_records)}</td>
