@@ -5,6 +5,8 @@ Facts about the driver (aiokafka 0.14) on which this relies:
 - Its rebalance is eager: ``on_partitions_revoked`` gets all partitions and is awaited, with heartbeats, before the
   join.
 - During a rebalance ``getmany`` waits regardless of its timeout, so it is not called then, and has a deadline.
+- It joins no group while nothing fetches for ``max_poll_interval_ms``, and after a join that failed it waits until
+  somebody asks for the error. So a poll that waits for partitions counts as fetching, and asks.
 - ``getmany`` does not suspend between taking records and returning them, so a deadline around it loses none.
 - It buffers at most one response per partition, so not polling stops the fetches. Polling for a partition that does
   not exist keeps the membership alive and keeps the buffer, which its own ``pause`` discards.
@@ -36,7 +38,10 @@ from common.settings import KafkaSettings
 REBALANCE_TIMEOUT_S: Final = 60.0
 """How long a rebalance waits for a member to revoke its partitions; ``on_revoked`` must be done well before."""
 
-MAX_POLL_INTERVAL_S: Final = 300.0
+MAX_POLL_INTERVAL_S: Final = 3_600.0
+"""A member that does not poll for so long leaves the group. A worker that decodes does not poll, and a decoder has up
+to six minutes for one record; what hangs has limits of its own, and a process that is gone sends no heartbeats."""
+
 FETCH_BYTES_MAX: Final = 16 * 1024 * 1024
 """Limit of one response for all partitions. A larger record still arrives, alone."""
 
@@ -101,7 +106,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
         with translated("poll", self._connecting):
             try:
                 async with asyncio.timeout(timeout_s + 0.1):
-                    await self._assigned.wait()
+                    await self._until_assigned(consumer)
                     taken = await consumer.getmany(
                         *partitions, timeout_ms=int(timeout_s * 1000), max_records=records_max
                     )
@@ -116,6 +121,13 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
         if taken:
             await self._require_same_topics(consumer, taken)
         return [as_record(record) for records in taken.values() for record in records]
+
+    async def _until_assigned(self, consumer: AIOKafkaConsumer) -> None:
+        """Return when this member has partitions. Raises why it could not join the group."""
+        consumer._coordinator.check_errors()
+        with consumer._subscription.fetch_context():
+            pass  # the driver notes that this member fetches; it would not note the end of a wait that is cancelled
+        await self._assigned.wait()
 
     def pause(self, *partitions: Partition) -> None:
         """Stop returning records of these partitions, or of all if none is named; polls keep the membership alive."""

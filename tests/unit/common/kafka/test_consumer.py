@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,6 +31,9 @@ def test_record_of_message_format_0_has_no_timestamp(sent_ms: int | None, timest
 
 class _Consumer(RememberedDriver):
     """A driver that gets one partition while it starts."""
+
+    _coordinator = SimpleNamespace(check_errors=lambda: None)
+    _subscription = SimpleNamespace(fetch_context=nullcontext)
 
     def subscribe(self, *, topics: list[str], listener: Any) -> None:
         self.topics = topics
