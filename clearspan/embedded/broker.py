@@ -26,6 +26,9 @@ from clearspan.embedded.layout import StackError
 from clearspan.embedded.ports import LOOPBACK, free_port
 from common.kafka_settings import KafkaSettings
 
+CLUSTERS: Final = "embedded-"
+"""The beginning of the cluster id of every embedded broker. The partition ids of its records begin with it, too."""
+
 START_TIMEOUT_S = 10.0
 HOLD_TIMEOUT_S = 5.0
 STOP_TIMEOUT_S = 5.0
@@ -98,7 +101,7 @@ class EmbeddedBroker:
         options = {
             "--listener-url": f"tcp://{LOOPBACK}:{inner_port}",
             "--advertised-listener-url": f"tcp://{self.bootstrap}",
-            "--cluster-id": str(uuid.uuid4()),
+            "--cluster-id": f"{CLUSTERS}{uuid.uuid4()}",
             "--storage-engine": "memory://clearspan/",
         }
         with self._log.open("ab") as log:

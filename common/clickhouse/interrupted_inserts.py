@@ -21,16 +21,26 @@ DEADLINE_S: Final = 600.0
 """For one statement that reads narrow columns of all spans: half a second for ten million."""
 
 
-async def complete_interrupted_inserts(store: ColumnStore) -> None:
+async def complete_interrupted_inserts(store: ColumnStore, *, clusters: str) -> None:
     """Make every row of ``spans`` readable in every way, and log where that was needed.
 
-    Right only while nothing is inserted, and nothing will repeat an insert: rows below the recorded position are never
-    added later. Raises the errors of ``ColumnStore``. If it is interrupted, it can be called again.
+    Only rows of partitions whose ids begin with ``clusters``: of brokers that are gone. Records of any other would be
+    delivered again, and their rows be stored below the position that is recorded here.
+
+    Right only while nothing is inserted. Raises the errors of ``ColumnStore``. If it is interrupted, it can be called
+    again.
     """
-    found = await store.select(Statement(SQL["positions_without_record"]), deadline_s=DEADLINE_S)
-    positions = positions_of(found)
-    if not positions:
+    find = Statement(SQL["positions_without_record"], {"clusters": clusters})
+    found = await store.select(find, deadline_s=DEADLINE_S)
+    if not found.num_rows:
         return
-    await store.execute(Statement(SQL["insert_rows_without_record"]), deadline_s=DEADLINE_S)
+    positions = positions_of(found)
+    for position, following in zip(positions, found.column("following").to_pylist(), strict=True):
+        place = {
+            "project_id": str(position.project_id),
+            "partition_id": position.partition_id,
+            "following": following,
+        }
+        await store.execute(Statement(SQL["insert_rows_without_record"], place), deadline_s=DEADLINE_S)
     await store.insert(STORED_THROUGH_TABLE, positions_table(positions), dedup_token="", deadline_s=DEADLINE_S)
     _log.warning("An insert was interrupted when the stack was killed. It is complete now.", partitions=len(positions))

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from common.clickhouse.connect import open_store
+from common.clickhouse.engines import SQL
 from common.clickhouse.interrupted_inserts import complete_interrupted_inserts
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
@@ -22,9 +23,9 @@ from common.settings import ClickHouseSettings
 from common.times import SystemClock
 from tests.support.api import context_of
 from tests.support.feed import Reader, StoreInFront, settle
-from tests.support.span_corpus import OTHER_PROJECT_ID, random_span, store_record
+from tests.support.span_corpus import OTHER_PROJECT_ID, random_span, store_record, store_year
 
-A, B = "cluster/spans/0", "cluster/spans/1"
+A, B = "embedded-1/spans/0", "embedded-2/spans/1"
 
 
 @pytest.fixture
@@ -36,10 +37,14 @@ async def store(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings])
     await opened.close()
 
 
+async def completed(store: ColumnStore) -> None:
+    await complete_interrupted_inserts(store, clusters="embedded-")
+
+
 async def inserted(store: ColumnStore, number: int, *, offset: int, name: str = "s", **members: Any) -> None:
     """Store one record with one span, without its position."""
     span = random_span(random.Random(number), number)._replace(name=name)
-    await store_record(store, [span], offset=offset, **members)
+    await store_record(store, [span], offset=offset, **{"partition_id": A, **members})
 
 
 async def interrupted_in_views(store: ColumnStore, *, after_offset: int) -> None:
@@ -68,14 +73,14 @@ async def feed(store: ColumnStore, project_id: UUID = DEFAULT_PROJECT_ID) -> lis
 
 async def test_rows_after_a_position_are_copied_and_get_a_position(store: ColumnStore) -> None:
     await inserted(store, 1, offset=3, name="before")
-    await settle(store, offset=3)
+    await settle(store, offset=3, partition_id=A)
     await inserted(store, 1, offset=4, name="replaced")
     await inserted(store, 2, offset=5, name="new")
     await inserted(store, 3, offset=0, name="first", partition_id=B)
     await inserted(store, 4, offset=7, name="of another", project_id=OTHER_PROJECT_ID)
     await interrupted_in_views(store, after_offset=3)
 
-    await complete_interrupted_inserts(store)
+    await completed(store)
 
     assert await through(store) == {A: 5, B: 0}
     assert await through(store, OTHER_PROJECT_ID) == {A: 7}
@@ -85,10 +90,10 @@ async def test_rows_after_a_position_are_copied_and_get_a_position(store: Column
 
 async def test_nothing_is_inserted_where_every_row_has_a_position(store: ColumnStore) -> None:
     await inserted(store, 1, offset=3)
-    await settle(store, offset=9)  # later records of the project had no spans
+    await settle(store, offset=9, partition_id=A)  # later records of the project had no spans
     before = await rows_counts(store)
 
-    await complete_interrupted_inserts(store)
+    await completed(store)
 
     assert await rows_counts(store) == before
     assert await through(store) == {A: 9}
@@ -100,12 +105,33 @@ async def test_completion_can_be_interrupted_at_every_step(store: ColumnStore) -
     for _ in range(2):
         await interrupted_in_views(store, after_offset=-1)
         with pytest.raises(Unavailable):
-            await complete_interrupted_inserts(WithoutInserts(store))
+            await completed(WithoutInserts(store))
         assert await through(store) == {}
     await interrupted_in_views(store, after_offset=-1)
-    await complete_interrupted_inserts(store)
+    await completed(store)
 
     assert await feed(store) == ["kept"]
+
+
+async def test_partition_of_a_kafka_that_delivers_again_is_left_alone(store: ColumnStore) -> None:
+    await inserted(store, 1, offset=4, partition_id="external/spans/0")
+    before = await rows_counts(store)
+
+    await completed(store)
+
+    assert await rows_counts(store) == before
+
+
+async def test_only_the_rows_in_question_are_read(store: ColumnStore) -> None:
+    """Reading all columns of all spans took longer than a start may."""
+    await store_year(store, 100_000, rare_every=100_000, project_id=OTHER_PROJECT_ID)
+    await inserted(store, 1, offset=4)
+    place = {"project_id": str(DEFAULT_PROJECT_ID), "partition_id": A, "following": 0}
+    _, _, select = SQL["insert_rows_without_record"].partition("INSERT INTO spans\n")
+
+    rows_read = await store.rows_read(Statement(select, place), deadline_s=60.0)
+
+    assert 0 < rows_read < 1_000
 
 
 async def test_deleted_span_stays_deleted(store: ColumnStore) -> None:
@@ -113,7 +139,7 @@ async def test_deleted_span_stays_deleted(store: ColumnStore) -> None:
     sql = "INSERT INTO span_versions SELECT * REPLACE (version + 1 AS version) FROM span_versions"
     await store.execute(Statement(sql), deadline_s=60.0)
 
-    await complete_interrupted_inserts(store)
+    await completed(store)
 
     assert await through(store) == {A: 4}
     assert await feed(store) == []
