@@ -145,6 +145,10 @@ class DeadLetterIndex:
         self._open.resolve(dead_letter_id)
         self._sorted = None
 
+    def rejection_of(self, dead_letter_id: str) -> bytes | None:
+        """Return which rejection a dead letter is about, for its mark; ``None`` if it is not known any more."""
+        return self._open.rejection_of(dead_letter_id)
+
     def may_be_older(self, where: Coordinates) -> bool:
         """Whether a dead letter that ``find`` does not find may be open and older than what is known."""
         progress = self._progress.get(where.partition)

@@ -2,10 +2,11 @@
 
 The worker publishes them (``ingest/dead_letter.py``); the command line and the API read and resolve them here. Kafka
 cannot remove a record from the middle of a topic. So a further record in the same topic marks a dead letter as
-resolved: its key is the id of the dead letter, its value is empty, its header says how it was resolved. An id is
-``<partition>-<offset>`` of the dead letter itself. A record that was delivered twice was dead-lettered twice: the list
-shows each rejection once, by the coordinates and the timestamp of its record. (A new broker counts offsets from 0
-again.)
+resolved: its key is the id of the dead letter, its value is empty, its headers say how it was resolved, and which
+rejection it was: a mark that reaches another broker than the one it was made for, where the id is of another dead
+letter, resolves the right one. An id is ``<partition>-<offset>`` of the dead letter itself. A record that was delivered
+twice was dead-lettered twice: the list shows each rejection once, by the coordinates and the timestamp of its record.
+(A new broker counts offsets from 0 again.)
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ CODES_HEADER: Final = "clearspan-codes"
 TIME_HEADER: Final = "clearspan-time"
 RESOLVES_HEADER: Final = "clearspan-resolves"
 RESOLUTION_HEADER: Final = "clearspan-resolution"
+REJECTION_HEADER: Final = "clearspan-rejection"
+"""Of a mark: the rejection that it is about, as ``_identity`` tells them apart. Marks of older versions have none."""
 
 DEAD_LETTERS_MAX: Final = 100_000
 """Maximum of dead letters held in memory. If the topic has more, the list has the oldest ones and is marked as
@@ -77,16 +80,21 @@ class OpenDeadLetters:
     A rejection that was dead-lettered twice is kept once, and is open under both ids.
     """
 
-    def __init__(self, max_count: int, *, resolved_ids: Iterable[str] = ()) -> None:
-        """Keep the first ``max_count``. ``resolved_ids`` are known from an earlier read."""
+    def __init__(self, max_count: int, *, earlier: OpenDeadLetters | None = None) -> None:
+        """Keep the first ``max_count``. Those that an ``earlier`` read knows as resolved do not count."""
         self.is_complete = True
         """False if there were more than ``max_count``."""
 
-        self.resolved_ids = set(resolved_ids)
+        self._resolved_ids: set[str] = set(earlier._resolved_ids) if earlier else set()
+        self._resolved: set[bytes] = set(earlier._resolved) if earlier else set()
         self._max_count = max_count
         self._dead_letters: dict[bytes, DeadLetter] = {}
         self._identity_of_id: dict[str, bytes] = {}
-        self._resolved: set[bytes] = set()
+
+    @property
+    def has_resolved(self) -> bool:
+        """Whether any is known to be resolved."""
+        return bool(self._resolved_ids or self._resolved)
 
     @property
     def dead_letters(self) -> Collection[DeadLetter]:
@@ -96,19 +104,20 @@ class OpenDeadLetters:
     def take(self, records: Iterable[Record]) -> None:
         """Take in records of the topic. Taking a record twice changes nothing."""
         for record in records:
-            resolves = record.header(RESOLVES_HEADER)
-            if resolves is not None:
+            resolves, rejection = record.header(RESOLVES_HEADER), record.header(REJECTION_HEADER)
+            if rejection is not None:
+                self._resolve(rejection)
+            elif resolves is not None:
                 self.resolve(resolves.decode("ascii", "replace"))
             elif record.header(OFFSET_HEADER) is not None:
                 self._add(dead_letter_of(record), _identity(record))
 
     def resolve(self, dead_letter_id: str) -> None:
         """Note that a dead letter was replayed or dropped."""
-        self.resolved_ids.add(dead_letter_id)
+        self._resolved_ids.add(dead_letter_id)
         identity = self._identity_of_id.get(dead_letter_id)
         if identity is not None:
-            self._resolved.add(identity)
-            self._dead_letters.pop(identity, None)
+            self._resolve(identity)
 
     def forget(self, dead_letters: Iterable[DeadLetter]) -> None:
         """Keep only the ids of these."""
@@ -133,10 +142,17 @@ class OpenDeadLetters:
             if identity in self._dead_letters
         }
 
+    def rejection_of(self, dead_letter_id: str) -> bytes | None:
+        """Return which rejection a dead letter is about, if it was taken; for its mark."""
+        return self._identity_of_id.get(dead_letter_id)
+
+    def _resolve(self, identity: bytes) -> None:
+        self._resolved.add(identity)
+        self._dead_letters.pop(identity, None)
+
     def _add(self, dead_letter: DeadLetter, identity: bytes) -> None:
-        if dead_letter.id in self.resolved_ids:
-            self._resolved.add(identity)
-            self._dead_letters.pop(identity, None)
+        if dead_letter.id in self._resolved_ids:
+            self._resolve(identity)
         elif identity in self._resolved:
             return
         elif identity not in self._dead_letters and len(self._dead_letters) >= self._max_count:
@@ -165,10 +181,10 @@ async def list_dead_letters(
     """
     max_count = DEAD_LETTERS_MAX if max_count is None else max_count
     found = await _read_once(log, topic, OpenDeadLetters(max_count), progress)
-    if not found.is_complete and found.resolved_ids:
+    if not found.is_complete and found.has_resolved:
         # Resolved dead letters stay in the topic. If they are known from the start, they do not count against the
         # limit.
-        found = await _read_once(log, topic, OpenDeadLetters(max_count, resolved_ids=found.resolved_ids), progress)
+        found = await _read_once(log, topic, OpenDeadLetters(max_count, earlier=found), progress)
     oldest_first = sorted(found.dead_letters, key=lambda dead_letter: (dead_letter.created_at, dead_letter.id))
     return DeadLetterList(oldest_first, found.open_ids(), found.is_complete)
 
@@ -245,7 +261,7 @@ async def replay_record(publisher: Publisher, topic: str, record: Record) -> Coo
     headers = [(name, value) for name, value in record.headers if not name.startswith(PREFIX)]
     source = _text(record, TOPIC_HEADER)
     went_to = await publisher.publish(source, record.value or b"", key=record.key, headers=headers)
-    await resolve(publisher, topic, _id(record), "replayed")
+    await resolve(publisher, topic, _id(record), "replayed", rejection=_identity(record))
     return went_to
 
 
@@ -253,8 +269,8 @@ async def drop(log: RecordLog, publisher: Publisher, topic: str, dead_letter_id:
     """Mark a dead letter as dropped; its bytes stay in the topic. Raises ``NotFound``, ``InvalidInput``,
     ``Unavailable``.
     """
-    await _fetch(log, topic, dead_letter_id)
-    await resolve(publisher, topic, dead_letter_id, "dropped")
+    record = await _fetch(log, topic, dead_letter_id)
+    await resolve(publisher, topic, dead_letter_id, "dropped", rejection=_identity(record))
 
 
 async def _read_once(log: RecordLog, topic: str, found: OpenDeadLetters, progress: Progress | None) -> OpenDeadLetters:
@@ -267,9 +283,13 @@ async def _read_once(log: RecordLog, topic: str, found: OpenDeadLetters, progres
     return found
 
 
-async def resolve(publisher: Publisher, topic: str, dead_letter_id: str, resolution: Resolution) -> None:
+async def resolve(
+    publisher: Publisher, topic: str, dead_letter_id: str, resolution: Resolution, *, rejection: bytes | None
+) -> None:
     """Mark a dead letter as replayed or dropped. Raises ``Unavailable``."""
     headers = [(RESOLVES_HEADER, dead_letter_id.encode()), (RESOLUTION_HEADER, resolution.encode())]
+    if rejection is not None:
+        headers.append((REJECTION_HEADER, rejection))
     await publisher.publish(topic, b"", key=dead_letter_id.encode(), headers=headers)
 
 

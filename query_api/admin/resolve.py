@@ -196,7 +196,8 @@ async def _drop(context: ApiContext, dead_letters: Sequence[DeadLetter]) -> list
     index = index_of(context)
 
     async def drop(dead_letter: DeadLetter) -> DeadLetterSummary:
-        await resolve(context.publisher, index.topic, dead_letter.id, "dropped")
+        rejection = index.rejection_of(dead_letter.id)
+        await resolve(context.publisher, index.topic, dead_letter.id, "dropped", rejection=rejection)
         index.resolve(dead_letter.id)
         return summary_of(dead_letter, context)
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from unittest.mock import ANY
+
 import orjson
 import pytest
 
@@ -136,6 +138,34 @@ async def test_replay_publishes_the_original_to_its_topic_and_marks_it() -> None
     assert (await topic.list_dead_letters(broker, DEAD)).dead_letters == []
 
 
+@pytest.mark.parametrize("resolution", ["replayed", "dropped"])
+async def test_mark_that_reaches_another_broker_resolves_the_same_dead_letter(resolution: str) -> None:
+    """The embedded broker was replaced while the mark was held; there the id is of another dead letter."""
+    old, new = MemoryBroker(partitions=1), MemoryBroker(partitions=1)
+    await add_dead_letter(old, record(1), Rejection(None, Code.UNDECODABLE, "r"))
+    if resolution == "replayed":
+        await topic.replay(old, old.publisher(), DEAD, "0-0")
+    else:
+        await topic.drop(old, old.publisher(), DEAD, "0-0")
+    await add_dead_letter(new, record(2), Rejection(None, Code.UNDECODABLE, "r"))
+    await add_dead_letter(new, record(1), Rejection(None, Code.UNDECODABLE, "r"))
+    mark = old.records(DEAD)[-1]
+
+    await new.publisher().publish(DEAD, b"", key=mark.key, headers=mark.headers)
+
+    found = await topic.list_dead_letters(new, DEAD)
+    assert [(dead_letter.id, dead_letter.offset) for dead_letter in found.dead_letters] == [("0-0", 2)]
+
+
+async def test_mark_of_an_older_version_resolves_by_id() -> None:
+    broker = MemoryBroker(partitions=1)
+    await add_dead_letter(broker, record(), Rejection(None, Code.UNDECODABLE, "r"))
+
+    await topic.resolve(broker.publisher(), DEAD, "0-0", "dropped", rejection=None)
+
+    assert (await topic.list_dead_letters(broker, DEAD)).dead_letters == []
+
+
 async def test_duplicate_of_a_replayed_dead_letter_is_not_listed() -> None:
     broker = MemoryBroker(partitions=1)
     for _ in range(2):
@@ -178,8 +208,8 @@ async def test_resolution_names_the_dead_letter_and_what_was_done() -> None:
 
     marks = broker.records(DEAD)[2:]
     assert [(mark.key, mark.value, dict(mark.headers)) for mark in marks] == [
-        (b"0-0", b"", {"clearspan-resolves": b"0-0", "clearspan-resolution": b"replayed"}),
-        (b"0-1", b"", {"clearspan-resolves": b"0-1", "clearspan-resolution": b"dropped"}),
+        (b"0-0", b"", {"clearspan-resolves": b"0-0", "clearspan-resolution": b"replayed", "clearspan-rejection": ANY}),
+        (b"0-1", b"", {"clearspan-resolves": b"0-1", "clearspan-resolution": b"dropped", "clearspan-rejection": ANY}),
     ]
 
 
