@@ -23,13 +23,15 @@ from typing import Any, Final, Literal
 
 from pydantic import SecretStr
 
+from clearspan.embedded.broker import CLUSTERS
 from clearspan.embedded.broker_proxy import DRAINING_CLIENT
 from clearspan.embedded.children import end_left_over, write_children
+from clearspan.embedded.embedded_settings import embedded_settings
 from clearspan.embedded.external_broker import broker_of
 from clearspan.embedded.guard import Guard
 from clearspan.embedded.journal import CarryOver, Journal, JournallingPublisher
 from clearspan.embedded.layout import Layout, Running, StackError, Stopping, hold, make_private
-from clearspan.embedded.ports import OTLP_PORTS, free_port, require_free_ports, why_left_out
+from clearspan.embedded.ports import OTLP_PORTS, require_free_ports, why_left_out
 from clearspan.embedded.postgres import EmbeddedPostgres
 from clearspan.migrate import migrate_all
 from common.clickhouse.connect import open_store
@@ -67,8 +69,7 @@ CHILDREN_GRACE_S: Final = 20.0
 MIGRATE_GRACE_S: Final = 5.0
 """How long a stop during the start waits for migrations that are running; it does not wait for a store that is down."""
 
-SESSION_TIMEOUT_S: Final = 3.0
-"""The broker makes the first member of a group wait for half of this time. There is no other member."""
+BROKER_DIED: Final = "The broker died while it was drained. Records that were not stored yet are lost."
 
 _log = get_logger(__name__)
 
@@ -78,7 +79,7 @@ async def run_stack(settings: Settings) -> None:
 
     Raises ``InvalidSettings``, and ``StackError`` if the stack cannot start or had to drop acknowledged records.
     """
-    settings = _embedded(settings)
+    settings = embedded_settings(settings)
     configure_logging(log_format=settings.log_format, level=settings.log_level)
     tune_for_batches()
     layout = Layout(settings.data_dir)
@@ -101,24 +102,6 @@ async def run_stack(settings: Settings) -> None:
     if stack.dropped:
         raise StackError(stack.dropped)
     _log.info("Stopped.")
-
-
-def _embedded(settings: Settings) -> Settings:
-    """Return the settings with the defaults of the embedded stack where the environment has none."""
-    given = settings.model_fields_set
-    return settings.model_copy(
-        update={
-            "data_dir": settings.data_dir.resolve(),
-            "api_port": settings.api_port or free_port(),  # written to the data directory before the API listens
-            "worker_port": settings.worker_port or free_port(),  # the same for all workers of this stack
-            "auth": settings.auth if "auth" in given else "off",
-            "log_format": settings.log_format if "log_format" in given else "text",
-            "clickhouse": settings.clickhouse.model_copy(update={"interface": "chdb", "cluster": ""}),
-            "kafka": settings.kafka.model_copy(
-                update={"session_timeout_s": SESSION_TIMEOUT_S} if settings.embedded_broker == "on" else {}
-            ),
-        }
-    )
 
 
 def _address(host: str, port: int) -> str:
@@ -165,7 +148,7 @@ class _Stack:
         store = open_store(self._settings.clickhouse, data_dir=self._layout.root)
         resources.push_async_callback(store.close)
         if not self._broker.keeps_records:
-            await complete_interrupted_inserts(store)
+            await complete_interrupted_inserts(store, clusters=CLUSTERS)
         database = await resources.enter_async_context(open_database(self._settings.postgres))
         await resources.enter_async_context(self._api)
         api_port = await self._api.enter_async_context(open_api(self._settings, store=store))
@@ -294,16 +277,22 @@ class _Stack:
                 self._carrying.cancel()
                 await self._replace_broker(background)
 
-    async def _drain(self) -> None:
-        """Hold produce requests, and wait until every acknowledged record is stored and committed."""
+    async def _drain(self) -> bool:
+        """Hold produce requests, and wait until every acknowledged record is stored and committed.
+
+        Return false if the broker dies meanwhile: what it still held is lost.
+        """
         await self._broker.hold_produces()
         kafka = self._settings.kafka
         while True:
             try:
                 self._left_count = await uncommitted_count(kafka, kafka.topics)
                 if self._left_count == 0:
-                    return
+                    return True
             except ServiceError as exc:
+                if not self._broker.is_alive():
+                    _log.error(BROKER_DIED)
+                    return False
                 _log.warning("Waiting for the broker.", error=exc.detail)
             await asyncio.sleep(DRAIN_INTERVAL_S)
 
@@ -321,16 +310,16 @@ class _Stack:
         try:
             while not draining.done() and min(worker.idle_s, time.monotonic() - begun_s) < grace_s:
                 await asyncio.wait({draining}, timeout=DRAIN_INTERVAL_S)
-            is_drained = draining.done()
+            is_drained = draining.done() and draining.result()
         finally:
             draining.cancel()
-        if is_drained:
-            draining.result()
-        else:
+        if not is_drained:
             self.dropped = await self._describe_dropped()
             _log.error(self.dropped)
 
     async def _describe_dropped(self) -> str:
+        if not self._broker.is_alive():
+            return BROKER_DIED
         kafka = self._settings.kafka
         grace_s = self._settings.ingest.shutdown_grace_s
         head = f"Nothing was stored for {grace_s:g} s, so what the broker still held is dropped:"

@@ -11,15 +11,19 @@ import time
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import psutil
 import pytest
+from aiokafka.errors import KafkaError
 
 from clearspan.embedded.layout import Layout, Running
 from common.kafka.record import Coordinates
+from ingest.masking.current import STALE_S
 from tests.support.left_over import is_free, processes_below
 from tests.support.produce import produce
 from tests.support.stack import RunningStack, ask, clearspan, running_stack, stack_environment
@@ -197,6 +201,31 @@ def test_broker_that_is_too_large_is_replaced_without_loss(tmp_path: Path):
 
     assert count == 201
     assert letters.stdout.count('"undecodable"') == 1
+
+
+def test_broker_that_dies_while_it_is_drained_is_replaced(tmp_path: Path):
+    log = tmp_path / "data.log"
+    with running_stack(tmp_path / "data", CLEARSPAN_EMBEDDED_BROKER_BYTES_MAX=str(64 * 1024 * 1024)) as stack:
+        _, postgres = stack.process_ids
+        os.kill(postgres, signal.SIGKILL)
+        time.sleep(2 * STALE_S)  # the worker does not know the masking rules any more, so it takes no records
+        padding = b'"' + b"x" * 500_000 + b'"'
+        values = [_span_json(number, padding) for number in range(400)]
+        Thread(target=_produce_or_fail, args=(stack, values), daemon=True).start()
+        _wait_for_log(log, "draining it to replace it")
+        [broker] = [
+            child for child in psutil.Process(stack.process.pid).children() if "--storage-engine" in child.cmdline()
+        ]
+
+        broker.kill()
+
+        _wait_for_log(log, "The broker was replaced.")
+    assert "The broker died while it was drained." in log.read_text()
+
+
+def _produce_or_fail(stack: RunningStack, values: Sequence[bytes]) -> None:
+    with suppress(KafkaError):
+        produce(stack.kafka, "spans", values)
 
 
 def _count_all(stack: RunningStack) -> int:
