@@ -20,11 +20,15 @@ from common.codec.checks import shown
 from common.codec.decoded import Decoded, Rejection, Rejections, last_of_each
 from common.codec.layout import Layout
 from common.errors import Rejected, RejectionCode
-from common.kafka.record import CONTENT_TYPE_HEADER, ENCODINGS, PROJECT_HEADER, Record
+from common.kafka.record import CONTENT_TYPE_HEADER, ENCODINGS, PROJECT_HEADER, UNREAD_BATCH_HEADER, Record
 from common.limits import SpanLimits
 from common.settings import Encoding, TopicSettings
 from common.span import Resource, Span
 from ingest.semconv.prices import PriceTable, list_prices
+
+UNREAD_BATCH: Final = (
+    "Its batch is too large when it is decompressed, so no record of it was read; the value says which."
+)
 
 _UNDECODABLE: Final = frozenset({RejectionCode.UNDECODABLE, RejectionCode.UNSUPPORTED_CONTENT_TYPE})
 
@@ -131,6 +135,8 @@ def decode(record: Record, *, encoding: Encoding, limits: SpanLimits, now_ns: in
     """
     if not record.value:
         return Decoded([], [], Rejections())
+    if record.header(UNREAD_BATCH_HEADER) is not None:
+        raise Rejected(RejectionCode.RECORD_TOO_LARGE, UNREAD_BATCH)
     sent_encoding = encoding_of(record, encoding)
     if sent_encoding is Encoding.SPAN_JSON:  # the only encoding in which a span may have no time
         sent_ns = record.timestamp_ms * 1_000_000

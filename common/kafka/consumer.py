@@ -45,6 +45,10 @@ to six minutes for one record; what hangs has limits of its own, and a process t
 FETCH_BYTES_MAX: Final = 16 * 1024 * 1024
 """Limit of one response for all partitions. A larger record still arrives, alone."""
 
+RECORDS_AT_ONCE: Final = 32
+POLL_BYTES_MAX: Final = 16 * 1024 * 1024
+"""A poll takes no further records when its records have this size. Those that it took last may make them larger."""
+
 FRAME_BYTES: Final = 16 * 1024
 """Added to ``message_bytes_max`` for the batch header, the key and the headers."""
 
@@ -102,16 +106,14 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
         """
         consumer = self._opened()
         partitions = (_NOWHERE,) if self._paused else ()
-        taken: Mapping[TopicPartition, list[ConsumerRecord]] = {}
+        taken: list[ConsumerRecord] = []
         with translated("poll", self._connecting):
             try:
                 async with asyncio.timeout(timeout_s + 0.1):
                     await self._until_assigned(consumer)
-                    taken = await consumer.getmany(
-                        *partitions, timeout_ms=int(timeout_s * 1000), max_records=records_max
-                    )
+                    await _take(consumer, partitions, taken, timeout_s=timeout_s, records_max=records_max)
             except TimeoutError:
-                return []
+                pass
             except NoOffsetForPartitionError as exc:
                 await self._begin(consumer, {exc.args[0]} - self._begun)
             except OffsetOutOfRangeError as exc:
@@ -119,8 +121,8 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
         if self._failure is not None:
             raise self._failure
         if taken:
-            await self._require_same_topics(consumer, taken)
-        return [as_record(record) for records in taken.values() for record in records]
+            await self._require_same_topics(consumer, {TopicPartition(each.topic, each.partition) for each in taken})
+        return [as_record(record) for record in taken]
 
     async def _until_assigned(self, consumer: AIOKafkaConsumer) -> None:
         """Return when this member has partitions. Raises why it could not join the group."""
@@ -317,6 +319,27 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
 
     def _is_gone(self, consumer: AIOKafkaConsumer, topic: str) -> bool:
         return topic in self._replaced or not consumer.partitions_for_topic(topic)
+
+
+async def _take(
+    consumer: AIOKafkaConsumer,
+    partitions: Sequence[TopicPartition],
+    taken: list[ConsumerRecord],
+    *,
+    timeout_s: float,
+    records_max: int,
+) -> None:
+    """Add records to ``taken``, a few at a time: the driver takes a number of records, whatever they hold."""
+    bytes_count, wait_ms = 0, int(timeout_s * 1000)
+    while len(taken) < records_max and bytes_count < POLL_BYTES_MAX:
+        count = min(RECORDS_AT_ONCE, records_max - len(taken))
+        found = await consumer.getmany(*partitions, timeout_ms=wait_ms, max_records=count)
+        records = [record for of_partition in found.values() for record in of_partition]
+        if not records:
+            return
+        taken += records
+        bytes_count += sum(len(record.value or b"") for record in records)
+        wait_ms = 0
 
 
 def _partitions(partitions: set[TopicPartition]) -> frozenset[Partition]:

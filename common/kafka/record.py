@@ -14,6 +14,8 @@ from common.settings import Encoding
 
 PROJECT_HEADER: Final = "project-id"
 CONTENT_TYPE_HEADER: Final = "content-type"
+UNREAD_BATCH_HEADER: Final = "clearspan-unread-batch"
+"""Of a record that stands for a whole batch that is too large to be read; its value says so."""
 """The headers with the project and the encoding of a record: intake writes them, the worker reads them (contract §4).
 """
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
 from common.kafka.batches import LenientBatches
+from common.kafka.decompression import DECOMPRESSED_BYTES_MAX, SNAPPY
+from common.kafka.record import UNREAD_BATCH_HEADER
+from common.limits import MIB
 
 RECORDS = [
     (b"key", b"value", [("a", b"1"), ("\N{SNOWMAN}", b"\xff"), ("none", None)]),
@@ -21,7 +27,7 @@ COMPRESSIONS = [0, 1, 2, 3, 4]
 
 def batch(records=RECORDS, *, compression=0, first_offset=0) -> bytes:
     """A batch as the driver writes it."""
-    builder = DefaultRecordBatchBuilder(2, compression, False, -1, -1, -1, 10_000_000)
+    builder = DefaultRecordBatchBuilder(2, compression, False, -1, -1, -1, 2**31 - 1)
     for number, (key, value, headers) in enumerate(records):
         assert builder.append(number, timestamp=1_700_000_000_000 + number, key=key, value=value, headers=headers)
     written = bytearray(builder.build())
@@ -99,3 +105,47 @@ def test_truncated_batch_is_left_for_the_next_response():
     assert members(batches.next_batch()) == read(batch([RECORDS[0]]), MemoryRecords)
     assert not batches.has_next()
     assert batches.size_in_bytes() == len(data)
+
+
+def peak_bytes() -> int:
+    """The most memory that this process has had since ``forget_peak``."""
+    (found,) = re.findall(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
+    return int(found) * 1024
+
+
+def forget_peak() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+@pytest.mark.parametrize("compression", [1, 2, 3, 4])
+def test_batch_that_is_too_large_when_it_is_decompressed_is_one_record(compression: int):
+    count = 22 if compression == SNAPPY else 40
+    data = batch([(None, bytes(10 * MIB), [])] * count, compression=compression, first_offset=7)
+    later = batch([(None, b"later", [])], first_offset=7 + count)
+    forget_peak()
+    before = peak_bytes()
+
+    unread, after = read(data + later, LenientBatches)
+
+    assert peak_bytes() - before < DECOMPRESSED_BYTES_MAX + 3 * len(data) + 16 * MIB
+    assert (unread[0], unread[5]) == (7 + count - 1, [(UNREAD_BATCH_HEADER, b"")])
+    assert f"offsets 7 to {7 + count - 1} were not read: their batch has {len(data)} bytes" in unread[4].decode()
+    assert after[4] == b"later"
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_batch_below_the_limit_is_read(compression: int):
+    data = batch([(None, bytes(10 * MIB), [])] * 6, compression=compression)
+
+    assert len(read(data, LenientBatches)) == 6
+
+
+@pytest.mark.parametrize("compression", [1, 2, 3, 4])
+def test_batch_that_cannot_be_decompressed_is_reported_by_the_driver(compression: int):
+    data = bytearray(batch([(None, b"x" * 300_000, [])], compression=compression))
+    data[70:] = bytes(len(data) - 70)
+
+    with pytest.raises(Exception, match=r".") as expected:
+        read(bytes(data), MemoryRecords)
+    with pytest.raises(type(expected.value)):
+        read(bytes(data), LenientBatches)
