@@ -14,7 +14,10 @@ def write_children(layout: Layout, children: list[Child]) -> None:
 
 
 def end_left_over(layout: Layout) -> list[Child]:
-    """End the children of an earlier stack; return those that still lived."""
+    """End the children of an earlier stack; return those that still lived.
+
+    A list that another version of Clearspan has written in another form is ignored.
+    """
     children = read_json(layout.children, lambda listed: [Child(**members) for members in listed])
     ended = [child for child in children or [] if child.end()]
     layout.children.unlink(missing_ok=True)
