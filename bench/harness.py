@@ -18,7 +18,7 @@ from pydantic import SecretStr
 
 from bench.command import numbers
 from clearspan.embedded.broker import EmbeddedBroker
-from clearspan.embedded.guard import Guard
+from clearspan.embedded.children import Guard
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore

@@ -1,10 +1,11 @@
-"""The child processes of the stack, and the guard: a process that ends them when the stack is gone.
+"""The guard: a process that ends the child processes of the stack when the stack is gone.
 
 The stack holds the write end of the guard's standard input and writes one line of JSON each time its list of children
 changes. The kernel closes that end when the stack dies, even by ``kill -9``; the guard then reads the end of the file,
-ends the children that still live, and exits. If the guard is killed too, the next start ends what is left over, from a
-list in the data directory (``children.py``). A child is identified by its process id and its start time, never by name.
-The creation time that psutil returns moves when the clock is set, so ``identity_of`` reads what the kernel counts.
+ends the children that still live, and exits. If the guard is killed, the stack starts another one (``children.py``).
+
+A child is identified by its process id and its start time, never by name. The creation time that psutil returns moves
+when the clock is set, so ``identity_of`` reads what the kernel counts.
 
 The guard waits as long as the stack runs, so this module imports little: 8 MB, where the settings alone take 25 more.
 """
@@ -13,9 +14,8 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -77,27 +77,6 @@ def is_alive(pid: int) -> bool:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
-
-
-class Guard:
-    """The stack's end of the guard."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "clearspan.embedded.guard"], stdin=subprocess.PIPE, start_new_session=True
-        )
-
-    def watch(self, children: list[Child]) -> None:
-        """Replace the list of children to end."""
-        if self._process.stdin is not None:
-            self._process.stdin.write(json.dumps([asdict(child) for child in children]).encode() + b"\n")
-            self._process.stdin.flush()
-
-    def close(self) -> None:
-        """Let the guard end what is left of the children, and wait for it."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        self._process.wait()
 
 
 def main() -> None:

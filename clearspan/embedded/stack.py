@@ -25,10 +25,9 @@ from pydantic import SecretStr
 
 from clearspan.embedded.broker import CLUSTERS
 from clearspan.embedded.broker_proxy import DRAINING_CLIENT
-from clearspan.embedded.children import end_left_over, write_children
+from clearspan.embedded.children import Guard, end_left_over, write_children
 from clearspan.embedded.embedded_settings import embedded_settings
 from clearspan.embedded.external_broker import broker_of
-from clearspan.embedded.guard import Guard
 from clearspan.embedded.journal import CarryOver, Journal, JournallingPublisher
 from clearspan.embedded.layout import Layout, Running, StackError, Stopping, hold, make_private
 from clearspan.embedded.ports import OTLP_PORTS, require_free_ports, why_left_out
@@ -266,12 +265,13 @@ class _Stack:
         return "renew" if renew and not self._stopping.is_set() else "stop"
 
     async def _watch_broker(self, background: asyncio.TaskGroup) -> None:
-        """Return when the broker has grown too large; restart it if it has died.
+        """Return when the broker has grown too large; restart it if it has died, and the guard as well.
 
         Dead letters that were carried over do not count, because the next broker would hold them, too.
         """
         while self._broker.memory_bytes() < self._settings.embedded_broker_bytes_max + self._carried_bytes:
             await asyncio.sleep(WATCH_INTERVAL_S)
+            self._guard.revive()
             if not self._broker.is_alive():
                 _log.error("The broker died. Records that were not stored yet are lost. Starting a new broker.")
                 self._carrying.cancel()

@@ -70,6 +70,36 @@ def test_killed_stack_leaves_no_process_and_keeps_its_dead_letters(environment: 
     assert raw in {"not a span", "nor is this"}
 
 
+def test_stack_that_is_killed_after_its_guard_leaves_no_process(environment: Mapping[str, str]):
+    layout = Layout(Path(environment["CLEARSPAN_DATA_DIR"]))
+    assert clearspan(environment, "up", "--detach").returncode == 0
+    running = Running.read(layout)
+    assert running is not None
+    [guard] = _guards(running.pid)
+    guard.kill()
+    deadline_s = time.monotonic() + 60
+    while _guards(running.pid) in ([], [guard]):
+        assert time.monotonic() < deadline_s, layout.log.read_text()[-3000:]
+        time.sleep(0.1)
+    _wait_for_log(layout.log, "Starting another one")
+
+    os.kill(running.pid, signal.SIGKILL)
+
+    deadline_s = time.monotonic() + 60
+    while left := processes_below(str(layout.root)):
+        assert time.monotonic() < deadline_s, left
+        time.sleep(0.1)
+
+
+def _guards(stack_pid: int) -> list[psutil.Process]:
+    children = psutil.Process(stack_pid).children()
+    return [
+        child
+        for child in children
+        if child.status() != psutil.STATUS_ZOMBIE and "clearspan.embedded.guard" in child.cmdline()
+    ]
+
+
 def _send_large_attribute(address: str) -> None:
     """Send a body that the API reads in a process of its own."""
     span = {

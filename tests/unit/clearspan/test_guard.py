@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -15,8 +17,9 @@ from typing import Final
 
 import psutil
 import pytest
+from structlog.testing import capture_logs
 
-from clearspan.embedded.children import end_left_over, write_children
+from clearspan.embedded.children import Guard, end_left_over, write_children
 from clearspan.embedded.guard import Child, identity_of
 from clearspan.embedded.layout import Layout, write_json
 
@@ -111,3 +114,60 @@ def test_list_of_an_older_version_is_ignored(process: subprocess.Popen[bytes], t
     assert end_left_over(layout) == []
 
     assert not layout.children.exists()
+
+
+@pytest.fixture
+def killed_guard(process: subprocess.Popen[bytes]) -> Guard:
+    """A guard that watched ``process`` and was killed."""
+    before = set(psutil.Process().children())
+    guard = Guard()
+    [started] = set(psutil.Process().children()) - before
+    guard.watch([Child.of("broker", process.pid)])
+    started.kill()
+    while started.status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
+    return guard
+
+
+def test_killed_guard_is_replaced_when_the_children_change(
+    killed_guard: Guard, process: subprocess.Popen[bytes]
+) -> None:
+    with capture_logs() as logs:
+        killed_guard.watch([Child.of("postgres", process.pid)])
+        killed_guard.close()
+
+    assert process.wait(10.0) is not None
+    assert [(line["log_level"], line.get("code")) for line in logs] == [("warning", -signal.SIGKILL)]
+
+
+def test_killed_guard_is_replaced_by_one_with_the_same_children(
+    killed_guard: Guard, process: subprocess.Popen[bytes]
+) -> None:
+    killed_guard.revive()
+    killed_guard.close()
+
+    process.wait(10.0)
+
+
+def test_guard_that_cannot_be_started_is_started_later(
+    killed_guard: Guard, process: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", "/missing")
+        killed_guard.watch([Child.of("postgres", process.pid)])
+
+    killed_guard.revive()
+    killed_guard.close()
+
+    process.wait(10.0)
+
+
+def test_killed_guard_can_be_closed(
+    killed_guard: Guard, process: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/missing")
+    killed_guard.watch([Child.of("postgres", process.pid)])
+
+    killed_guard.close()
+
+    assert process.poll() is None
