@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +49,8 @@ class Child:
                 process.wait(END_GRACE_S)
             except psutil.TimeoutExpired:
                 process.kill()
-                process.wait(END_GRACE_S)
+                with suppress(psutil.TimeoutExpired):  # psutil counts a zombie that nobody reaps as running
+                    process.wait(END_GRACE_S)
         except psutil.NoSuchProcess:
             return False
         return True
