@@ -18,9 +18,12 @@ from tests.support.produce import produce
 from tests.support.scale import scaled
 from tests.support.stack import RunningStack, running_stack
 
-IDLE_BYTES_MAX: Final = 650_000_000
+IDLE_BYTES_MAX: Final = 750_000_000
+"""It was 612 to 664 million."""
 
-PEAK_BYTES_MAX: Final = 1_200_000_000
+PEAK_BYTES_MAX: Final = scaled(1_200_000_000, 2_000_000_000)
+"""The broker keeps what is sent, up to 512 MiB: with 480,000 spans it was 1,728 million."""
+
 SPANS: Final = scaled(20_000, 400_000)
 IDLE_S: Final = 10.0
 WITHIN_S: Final = scaled(240.0, 1_800.0)
