@@ -49,7 +49,8 @@ class _LenientBatch:
         return next(self._batch)
 
     def __iter__(self) -> Iterator[Any]:
-        if is_too_large(self._batch.compression_type, self._data[_HEADER_BYTES:].tobytes()):
+        codec = self._batch.compression_type
+        if codec and is_too_large(codec, self._data[_HEADER_BYTES:].tobytes()):
             yield self._unread()
             return
         count = 0
