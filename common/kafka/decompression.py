@@ -57,7 +57,7 @@ def _is_larger_gzip(payload: bytes) -> bool:
                 return True
             if not found and not left:
                 return False  # cut off
-        left = member.unused_data
+        left = member.unused_data.lstrip(b"\0")  # there may be zeros between members
     return False
 
 
@@ -67,7 +67,10 @@ def _is_larger_snappy(payload: bytes) -> bool:
     size, at = 0, _XERIAL_HEADER_BYTES
     while at < len(payload):
         block_at = at + _LENGTH_BYTES
-        at = block_at + int.from_bytes(payload[at:block_at], "big")
+        length = int.from_bytes(payload[at:block_at], "big", signed=True)
+        if length < 0:
+            return True  # the driver would go back, perhaps for ever
+        at = block_at + length
         size += int(cramjam.snappy.decompress_raw_len(payload[block_at:at]))
     return size > DECOMPRESSED_BYTES_MAX
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from pathlib import Path
 
+import cramjam
 import pytest
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
 from common.kafka.batches import LenientBatches
-from common.kafka.decompression import DECOMPRESSED_BYTES_MAX, SNAPPY
+from common.kafka.decompression import DECOMPRESSED_BYTES_MAX, GZIP, LZ4, SNAPPY, ZSTD, is_too_large
 from common.kafka.record import UNREAD_BATCH_HEADER
 from common.limits import MIB
 
@@ -131,6 +133,26 @@ def test_batch_that_is_too_large_when_it_is_decompressed_is_one_record(compressi
     assert (unread[0], unread[5]) == (7 + count - 1, [(UNREAD_BATCH_HEADER, b"")])
     assert f"offsets 7 to {7 + count - 1} were not read: their batch has {len(data)} bytes" in unread[4].decode()
     assert after[4] == b"later"
+
+
+BOMB = gzip.compress(bytes(DECOMPRESSED_BYTES_MAX + 1))
+XERIAL = bytes((0x82, *b"SNAPPY", 0, 0, 0, 0, 1, 0, 0, 0, 1))
+
+
+@pytest.mark.parametrize(
+    ("codec", "payload"),
+    [
+        (GZIP, gzip.compress(b"first") + BOMB),
+        (GZIP, gzip.compress(b"first") + bytes(100) + BOMB),
+        (GZIP, gzip.compress(bytes(DECOMPRESSED_BYTES_MAX // 2)) * 3),
+        (ZSTD, bytes(cramjam.zstd.compress(bytes(DECOMPRESSED_BYTES_MAX // 2))) * 3),
+        (LZ4, bytes(cramjam.lz4.compress(bytes(DECOMPRESSED_BYTES_MAX // 2))) * 3),
+        (SNAPPY, XERIAL + (-4).to_bytes(4, "big", signed=True) + b"x" * 100),
+    ],
+    ids=["gzip member", "after zeros", "gzip members", "zstd frames", "lz4 frames", "snappy that goes back"],
+)
+def test_content_is_measured_as_the_driver_reads_it(codec: int, payload: bytes):
+    assert is_too_large(codec, payload)
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
