@@ -48,8 +48,9 @@ async def test_scrolling_loads_every_span_once(explorer: Explorer):
 
 
 async def test_a_single_span_is_said_to_be_the_only_one(explorer: Explorer):
-    span_id = explorer.stack.ask("/spans/query", {"windowing": {"limit": 1}})["spans"][0]["span_id"]
-    await explorer.open("spans", filter={"conditions": [{"field": "span_id", "value": span_id}]})
+    (span,) = explorer.stack.ask("/spans/query", {"windowing": {"limit": 1}})["spans"]
+    conditions = [{"field": field, "value": span[field]} for field in ("trace_id", "span_id")]
+    await explorer.open("spans", filter={"conditions": conditions})
     await expect(explorer.page.locator(".table-foot")).to_have_text("This is the only one.")
 
 
