@@ -176,21 +176,26 @@ def test_busy_project_leaves_other_projects_their_share(
 
     late = []
     for _ in range(TRIES):  # a busy machine delays the queries of one attack, a defect those of every one
-        alone_s = max(_seconds_of_query(stack_with_keys, victim) for _ in range(5))
+        alone_s = max(_seconds_of_query(stack_with_keys, victim, USUAL_QUERY) for _ in range(5))
+        costly_s = _seconds_of_query(stack_with_keys, attacker, _costly())
         seconds, victim_statuses, attacker_statuses = asyncio.run(_attack(stack_with_keys.api, attacker, victim))
         assert set(victim_statuses) == {200}
         assert attacker_statuses[429], "else it was no attack"
         assert set(attacker_statuses) <= {200, 429, 504}
         p95_s = sorted(seconds)[int(len(seconds) * 0.95)]
-        if p95_s <= VICTIM_P95_MAX_S + alone_s:
+        # The victim may wait for a statement that runs, and not for those of the attacker that wait.
+        if p95_s <= max(VICTIM_P95_MAX_S, 2 * costly_s) + alone_s:
             return
-        late.append(f"{p95_s:.1f} s of {len(seconds)} queries, {alone_s:.1f} s alone; {attacker_statuses=}")
+        late.append(
+            f"{p95_s:.1f} s of {len(seconds)} queries, {alone_s:.1f} s alone, {costly_s:.1f} s for one of the"
+            f" attacker; {attacker_statuses=}"
+        )
     pytest.fail("\n".join(late))
 
 
-def _seconds_of_query(stack: RunningStack, key: str) -> float:
+def _seconds_of_query(stack: RunningStack, key: str, query: Any) -> float:
     began_s = time.monotonic()
-    assert send(stack, "/spans/query", USUAL_QUERY, key).status == 200
+    assert send(stack, "/spans/query", query, key).status == 200
     return time.monotonic() - began_s
 
 
