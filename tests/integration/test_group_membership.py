@@ -99,15 +99,14 @@ async def test_join_that_failed_once_is_reported_and_tried_again(
     monkeypatch.setattr(GroupCoordinator, "_do_rejoin_group", fail_once)
     member.source._opened()._coordinator.request_rejoin()
 
-    reported: list[str] = []
+    is_reported = False
     values: list[bytes | None] = []
     async with asyncio.timeout(60):
-        while not (reported and values):
+        while not (is_reported and values):
             try:
                 values += [record.value for record in await member.source.poll(timeout_s=0.1, records_max=100)]
             except ServiceError as exc:  # the driver may report one failure twice
-                reported.append(exc.detail)
+                is_reported = is_reported or "GroupAuthorizationFailed: the group" in exc.detail
                 await publish(settings, b"later")
 
-    assert all("GroupAuthorizationFailed: the group" in reason for reason in reported)
-    assert values
+    assert len(joins) > 1
