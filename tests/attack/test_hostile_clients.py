@@ -7,6 +7,8 @@ rounds of the same attacks.
 from __future__ import annotations
 
 import asyncio
+import gzip
+import io
 import json
 import re
 import resource
@@ -22,7 +24,7 @@ import pytest
 
 from common.kafka.cluster import ensure_topics
 from common.settings import ClickHouseSettings, PostgresSettings
-from tests.support.hostile_requests import BODIES, FRAMINGS, HEADS
+from tests.support.hostile_requests import BODIES, FRAMINGS, GZIP_BOMB, HEADS, INFLATED_BYTES
 from tests.support.kafka import Broker
 from tests.support.scale import scaled
 from tests.support.served_api import Held, ServedApi, served_api
@@ -111,6 +113,12 @@ async def everything(api: ServedApi, request: bytes) -> bytes:
 
 def statuses(response: bytes) -> list[int]:
     return [int(status) for status in re.findall(rb"HTTP/1\.[01] (\d{3}) ", response)]
+
+
+def test_the_gzip_bomb_is_valid_gzip() -> None:
+    """So that a server refuses it for its size, not for its checksum."""
+    with gzip.open(io.BytesIO(GZIP_BOMB)) as bomb:
+        assert bomb.seek(0, io.SEEK_END) == INFLATED_BYTES
 
 
 @pytest.mark.parametrize("name", BODIES)
