@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 from prometheus_client import Counter, Gauge, Histogram
 
 from common import telemetry
@@ -60,11 +59,14 @@ def test_every_metric_is_observed_somewhere():
     assert {name for name in declared if not any(f"{name}." in source for source in sources)} == set()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_of_a_page_lead_to_files(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text())
+def test_links_of_pages_lead_to_files() -> None:
+    links = [(page, link) for page in PAGES for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text())]
 
-    assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
+    assert [
+        (str(page.relative_to(ROOT)), link)
+        for page, link in links
+        if "://" not in link and not (page.parent / link).exists()
+    ] == []
 
 
 def test_every_file_of_the_glossary_exists() -> None:

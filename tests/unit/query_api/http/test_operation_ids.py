@@ -6,7 +6,6 @@ import pytest
 
 from query_api.http.operation_ids import operation_id
 from query_api.http.routes import ROUTES
-from query_api.request.route import Route
 
 
 @pytest.mark.parametrize(
@@ -32,6 +31,7 @@ def test_operation_is_named(method: str, path: str, name: str) -> None:
     assert operation_id(method, path) == name
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
-def test_name_is_a_name_in_every_language(route: Route) -> None:
-    assert re.fullmatch(r"[a-z]+(_[a-z]+)+", operation_id(route.method, route.path))
+def test_names_are_names_in_every_language() -> None:
+    names = [operation_id(route.method, route.path) for route in ROUTES]
+
+    assert [name for name in names if not re.fullmatch(r"[a-z]+(_[a-z]+)+", name)] == []
