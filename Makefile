@@ -8,6 +8,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
+# Images of containers set it. Here every process would compile the whole program, and pytest rewrite all tests, each time.
+unexport PYTHONDONTWRITEBYTECODE
 # Print the package that is being downloaded: the large ones take a while.
 # Wheels alone: building a package would run code of it, with build tools that nothing pins.
 INSTALL = $(BIN)/python -m pip install --no-input --progress-bar off --require-hashes --only-binary :all:
