@@ -225,12 +225,12 @@ def test_reasons_quote_the_beginning_of_a_key() -> None:
 
 
 def test_names_of_places_cost_nothing_while_nothing_is_wrong() -> None:
-    value = request(span(1, attribute("k" * 1_000_000, array(*[text("")] * 20_000))))
+    value = request(span(1, attribute("k" * 1_000_000, array(*[text("")] * 200_000))))
     started_s = time.process_time()
 
     otlp_protobuf.decode(value, limits=LIMITS, now_ns=NOW_NS)
 
-    assert time.process_time() - started_s < 0.5  # 1.6 s if each element names its place
+    assert time.process_time() - started_s < 5  # 16 s if each element names its place
 
 
 def test_paths_of_long_containers_are_not_cached() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from copy import deepcopy
 from typing import Any
 
@@ -11,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from query_api.registry.diff import ABSENT, Difference, Op, changed, differences
+from tests.support.steps import steps_of
 
 DATA: dict[str, Any] = {"script": "s", "parameters": {"prompt": {"text": "a", "stop": ["x"]}, "n": 1}}
 
@@ -54,14 +54,16 @@ def test_nested_paths_are_removed_in_any_order():
 
 def test_many_paths_are_removed_in_one_pass():
     """A copy of all members for each path took half a minute, on the loop that answers everybody."""
-    names = [f"name-{number}" for number in range(50_000)]
+    names = [f"name-{number}" for number in range(2_000)]
     before = {"parameters": dict.fromkeys(names, 1)}
-    started_s = time.process_time()
+    outcomes = []
 
-    outcome = changed(before, merged={}, removed=[f"parameters.{name}" for name in names[1:]])
+    steps = steps_of(
+        lambda: outcomes.append(changed(before, merged={}, removed=[f"parameters.{name}" for name in names[1:]]))
+    )
 
-    assert outcome == {"parameters": {names[0]: 1}}
-    assert time.process_time() - started_s < 2
+    assert outcomes == [{"parameters": {names[0]: 1}}]
+    assert steps < 100 * len(names)
 
 
 @pytest.mark.parametrize(
