@@ -1,7 +1,7 @@
 # The commands that a person types. `make help` lists them.
 # A fresh machine needs python3 (3.11 or later), pip and make; the rest is installed into .venv from pinned, hashed wheels.
 .DEFAULT_GOAL := help
-.PHONY: help up down logs reset status test test-unit test-long faults attack lint golden snippets bench bench-full requirements sbom vendor screenshots clean
+.PHONY: help up down logs reset status test test-unit test-long test-full faults attack lint golden snippets bench bench-full requirements sbom vendor screenshots clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -20,7 +20,7 @@ PACKAGES = awk '/^Collecting/ {printf "  %s\n", $$2; fflush()}'
 PROCESSES = --numprocesses 3 --dist loadfile --no-loadscope-reorder
 # pytest ends when make ends, even if make is killed; the servers that tests start end with pytest.
 PYTEST = $(BIN)/python -m pytest --end-with-parent
-# The seed of `make test-long` and `make faults`: a new one each time, printed first.
+# The seed of `make test-full` and `make faults`: a new one each time, printed first.
 SEED := $(or $(SEED),$(shell date +%s))
 EXPLORER := query_api/explorer/page
 SHELL := /bin/bash
@@ -50,9 +50,12 @@ test: $(VENV)/dev ## run every test; list what this machine could not run
 test-unit: $(VENV)/dev ## run the unit tests alone, for the inner loop
 	@$(PYTEST) --quiet --numprocesses logical --maxprocesses 4 --dist worksteal tests/unit $(TESTS)
 
-test-long: $(VENV)/dev ## run property tests with 20,000 cases and what takes long (SEED=n repeats a run)
+test-long: $(VENV)/dev ## run the tests that take long by nature (SHARE=0/6 runs one share of them)
+	@$(PYTEST) $(PROCESSES) --long $(if $(SHARE),--share $(SHARE)) $(TESTS)
+
+test-full: $(VENV)/dev ## run property tests with 20,000 cases, and all tests with large counts, for hours (SEED=n repeats a run)
 	@echo "seed $(SEED)"
-	@HYPOTHESIS_PROFILE=long $(PYTEST) $(PROCESSES) -m "hypothesis or scaled or long" --hypothesis-seed=$(SEED) --timeout=3600 $(TESTS)
+	@HYPOTHESIS_PROFILE=full $(PYTEST) $(PROCESSES) -m "hypothesis or scaled or long" --hypothesis-seed=$(SEED) --timeout=3600 $(TESTS)
 
 faults: $(VENV)/dev ## kill, cut and flood the real processes; count what is lost (ROUNDS=n, SEED=n repeats a run)
 	@$(BIN)/python -m tests.faults --rounds $(or $(ROUNDS),50) --seed $(SEED)

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
 from tests.support.process_guard import ProcessGuard
-from tests.support.scale import IS_LONG
+from tests.support.scale import IS_FULL
+from tests.support.shares import files_of_share
 
 pytest_plugins = [
     "tests.fixtures_browser",
@@ -26,7 +27,7 @@ pytest_plugins = [
 ]
 
 settings.register_profile("default", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("long", max_examples=20_000, deadline=None, suppress_health_check=list(HealthCheck))
+settings.register_profile("full", max_examples=20_000, deadline=None, suppress_health_check=list(HealthCheck))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 UNIT = Path(__file__).parent / "unit"
@@ -46,6 +47,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="End the run when the process that started it ends.",
     )
+    parser.addoption("--long", action="store_true", help="Run the tests marked `long`, and no others.")
+    parser.addoption("--share", metavar="NUMBER/COUNT", help="Of these, run the files of one share, from 0/COUNT.")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -61,11 +64,17 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests marked ``long`` unless the long profile runs."""
-    if IS_LONG:
+    """Leave out the tests marked ``long``; with ``--long`` all others. The profile ``full`` leaves out none."""
+    if IS_FULL:
         return
-    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
-    items[:] = [item for item in items if not item.get_closest_marker("long")]
+    is_long = config.getoption("--long")
+    chosen = [item for item in items if (item.get_closest_marker("long") is not None) is is_long]
+    if share := config.getoption("--share"):
+        files = files_of_share({item.path for item in chosen}, share)
+        chosen = [item for item in chosen if item.path in files]
+    kept = set(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = chosen
 
 
 class WholeFolders(LoadFileScheduling):  # type: ignore[misc] # pytest-xdist has no types

@@ -1,6 +1,6 @@
 """Sixteen writers on shared variants, through two API processes on one Postgres: no clash, no gap, no deadlock.
 
-A few rounds here, forty with ``make test-long``.
+A few rounds here, forty with ``make test-full``.
 """
 
 from __future__ import annotations
