@@ -21,7 +21,7 @@ import pytest
 from pydantic import SecretStr
 from testcontainers.compose import DockerCompose
 from testcontainers.core.container import DockerContainer
-from testcontainers.core.waiting_utils import wait_for_logs
+from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
@@ -62,9 +62,9 @@ def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseS
         .with_env("CLICKHOUSE_USER", "clearspan")
         .with_env("CLICKHOUSE_PASSWORD", "secret")
         .with_exposed_ports(8123)
+        .waiting_for(LogMessageWaitStrategy("Ready for connections"))
     )
     with container:
-        wait_for_logs(container, "Ready for connections", timeout=120)
         yield ClickHouseSettings(
             host=container.get_container_host_ip(),
             port=int(container.get_exposed_port(8123)),
@@ -113,6 +113,7 @@ def test_compose_file_stores_a_record_and_returns_its_spans(compose: DockerCompo
 def test_compose_file_rejects_requests_without_a_key(compose: DockerCompose):
     with pytest.raises(urllib.error.HTTPError) as refused:
         _count("http://127.0.0.1:8080/spans/query", "nobody")
+    refused.value.close()
 
     assert refused.value.code == 401
 
