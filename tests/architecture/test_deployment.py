@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+COMPOSE = (ROOT / "docker-compose.yml").read_text()
+COMPOSE_FILES = [COMPOSE, *(path.read_text() for path in sorted((ROOT / "deploy").glob("compose-*.yml")))]
+
+
+def test_deployment_page_lists_the_variables_of_the_compose_files():
+    page = (ROOT / "docs/deployment.md").read_text()
+    rows = re.findall(r"^\| `([A-Z_]+)` \| (\S+) \|", page, re.MULTILINE)
+    read = {pair for text in COMPOSE_FILES for pair in re.findall(r"\$\{(\w+):-([^}]*)\}", text)}
+
+    assert sorted(rows) == sorted((name, f"`{default}`" if default else "empty") for name, default in read)
+    assert not any(re.search(r"\$\{\w+\}", text) for text in COMPOSE_FILES)
+
+
+def test_compose_builds_one_image_and_fetches_none_of_that_name():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+    assert re.findall(r"^ *image: clearspan:(\S+)\n *pull_policy: (\w+)", COMPOSE, re.MULTILINE) == [(version, "never")]
+    assert COMPOSE.count("build:") == 1
+
+
+def test_compose_starts_where_the_engine_cannot_raise_limits():
+    assert "ulimits" not in COMPOSE
 
 
 def test_build_context_and_wheel_have_no_packages_of_npm(tmp_path: Path):

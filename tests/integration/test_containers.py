@@ -13,7 +13,9 @@ import socket
 import time
 import urllib.error
 import urllib.request
+import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +29,17 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import Statement
 from common.settings import ClickHouseSettings
+from tests.support.ports import free_port
 from tests.support.produce import produce
 from tests.support.span_rows import span_row, span_table
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "tests/data/samples/pydantic-ai-agent-01.otlp_proto.bin"
-pytestmark = [pytest.mark.containers, pytest.mark.timeout(600)]
+ADMIN_KEY = "an-admin-key-of-a-test-that-is-long-enough"
+PROCESSES = ("migrate", "ingest", "serve", "deliver")
+PORTS = ("CLEARSPAN_API_PORT", "CLEARSPAN_KAFKA_PORT", "CLEARSPAN_OTLP_GRPC_PORT", "CLEARSPAN_OTLP_HTTP_PORT")
+COMPOSE_FILES = {"variables": [], "secrets": ["deploy/compose-secrets.yml"]}
+pytestmark = [pytest.mark.containers, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -92,35 +99,91 @@ async def test_tables_and_repeated_insert_on_a_real_server(clickhouse: ClickHous
     assert counts.to_pylist() == [{"spans": 100, "versions": 100}]
 
 
-@pytest.fixture(scope="module")
-def compose() -> Iterator[DockerCompose]:
-    with DockerCompose(ROOT, build=True, wait=True) as compose:
-        yield compose
+@dataclass(frozen=True, slots=True)
+class ComposeStack:
+    """What the compose files started: addresses on this machine, and a key of the default project."""
+
+    compose: DockerCompose
+    api: str
+    kafka: str
+    key: str
+
+    def count(self, *, authorization: str | None = None) -> int:
+        """Return how many spans the API finds."""
+        headers = {"content-type": "application/json", "authorization": authorization or f"ApiKey {self.key}"}
+        request = urllib.request.Request(f"{self.api}/spans/query", data=b"{}", headers=headers)
+        with urllib.request.urlopen(request, timeout=60) as response:
+            result: dict[str, Any] = json.load(response)
+        return int(result["count"])
+
+    def wait_for_spans(self, count: int) -> None:
+        """Return when the API finds this many spans."""
+        deadline_s = time.monotonic() + 120
+        while (found := self.count()) != count:
+            assert time.monotonic() < deadline_s, f"{found} spans are found, not {count}"
+            time.sleep(0.5)
 
 
-def test_compose_file_stores_a_record_and_returns_its_spans(compose: DockerCompose):
-    made, _, _ = compose.exec_in_container(["clearspan", "keys", "create", "test", "--json"], "serve")
-    key = json.loads(made)["key"]
+@pytest.fixture(scope="module", params=COMPOSE_FILES)
+def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ComposeStack]:
+    """Run the compose files with ports and volumes that no other stack has: the volumes are deleted at the end."""
+    directory = tmp_path_factory.mktemp("compose")
+    for name in ("clickhouse_password", "postgres_password", "admin_key"):
+        (directory / name).write_text(ADMIN_KEY)
+    ports = {name: str(free_port()) for name in PORTS}
+    variables = {
+        "COMPOSE_PROJECT_NAME": f"clearspan-test-{uuid.uuid4().hex[:12]}",
+        "SECRETS_DIR": str(directory),
+        "CLEARSPAN_ADMIN_KEY": ADMIN_KEY,
+        **ports,
+    }
+    env_file = directory / "variables"
+    env_file.write_text("".join(f"{name}={value}\n" for name, value in variables.items()))
+    files = ["docker-compose.yml", *COMPOSE_FILES[request.param]]
+    with pytest.MonkeyPatch.context() as patch:
+        for name in variables:
+            patch.delenv(name, raising=False)  # it would win over the file
+        with DockerCompose(ROOT, compose_file_name=files, env_file=str(env_file), build=True, wait=True) as compose:
+            made, _, _ = compose.exec_in_container(["clearspan", "keys", "create", "test", "--json"], "serve")
+            yield ComposeStack(
+                compose,
+                api=f"http://127.0.0.1:{ports['CLEARSPAN_API_PORT']}",
+                kafka=f"127.0.0.1:{ports['CLEARSPAN_KAFKA_PORT']}",
+                key=json.loads(made)["key"],
+            )
 
-    produce("127.0.0.1:9092", "otlp_spans", [SAMPLE.read_bytes()])
 
-    deadline_s = time.monotonic() + 60
-    while _count("http://127.0.0.1:8080/spans/query", key) != 7:
-        assert time.monotonic() < deadline_s
-        time.sleep(0.5)
+def test_compose_files_keep_spans_while_they_are_stopped(stack: ComposeStack):
+    produce(stack.kafka, "otlp_spans", [SAMPLE.read_bytes()])
+    stack.wait_for_spans(7)
+
+    stack.compose.stop(down=False)
+    ended = {each.Service: each.ExitCode for each in stack.compose.get_containers(include_all=True)}
+    stack.compose.start()
+
+    assert {name: ended[name] for name in PROCESSES} == dict.fromkeys(PROCESSES, 0)
+    assert stack.count() == 7
 
 
-def test_compose_file_rejects_requests_without_a_key(compose: DockerCompose):
+def test_compose_files_reject_requests_without_a_key(stack: ComposeStack):
     with pytest.raises(urllib.error.HTTPError) as refused:
-        _count("http://127.0.0.1:8080/spans/query", "nobody")
+        stack.count(authorization="ApiKey nobody")
     refused.value.close()
 
     assert refused.value.code == 401
 
 
-def _count(url: str, key: str) -> int:
-    headers = {"content-type": "application/json", "authorization": f"ApiKey {key}"}
-    request = urllib.request.Request(url, data=b"{}", headers=headers)
-    with urllib.request.urlopen(request, timeout=10) as response:
-        result: dict[str, Any] = json.load(response)
-    return int(result["count"])
+def test_compose_files_pass_on_the_admin_key(stack: ComposeStack):
+    request = urllib.request.Request(f"{stack.api}/admin/status", headers={"authorization": f"Access {ADMIN_KEY}"})
+
+    with urllib.request.urlopen(request, timeout=60) as response:
+        assert response.status == 200
+
+
+@pytest.mark.parametrize("address", ["ingest:8081", "serve:8080", "deliver:8082"])
+def test_other_containers_reach_the_health_of_each_process(stack: ComposeStack, address: str):
+    program = f"import urllib.request as u; print(u.urlopen('http://{address}/readyz', timeout=60).status)"
+
+    printed, _, _ = stack.compose.exec_in_container(["python", "-c", program], "serve")
+
+    assert printed.strip() == "200"
