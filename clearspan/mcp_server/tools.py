@@ -6,6 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib.metadata import version
 from typing import Annotated, Any, Final, TypeAlias
 
 from mcp.server.fastmcp import Context, FastMCP
@@ -61,6 +62,7 @@ Place: TypeAlias = str | dict[str, str]
 def build_server(connect: Connect, **options: Any) -> FastMCP[Any]:
     """Return a server with all tools; ``connect`` opens the API for one call, with the key of its caller."""
     server: FastMCP[Any] = FastMCP("clearspan", instructions=INSTRUCTIONS, log_level="WARNING", **options)
+    server._mcp_server.version = version("clearspan")  # else clients see that of the library
     tools = Tools(connect)
     for tool in (
         tools.query_spans,
