@@ -10,6 +10,7 @@ import errno
 import os
 import signal
 import sys
+from argparse import SUPPRESS
 from collections.abc import Sequence
 from types import FrameType
 from typing import Final, NoReturn
@@ -33,6 +34,7 @@ from clearspan.commands import (
     traces,
 )
 from clearspan.commands.options import CommandParser, gather_options
+from clearspan.program import ShowVersion
 
 DESCRIPTION: Final = """\
 Clearspan stores and queries the spans of LLM and agent applications:
@@ -41,7 +43,7 @@ services publish spans to Kafka, a worker stores them in ClickHouse, and an HTTP
 EXAMPLES: Final = """\
 on a laptop
   clearspan up                  run everything in this terminal: broker, Postgres, engine, worker, API
-  clearspan up --detach         the same in the background (what `make up` does)
+  clearspan up --detach         the same in the background
   clearspan down                drain and stop it
 
 on servers
@@ -152,6 +154,8 @@ def _exit(number: int, _frame: FrameType | None) -> NoReturn:
 def make_parser() -> CommandParser:
     """Return the parser of all commands."""
     parser = CommandParser(prog="clearspan", description=DESCRIPTION, epilog=EXAMPLES)
+    summary = "print the versions of Clearspan and of Python"
+    parser.add_argument("--version", action=ShowVersion, nargs=0, default=SUPPRESS, help=summary)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for group in _GROUPS:
         group.add(commands)

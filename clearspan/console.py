@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from pydantic import SecretStr
 
 from clearspan.embedded.layout import Layout, Running
+from clearspan.program import called
 from common.environment import describe_settings, read_settings
 from common.errors import ServiceError, Unavailable
 from common.settings import InvalidSettings, Settings
@@ -71,6 +72,11 @@ def at_running_stack(settings: Settings) -> Settings:
     )
 
 
+def no_stack(settings: Settings) -> str:
+    """Say that no embedded stack runs on the data directory, and what starts one; a sentence that can go on."""
+    return f"No embedded stack runs in {settings.data_dir}: `{called('up --detach')}` starts one"
+
+
 def report_failures(
     command: Coroutine[Any, Any, None], settings: Settings, system: Literal["kafka", "postgres"]
 ) -> int:
@@ -84,10 +90,7 @@ def report_failures(
         is_named = system in settings.model_fields_set
         if not isinstance(exc, Unavailable) or is_named or Running.read(Layout(settings.data_dir.resolve())):
             return fail(exc.detail)
-        return fail(
-            f"{exc.detail}\nNo embedded stack runs in {settings.data_dir}: `make up` starts one, and "
-            f"CLEARSPAN_{system.upper()}__… names a server."
-        )
+        return fail(f"{exc.detail}\n{no_stack(settings)}, and CLEARSPAN_{system.upper()}__… names a server.")
     return 0
 
 

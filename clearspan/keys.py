@@ -10,6 +10,7 @@ from clearspan.audited import audited
 from clearspan.client.output import TableColumn, print_objects, print_table
 from clearspan.commands.keys import KeyOptions
 from clearspan.console import print_result
+from clearspan.program import called
 from clearspan.projects import find_project, on_postgres
 from common.ids import DEFAULT_USER_ID
 from common.postgres.keys import EXPIRES_AT_MAX, Key, Keys, KeyWanted, NewKey
@@ -83,7 +84,7 @@ async def list_all(database: Database, settings: Settings, *, project: str | Non
     elif found:
         print_table(_COLUMNS, map(_row, found))
     else:
-        print("There are no keys. `clearspan keys create NAME` creates one.")
+        print(f"There are no keys. `{called('keys create NAME')}` creates one.")
 
 
 @on_postgres

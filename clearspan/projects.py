@@ -9,6 +9,7 @@ from uuid import UUID
 from clearspan.audited import audited
 from clearspan.client.output import TableColumn, print_objects, print_table
 from clearspan.console import at_running_stack, print_result, report_failures
+from clearspan.program import called
 from common.errors import InvalidInput, NotFound
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Project, Projects
@@ -74,7 +75,7 @@ async def find_project(projects: Projects, id_or_name: str, /) -> UUID:
         by_id = await projects.find(project_id)
     found = await projects.named(id_or_name) if by_id is None else [by_id]
     if not found:
-        raise NotFound(f"There is no project {id_or_name!r}. `clearspan projects list` shows all.")
+        raise NotFound(f"There is no project {id_or_name!r}. `{called('projects list')}` shows all.")
     if len(found) > 1:
         ids = ", ".join(str(project.id) for project in found)
         raise InvalidInput(f"{len(found)} projects are named {id_or_name!r}; give the id of one: {ids}.")

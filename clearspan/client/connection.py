@@ -18,8 +18,9 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from clearspan.commands.options import ServerOptions
-from clearspan.console import fail, printable
+from clearspan.console import fail, no_stack, printable
 from clearspan.embedded.layout import Layout, Running
+from clearspan.program import called
 from common.environment import read_client_environment
 from common.settings import Settings
 
@@ -31,7 +32,6 @@ SILENCE_S: Final = 90.0
 """How long an API may send nothing: longer than a query waits and runs."""
 
 PROBLEMS_MAX: Final = 5
-_NO_STACK: Final = "No embedded stack runs in {}: `make up` starts one, and --url or CLEARSPAN_URL names an API."
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -155,7 +155,7 @@ async def open_connection(
     running = Running.read(Layout(settings.data_dir.resolve()))
     named = server.url or environment.url
     address = _checked_url(named or (running.api if running else DEFAULT_URL))
-    hint = "" if named or running else f" {_NO_STACK.format(settings.data_dir)}"
+    hint = "" if named or running else f" {no_stack(settings)}, and --url or CLEARSPAN_URL names an API."
     given_key = _checked_key(environment.key if server.key is None else server.key)
     headers = {"Authorization": f"{scheme} {given_key}"} if given_key else {}
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
@@ -195,7 +195,7 @@ def _failure(where: str, response: aiohttp.ClientResponse, text: str) -> Request
     """Describe a response that is no success."""
     message = f"{where}: {response.status} {_detail(text) or response.reason or ''}".rstrip(". ") + "."
     if response.status == 401:
-        message += " Give a key with --key or CLEARSPAN_KEY; `clearspan keys create NAME` creates one."
+        message += f" Give a key with --key or CLEARSPAN_KEY; `{called('keys create NAME')}` creates one."
     if location := response.headers.get("Location"):
         message += f" It redirects to {printable(location)}; redirections are not followed."
     retry_after = response.headers.get("Retry-After", "")

@@ -19,6 +19,7 @@ from clearspan.console import confirm, fail
 from clearspan.embedded.children import end_left_over
 from clearspan.embedded.guard import is_alive
 from clearspan.embedded.layout import Layout, Running, StackError, Stopping, is_held, make_root
+from clearspan.program import called
 from common.migrations import InvalidMigration
 from common.settings import InvalidSettings, Settings
 
@@ -94,7 +95,7 @@ def _leave_as_it_is(layout: Layout) -> int:
         print("Clearspan is already starting; waiting for it …", flush=True)
         running = _wait_until_ready(layout)
     if running is None:
-        return fail("the stack that is running is not ready; `make logs` may say why.")
+        return fail(f"the stack that is running is not ready; `{called('logs')}` may say why.")
     print("Clearspan is already running; nothing was changed.\n")
     print(_addresses(running))
     return 0
@@ -105,14 +106,15 @@ def _show_first_span(settings: Settings, running: Running) -> int:
 
     if running.auth == "on":
         print(
-            "Authentication is on: `clearspan keys create NAME` creates a key. Send it as `Authorization: ApiKey …`.\n"
+            f"Authentication is on: `{called('keys create NAME')}` creates a key."
+            " Send it as `Authorization: ApiKey …`.\n"
         )
     else:
         kafka = running.reached(settings.kafka)
         try:
             print(asyncio.run(show_first_span(kafka, running.api)), end="\n\n")
         except TimeoutError:
-            return fail("POST /spans/query did not return the first span in time; `make logs` may say why.")
+            return fail(f"POST /spans/query did not return the first span in time; `{called('logs')}` may say why.")
     print(_addresses(running))
     return 0
 
@@ -120,7 +122,6 @@ def _show_first_span(settings: Settings, running: Running) -> int:
 def _addresses(running: Running) -> str:
     key = "" if running.auth == "off" else " -H 'authorization: ApiKey KEY'"
     needs_key = "" if running.auth == "off" else " (after `export CLEARSPAN_KEY=KEY`)"
-    program = sys.argv[0] if Path(sys.argv[0]).name == "clearspan" else "clearspan"
     condition = '{"field": "attributes", "key": "gen_ai.operation.name", "value": "execute_tool"}'
     return f"""\
   page    {running.api}/   (the explorer: open it in a browser)
@@ -132,12 +133,12 @@ def _addresses(running: Running) -> str:
   worker  {running.worker}/metrics
 
 Three commands worth trying next{needs_key}:
-  {program} trace {FIRST_TRACE_ID} --messages
-  {program} query span_type is tool
+  {called(f"trace {FIRST_TRACE_ID} --messages")}
+  {called("query span_type is tool")}
   curl -s {running.api}/spans/query{key} -H 'content-type: application/json' \\
     -d '{{"filtering": {{"conditions": [{condition}]}}}}'
 
-`make logs` follows the log, `make down` drains and stops."""
+`{called("logs")}` follows the log, `{called("down")}` drains and stops."""
 
 
 def _otlp(running: Running) -> str:
@@ -171,11 +172,11 @@ def down(settings: Settings) -> int:
     if not _wait_until_ended(layout, running):
         return fail(
             f"process {running.pid} is stopping, but has made no progress for {running.stop_s:.0f} s; "
-            "`make logs` may say why."
+            f"`{called('logs')}` may say why."
         )
     stopping = Stopping.read(layout)
     if stopping is None or not stopping.is_done:
-        return fail("the stack ended before everything was stored; `make logs` says why.")
+        return fail(f"the stack ended before everything was stored; `{called('logs')}` says why.")
     if stopping.dropped:
         return fail(f"stopped. {stopping.dropped}")
     print("Stopped.")
@@ -206,7 +207,8 @@ def status(settings: Settings) -> int:
     layout = Layout(settings.data_dir.resolve())
     running = Running.read(layout)
     if running is None:
-        print("Clearspan is starting." if is_held(layout) else "Clearspan is not running. `make up` starts it.")
+        not_running = f"Clearspan is not running. `{called('up --detach')}` starts it."
+        print("Clearspan is starting." if is_held(layout) else not_running)
         return 1
     if waiting := _waiting_for(running):
         print(f"Clearspan is running as process {running.pid}, but is not ready yet. {waiting}")
@@ -220,7 +222,7 @@ def logs(settings: Settings) -> int:
     """Follow the log until interrupted."""
     log = Layout(settings.data_dir.resolve()).log
     if not log.exists():
-        print("There is no log yet. `make up` starts the stack.")
+        print(f"There is no log yet. `{called('up --detach')}` starts the stack.")
         return 1
     with log.open(errors="replace") as lines:
         print(_tail(log), end="")

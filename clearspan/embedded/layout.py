@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
+from clearspan.program import called
 from common.kafka_settings import KafkaSettings
 
 Value = TypeVar("Value")
@@ -184,7 +185,7 @@ def hold(layout: Layout) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise StackError(f"A stack is already running on {layout.root}. `make down` stops it.") from None
+            raise StackError(f"A stack is already running on {layout.root}. `{called('down')}` stops it.") from None
         layout.running.unlink(missing_ok=True)  # of a stack that was killed: another process may have its id by now
         layout.stopping.unlink(missing_ok=True)
         try:

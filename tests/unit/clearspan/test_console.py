@@ -8,6 +8,7 @@ import pytest
 
 from clearspan.console import printable, report_failures
 from clearspan.embedded.layout import Layout, Running, hold
+from clearspan.program import called
 from common.environment import read_settings
 from common.errors import InvalidInput, ServiceError, Unavailable
 
@@ -33,7 +34,7 @@ def error_output(capsys: pytest.CaptureFixture[str], failure: ServiceError) -> s
 
 def test_without_stack_and_setting_the_message_names_both(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert error_output(capsys, AWAY) == (
-        f"clearspan: Postgres is unavailable: nobody listens\n{NO_STACK} {data_dir}: `make up` starts one, and "
+        f"clearspan: Postgres is unavailable: nobody listens\n{NO_STACK} {data_dir}: `{called('up --detach')}` starts one, and "
         "CLEARSPAN_POSTGRES__… names a server.\n"
     )
 

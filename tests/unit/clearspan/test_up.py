@@ -14,6 +14,7 @@ import pytest
 
 from clearspan.embedded import commands
 from clearspan.embedded.layout import Layout, Running, hold
+from clearspan.program import called
 from common.environment import read_settings
 
 A_STACK = Running(pid=1, api="http://a", worker="http://w", kafka="k", postgres="p")
@@ -77,7 +78,7 @@ def test_status_of_a_starting_stack(
         assert commands.status(read_settings()) == 1
 
     assert capsys.readouterr().out.splitlines() == [
-        "Clearspan is not running. `make up` starts it.",
+        f"Clearspan is not running. `{called('up --detach')}` starts it.",
         "Clearspan is starting.",
     ]
 
