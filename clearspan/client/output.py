@@ -20,10 +20,13 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 from rich.table import Table
 from rich.text import Text
 
-from clearspan.console import print_json, printable
+from clearspan.console import ARE_TABLES_WIDE, print_json, printable
 
 PIPE_WIDTH: Final = 4_000
-"""Columns of a table that is not shown on a terminal, so that nothing is cut."""
+"""Columns of a table that is not shown on a terminal, so that it need not fit one."""
+
+PIPE_COLUMN_WIDTH_MAX: Final = 80
+"""Columns to which a value is cut in a pipe, so that a long one does not pad every line."""
 
 GAP: Final = 3
 """Columns between two values of a row."""
@@ -104,13 +107,19 @@ def print_table(columns: Sequence[TableColumn], rows: Iterable[Sequence[object]]
     """Print rows below their titles. Values are escaped; a ``Text`` is printed as it is.
 
     If the terminal is too narrow, columns are cut, but not those that are whole; if that is not enough, optional ones
-    are left out.
+    are left out. In a pipe, values are cut to ``PIPE_COLUMN_WIDTH_MAX``, except in columns that are whole and in the
+    last one. ``wide_tables`` shows everything.
     """
     cells = [[value if isinstance(value, Text) else safe(value) for value in row] for row in rows]
     out = console()
+    is_wide = ARE_TABLES_WIDE.get()
+    if is_wide:
+        out.width = max(PIPE_WIDTH, sum(_natural(columns, cells)) + GAP * len(columns))
     columns, cells = _fitting(columns, cells, available=out.width)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     widths = _widths(columns, cells, available=out.width)
+    if not (is_wide or out.is_terminal):
+        widths = _bounded(columns, widths)
     for column, width in zip(columns, widths, strict=True):
         table.add_column(
             column.title, justify=column.justify, style=column.style, width=width, no_wrap=True, overflow="ellipsis"
@@ -180,6 +189,13 @@ def _widths(columns: Sequence[TableColumn], cells: Sequence[Sequence[Text]], *, 
         return natural
     share = min(excess / spare, 1.0)
     return [width - ceil((width - low) * share) for width, low in zip(natural, least, strict=True)]
+
+
+def _bounded(columns: Sequence[TableColumn], widths: Sequence[int]) -> list[int]:
+    """Return widths in a pipe. The last column pads nothing."""
+    *before, last = zip(columns, widths, strict=True)
+    bounded = [width if column.is_whole else min(width, PIPE_COLUMN_WIDTH_MAX) for column, width in before]
+    return [*bounded, last[1]]
 
 
 def print_objects(objects: Iterable[Any]) -> None:

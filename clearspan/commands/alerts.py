@@ -6,7 +6,7 @@ import math
 from argparse import ArgumentTypeError
 from typing import Any, Final
 
-from clearspan.commands.options import CommandParser, add_group, add_json, add_server, short_text
+from clearspan.commands.options import CommandParser, add_group, add_json, add_server, add_table, short_text
 from clearspan.commands.targets import add_create, add_delete, add_list, add_named, add_selection, add_target
 
 DESCRIPTION: Final = """\
@@ -51,6 +51,7 @@ def add(commands: Any) -> None:
     delete = add_delete(actions, _NOUN, "delete an alert with its messages")
     every = (create, listing, show, edit, pause, resume, skip, test, delete)
     add_json(*every)
+    add_table(listing)
     add_server(*every)
 
 

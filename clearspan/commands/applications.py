@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from clearspan.commands.options import add_command, add_group, add_json, add_server, limit
+from clearspan.commands.options import add_command, add_group, add_json, add_server, add_table, limit
 
 DESCRIPTION: Final = """\
 Read the history of applications: their prompts and configurations, versioned like code. An application is named by its
@@ -65,3 +65,4 @@ def add(commands: Any) -> None:
     for action in (listing, log, show, diff):
         add_json(action)
         add_server(action)
+    add_table(listing, log)

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from clearspan.commands.options import add_command, add_json, add_server, add_window, id_text, limit, short_text
+from clearspan.commands.options import (
+    add_command,
+    add_json,
+    add_server,
+    add_table,
+    add_window,
+    id_text,
+    limit,
+    short_text,
+)
 
 DESCRIPTION: Final = """\
 Show who changed what in the project of a key, and which requests were refused, newest first. The key needs the scope
@@ -47,4 +56,5 @@ def add(commands: Any) -> None:
     )
     command.add_argument("--admin-key", metavar="KEY", help="key of the administrator (default: CLEARSPAN_ADMIN_KEY)")
     add_json(command)
+    add_table(command)
     add_server(command)

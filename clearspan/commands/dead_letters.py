@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from clearspan.commands.options import add_command, add_group, add_json
+from clearspan.commands.options import add_command, add_group, add_json, add_table
 
 DESCRIPTION: Final = """\
 Manage dead letters: the records and spans that were rejected, with their original bytes. A replay publishes them to the
@@ -43,3 +43,4 @@ def add(commands: Any) -> None:
             "dead_letter_ids", metavar="ID", nargs="+", help="an id that the list shows, for example 0-17"
         )
     add_json(listing, replay, drop)
+    add_table(listing)

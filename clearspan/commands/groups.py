@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from clearspan.commands.options import add_command, add_filter, add_json, add_server, add_window, gather, limit
+from clearspan.commands.options import (
+    add_command,
+    add_filter,
+    add_json,
+    add_server,
+    add_table,
+    add_window,
+    gather,
+    limit,
+)
 
 INTERVALS: Final = ("1m", "5m", "15m", "30m", "1h", "3h", "6h", "12h", "1d")
 DESCRIPTION: Final = """\
@@ -59,4 +68,5 @@ def add(commands: Any) -> None:
     groups.add_argument("--limit", metavar="N", type=limit, default=20, help="at most N groups (default: 20)")
     gather(groups, "grouping", GroupOptions)
     add_json(groups)
+    add_table(groups)
     add_server(groups)

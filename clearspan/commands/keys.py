@@ -10,6 +10,7 @@ from clearspan.commands.options import (
     add_command,
     add_group,
     add_json,
+    add_table,
     gather,
     id_text,
     key_name,
@@ -107,3 +108,4 @@ def add(commands: Any) -> None:
             "--project", metavar="PROJECT", help="name or id of the project (default: the default project)"
         )
     add_json(create, rotate, listing, revoke)
+    add_table(listing)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from clearspan.commands.options import add_command, add_group, add_json, add_server
+from clearspan.commands.options import add_command, add_group, add_json, add_server, add_table
 
 DESCRIPTION: Final = """\
 Show and change the masking rules of the project of a key. Workers apply them before they store a span or dead-letter
@@ -43,4 +43,5 @@ def add(projects: Any) -> None:
     clear = add_command(actions, "clear", f"{module}:clear", "remove all rules")
     clear.add_argument("--yes", action="store_true", help="do not ask")
     add_json(show, append, replace, clear)
+    add_table(show, append, replace, clear)
     add_server(show, append, replace, clear)

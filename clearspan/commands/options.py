@@ -98,6 +98,14 @@ def add_json(*commands: Any) -> None:
         command.add_argument("--json", dest="as_json", action="store_true", help="print one JSON object per line")
 
 
+def add_table(*commands: Any) -> None:
+    """Add ``--wide`` to commands that print tables, which ``clearspan.console.wide_tables`` is for."""
+    for command in commands:
+        command.add_argument(
+            "--wide", action="store_true", help="show every column, and values that are not cut to a width"
+        )
+
+
 def add_server(*commands: CommandParser) -> None:
     """Add the options of commands that speak to an API, which get them as ``server``."""
     for command in commands:

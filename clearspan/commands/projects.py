@@ -13,6 +13,7 @@ from clearspan.commands.options import (
     add_group,
     add_json,
     add_server,
+    add_table,
     id_text,
     project_name,
 )
@@ -85,6 +86,7 @@ def add(commands: Any) -> None:
     delete.add_argument("--admin-key", metavar="KEY", help="key of the administrator (default: CLEARSPAN_ADMIN_KEY)")
     delete.add_argument("--yes", action="store_true", help="delete without asking")
     add_json(create, listing, retention)
+    add_table(listing)
     masking.add(actions)
 
 

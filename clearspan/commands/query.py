@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from clearspan.commands.options import add_command, add_filter, add_json, add_order, add_server, add_window
+from clearspan.commands.options import add_command, add_filter, add_json, add_order, add_server, add_table, add_window
 
 DESCRIPTION: Final = """\
 Find spans. A condition is three words: a field, an operator and a value, with the names of the query language;
@@ -38,4 +38,5 @@ def add(commands: Any) -> None:
     add_order(query, "spans")
     query.add_argument("--exit-code", action="store_true", help="exit with 3 if there is no such span")
     add_json(query)
+    add_table(query)
     add_server(query)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from clearspan.commands.options import add_command, add_group, add_json, add_server, short_text
+from clearspan.commands.options import add_command, add_group, add_json, add_server, add_table, short_text
 from clearspan.commands.targets import (
     add_create,
     add_delete,
@@ -72,4 +72,5 @@ def add(commands: Any) -> None:
     delete = add_delete(actions, _NOUN, "delete a subscription")
     every = (create, listing, show, edit, pause, resume, replay, skip, test, delete)
     add_json(*every)
+    add_table(listing)
     add_server(*every)

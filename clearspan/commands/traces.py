@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from clearspan.commands.options import add_command, add_filter, add_json, add_server, duration, limit
+from clearspan.commands.options import add_command, add_filter, add_json, add_server, add_table, duration, limit
 
 TRACE_DESCRIPTION: Final = """\
 Show one trace as a tree: when each span ran, its tokens, cost and errors. With --messages, show the conversation of its
@@ -46,6 +46,7 @@ def _add_trace(commands: Any) -> None:
     trace.add_argument("--full", action="store_true", help="do not shorten long messages")
     trace.add_argument("--limit", metavar="N", type=limit, default=1_000, help="show at most N spans (default: 1000)")
     add_json(trace)
+    add_table(trace)
     add_server(trace)
 
 

@@ -7,7 +7,8 @@ import sys
 import pytest
 from rich.cells import cell_len
 
-from clearspan.client.output import TableColumn, bar, print_objects, print_table, safe
+from clearspan.client.output import GAP, PIPE_COLUMN_WIDTH_MAX, TableColumn, bar, print_objects, print_table, safe
+from clearspan.console import wide_tables
 
 HOSTILE = "\x1b[2J\x1b]0;title\x07\u202eevil\x9b31m[red]x[/red]:smile:\r\n"
 SHOWN = "\\x1b[2J\\x1b]0;title\\x07\\u202eevil\\x9b31m[red]x[/red]:smile:\\x0d\\x0a"
@@ -35,10 +36,40 @@ def test_long_values_are_cut_and_empty_ones_stay_empty() -> None:
     assert safe(None).plain == ""
 
 
-def test_values_are_not_cut_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table([TableColumn("a"), TableColumn("b")], [["x" * 200, "y" * 200]])
+def test_one_long_value_does_not_pad_every_line_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = [TableColumn("name"), TableColumn("trace_id", is_whole=True)]
 
-    assert "x" * 200 in capsys.readouterr().out
+    print_table(columns, [["n" * 600, "0" * 32], ["short", "1" * 32]])
+
+    _title, _rule, long, short = capsys.readouterr().out.splitlines()
+    assert "n…" in long
+    assert len(long) == len(short) == PIPE_COLUMN_WIDTH_MAX + GAP + 32
+
+
+def test_ids_and_the_last_column_are_whole_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = [TableColumn("id", is_whole=True), TableColumn("name"), TableColumn("reason")]
+
+    print_table(columns, [["i" * 200, "n" * 200, "r" * 200]])
+
+    printed = capsys.readouterr().out
+    assert "i" * 200 in printed
+    assert "n" * 200 not in printed
+    assert "r" * 200 in printed
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_wide_tables_have_every_column_and_every_value(
+    is_terminal: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("NO_COLOR", "1")
+    columns = [TableColumn("a"), TableColumn("type", is_optional=True), TableColumn("b")]
+
+    with wide_tables():
+        print_table(columns, [["x" * 200, "chat", "y" * 200]])
+
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["x" * 200, "chat", "y" * 200]
 
 
 def test_a_narrow_terminal_cuts_only_what_may_be_cut(
