@@ -56,7 +56,10 @@ class Layout:
         """The progress of the stack that stops now or stopped last (``Stopping``), written every second."""
         self.children: Final = root / "children.json"
         """The processes that the stack has started."""
-        files = (self.log, self.broker_log, self.dead_letters, self.lock, self.running, self.stopping, self.children)
+        self.ports: Final = root / "ports.json"
+        """The ports of the last start, for the next one (``ports.py``)."""
+        about = (self.lock, self.running, self.stopping, self.children, self.ports)
+        files = (self.log, self.broker_log, self.dead_letters, *about)
         fresh = (path.with_suffix(".new") for path in (self.postgres, *files))
         self.kept: Final = (self.clickhouse, self.postgres, *files, *fresh)
         """Everything that the stack may leave there; the ``.new`` files are renamed once they are complete."""

@@ -1,4 +1,4 @@
-"""Ports on loopback: free ones, and who listens on a taken one."""
+"""Ports on loopback: free ones, those of the last start, and who listens on a taken one."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from typing import Final
 
 import psutil
 
-from clearspan.embedded.layout import StackError
+from clearspan.embedded.layout import Layout, StackError, read_json, write_json
 from common.settings import Settings
 
 LOOPBACK: Final = "127.0.0.1"
 OTLP_PORTS: Final = {"otlp_http_port": "CLEARSPAN_OTLP_HTTP_PORT", "otlp_grpc_port": "CLEARSPAN_OTLP_GRPC_PORT"}
 """The settings of the ports to which SDKs send by default, and their variables."""
+
+PORT_MAX: Final = 65_535
+_LASTING: Final = ("api_port", "worker_port", "kafka_port", *OTLP_PORTS)
 
 
 def free_port() -> int:
@@ -23,6 +26,27 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
+
+
+def with_last_ports(settings: Settings, layout: Layout) -> Settings:
+    """Return the settings with the ports of the last start on the data directory where the environment names none."""
+    last = read_json(layout.ports, _ports) or {}
+    return settings.model_copy(
+        update={name: port for name, port in last.items() if name not in settings.model_fields_set}
+    )
+
+
+def write_last_ports(settings: Settings, layout: Layout) -> None:
+    """Write the ports of this start for the next one. A port that nobody has set stays a default."""
+    write_json(layout.ports, {name: getattr(settings, name) for name in _LASTING if name in settings.model_fields_set})
+
+
+def _ports(members: Mapping[str, int]) -> dict[str, int]:
+    """Check the content of the file. Raises ``ValueError`` or ``TypeError``."""
+    ports = {name: int(port) for name, port in dict(members).items()}
+    if not ports.keys() <= set(_LASTING) or not all(0 <= port <= PORT_MAX for port in ports.values()):
+        raise ValueError("no ports")
+    return ports
 
 
 def require_free_ports(ports: Mapping[str, int]) -> None:

@@ -30,7 +30,13 @@ from clearspan.embedded.embedded_settings import embedded_settings
 from clearspan.embedded.external_broker import broker_of
 from clearspan.embedded.journal import CarryOver, Journal, JournallingPublisher
 from clearspan.embedded.layout import Layout, Running, StackError, Stopping, hold, make_private
-from clearspan.embedded.ports import OTLP_PORTS, require_free_ports, why_left_out
+from clearspan.embedded.ports import (
+    OTLP_PORTS,
+    require_free_ports,
+    why_left_out,
+    with_last_ports,
+    write_last_ports,
+)
 from clearspan.embedded.postgres import EmbeddedPostgres
 from clearspan.migrate import migrate_all
 from common.clickhouse.connect import open_store
@@ -78,7 +84,7 @@ async def run_stack(settings: Settings) -> None:
 
     Raises ``InvalidSettings``, and ``StackError`` if the stack cannot start or had to drop acknowledged records.
     """
-    settings = embedded_settings(settings)
+    settings = embedded_settings(with_last_ports(settings, Layout(settings.data_dir.resolve())))
     configure_logging(log_format=settings.log_format, level=settings.log_level)
     tune_for_batches()
     layout = Layout(settings.data_dir)
@@ -91,8 +97,12 @@ async def run_stack(settings: Settings) -> None:
         left_out = why_left_out(settings, ports.values())
         for name, reason in left_out.items():
             _log.warning("A default port of OTLP is not available; starting without it.", setting=name, reason=reason)
+        of_otlp = {
+            variable: 0 if name in left_out else getattr(settings, name) for name, variable in OTLP_PORTS.items()
+        }
+        require_free_ports(ports | of_otlp)
+        write_last_ports(settings, layout)
         settings = settings.model_copy(update=dict.fromkeys(left_out, 0))
-        require_free_ports(ports | {variable: getattr(settings, name) for name, variable in OTLP_PORTS.items()})
         prices_in(settings.ingest.prices_file)  # checked before anything starts
         stack = _Stack(settings, layout, left_out=left_out)
         async with AsyncExitStack() as resources:

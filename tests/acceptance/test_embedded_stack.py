@@ -69,6 +69,8 @@ class Detached:
     grpc_response: bytes
     """The response to an empty export over gRPC."""
     stopped: subprocess.CompletedProcess[str]
+    again: subprocess.CompletedProcess[str]
+    """A start in a shell without the variables of the ports."""
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +85,10 @@ def detached(tmp_path_factory: pytest.TempPathFactory) -> Detached:
     otlp_status = _otlp_traces(f"http://127.0.0.1:{environment['CLEARSPAN_OTLP_HTTP_PORT']}")
     grpc_response = _grpc_traces(f"127.0.0.1:{environment['CLEARSPAN_OTLP_GRPC_PORT']}")
     stopped = clearspan(environment, "down")
-    return Detached(environment, first, second, status, found, otlp_status, grpc_response, stopped)
+    without_ports = {name: value for name, value in environment.items() if not name.endswith("_PORT")}
+    again = clearspan(without_ports, "up", "--detach")
+    assert clearspan(without_ports, "down").returncode == 0
+    return Detached(environment, first, second, status, found, otlp_status, grpc_response, stopped, again)
 
 
 def test_up_prints_a_first_trace_as_the_readme_shows_it(detached: Detached):
@@ -115,6 +120,14 @@ def test_port_of_otlp_over_grpc_is_printed_and_accepts_spans(detached: Detached)
     assert line in detached.first.stdout
     assert line in detached.status.stdout
     assert detached.grpc_response == b""
+
+
+def test_start_without_the_variables_uses_the_ports_of_the_last_start(detached: Detached):
+    def addresses(printed: str) -> list[str]:
+        return re.findall(r"^  (?:page|API|OTLP|Kafka|worker) .*$", printed, re.MULTILINE)
+
+    assert detached.again.returncode == 0, detached.again.stderr
+    assert addresses(detached.again.stdout) == addresses(detached.first.stdout) != []
 
 
 def test_down_leaves_no_process_and_frees_the_ports(detached: Detached):
