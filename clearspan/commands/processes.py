@@ -14,9 +14,18 @@ UP_EXAMPLES: Final = """\
 examples
   clearspan up                              run in this terminal; Ctrl-C drains and stops
   clearspan up --detach                     run in the background, and send and find a first trace
-  CLEARSPAN_API_PORT=8090 clearspan up      use another port for the API, also at the next start without the variable
+  CLEARSPAN_API_PORT=8090 clearspan up      use another port for the API, at later starts, too
   CLEARSPAN_EMBEDDED_BROKER=off CLEARSPAN_KAFKA__BOOTSTRAP=127.0.0.1:9092 clearspan up
                                             use a Kafka that runs already
+"""
+ENV_DESCRIPTION: Final = """\
+Print a command that sets CLEARSPAN_URL to the address of the embedded stack that runs in CLEARSPAN_DATA_DIR. Clients and
+the pages of the documentation read that variable. It fails if no stack runs there.
+"""
+ENV_EXAMPLES: Final = """\
+examples
+  eval "$(clearspan env)"                   set CLEARSPAN_URL in this shell
+  curl "$CLEARSPAN_URL/readyz"              use it
 """
 RESET_DESCRIPTION: Final = """\
 Let the worker read again what the tables lack. After ClickHouse was restored from a backup, the consumer group has
@@ -43,6 +52,9 @@ def add(commands: Any) -> None:
     add_command(commands, "down", "clearspan.embedded.commands:down", "drain and stop the embedded stack")
     summary = "show what runs, and where; exit code 1 if it is not ready"
     add_command(commands, "status", "clearspan.embedded.commands:status", summary)
+    texts = {"description": ENV_DESCRIPTION, "epilog": ENV_EXAMPLES}
+    summary = "print the address of the running stack for a shell"
+    add_command(commands, "env", "clearspan.embedded.commands:env", summary, **texts)
     add_command(commands, "logs", "clearspan.embedded.commands:logs", "follow the log of the embedded stack")
     summary = "stop the embedded stack and delete its data"
     reset = add_command(commands, "reset", "clearspan.embedded.commands:reset", summary)

@@ -1,10 +1,11 @@
-"""The commands of the embedded stack: up, down, status, logs, reset. Each returns its exit code."""
+"""The commands of the embedded stack: up, down, status, env, logs, reset. Each returns its exit code."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
-from clearspan.console import confirm, fail
+from clearspan.console import confirm, fail, no_stack
 from clearspan.embedded.children import end_left_over
 from clearspan.embedded.guard import is_alive
 from clearspan.embedded.layout import Layout, Running, StackError, Stopping, is_held, make_root
@@ -215,6 +216,15 @@ def status(settings: Settings) -> int:
         return 1
     print(f"Clearspan is running as process {running.pid}.\n")
     print(_addresses(running))
+    return 0
+
+
+def env(settings: Settings) -> int:
+    """Print the address of the running stack as a setting that a shell evaluates."""
+    running = Running.read(Layout(settings.data_dir.resolve()))
+    if running is None:
+        return fail(f"{no_stack(settings)}.")
+    print(f"export CLEARSPAN_URL={shlex.quote(running.api)}")
     return 0
 
 

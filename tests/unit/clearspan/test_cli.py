@@ -56,6 +56,7 @@ COMMANDS = (
     "up",
     "down",
     "status",
+    "env",
     "logs",
     "reset",
     "migrate",

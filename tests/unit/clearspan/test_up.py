@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -177,3 +178,33 @@ class TestBesideAnotherStack:
             assert commands.up(read_settings(), detach=True) == 0
 
         assert "nothing was changed" in capsys.readouterr().out
+
+
+def test_env_prints_the_address_of_the_running_stack_for_a_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CLEARSPAN_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("CLEARSPAN_URL", "http://another.example")
+    layout = Layout(tmp_path)
+
+    with hold(layout):
+        replace(A_STACK, api="http://[::1]:8090").write(layout)
+        assert commands.env(read_settings()) == 0
+
+    printed = capsys.readouterr().out
+    shell = subprocess.run(
+        ["bash", "-c", f"{printed}\nenv"], env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=True
+    )
+    assert "CLEARSPAN_URL=http://[::1]:8090" in shell.stdout.splitlines()
+
+
+def test_env_prints_nothing_for_a_shell_if_no_stack_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CLEARSPAN_DATA_DIR", str(tmp_path))
+
+    assert commands.env(read_settings()) == 1
+
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == f"clearspan: No embedded stack runs in {tmp_path}: `{called('up --detach')}` starts one.\n"
