@@ -23,7 +23,6 @@ from tests.support.instrumentation_page import PAGE
 from tests.support.model_api import COMPLETION_TOKENS, PROMPT_TOKENS, serving_model_api
 from tests.support.stack import RunningStack, running_stack
 
-PRINTED_ADDRESS: Final = "http://127.0.0.1:8080"
 TIMEOUT_S: Final = 900
 FILES: Final = {"python": ("greet.py", "python greet.py"), "js": ("greet.mjs", "node greet.mjs")}
 WITHOUT_A_MODEL: Final = "OpenTelemetry alone"
@@ -56,8 +55,8 @@ def snippets(page: str) -> Iterator[Snippet]:
 def run(snippet: Snippet, stack: RunningStack, model_api: str, folder: Path) -> list[str]:
     """Install, run, check the spans; return the versions of the packages that the command names."""
     file, command = FILES[snippet.language]
-    (folder / file).write_text(snippet.code.replace(PRINTED_ADDRESS, stack.api))
-    environment = {**os.environ, "OPENAI_BASE_URL": model_api, "OPENAI_API_KEY": "any"}
+    (folder / file).write_text(snippet.code)
+    environment = {**os.environ, "CLEARSPAN_URL": stack.api, "OPENAI_BASE_URL": model_api, "OPENAI_API_KEY": "any"}
     if snippet.language == "python":
         subprocess.run(
             [sys.executable, "-m", "venv", "--upgrade-deps", folder / "venv"], check=True, stdout=subprocess.DEVNULL

@@ -80,7 +80,7 @@ def detached(tmp_path_factory: pytest.TempPathFactory) -> Detached:
     assert first.returncode == 0, first.stderr
     second = clearspan(environment, "up", "--detach")
     status = clearspan(environment, "status")
-    [query] = re.findall(r"/spans/query .* -d '(.*?)'$", README.read_text(), re.DOTALL | re.MULTILINE)
+    [query] = re.findall(r"/spans/query\" .* -d '(.*?)'$", README.read_text(), re.DOTALL | re.MULTILINE)
     found = ask(f"http://127.0.0.1:{environment['CLEARSPAN_API_PORT']}", "/spans/query", json.loads(query))
     otlp_status = _otlp_traces(f"http://127.0.0.1:{environment['CLEARSPAN_OTLP_HTTP_PORT']}")
     grpc_response = _grpc_traces(f"127.0.0.1:{environment['CLEARSPAN_OTLP_GRPC_PORT']}")

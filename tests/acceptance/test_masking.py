@@ -38,7 +38,6 @@ async def read():
 
 asyncio.run(read())
 """
-COMMAND_LINE = f'clearspan() {{ "{sys.executable}" -m clearspan "$@"; }}\n'
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +50,7 @@ def masking_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Ru
 async def test_commands_of_the_page_mask_what_it_shows(masking_stack: tuple[RunningStack, Path]) -> None:
     stack, _ = masking_stack
     page = commands("masking.md")
-    environment = {**stack.environment, "PYTHONPATH": str(ROOT), "API": stack.api}
-
-    printed = await check_commands(page, environment=environment, prelude=COMMAND_LINE)
+    printed = await check_commands(page, environment={**stack.environment, "PYTHONPATH": str(ROOT)})
 
     assert len(page) >= 3
     [span] = json.loads(printed[1])["spans"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,35 +10,25 @@ from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
 from query_api.delivery.alerts.alerting import EVALUATIONS_MAX, SENDERS_MAX, WAITING_MAX
 from query_api.delivery.alerts.evaluation import GROUPS_MAX
-from tests.support.delivery import SECRET, deliveries, delivery_settings, receiving
-from tests.support.shell_pages import DOCS, check_commands, commands
+from tests.support.delivery import deliveries, delivery_settings
+from tests.support.shell_pages import DOCS, check_commands, commands, stack_of_a_page
 from tests.support.stores import opened_store
-
-ROOT = Path(__file__).parents[2]
-COMMAND_LINE = f'clearspan() {{ "{sys.executable}" -m clearspan "$@"; }}\n'
 
 
 async def test_commands_print_what_the_page_shows(
-    chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], shared_database: Database
+    chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], shared_database: Database, tmp_path: Path
 ) -> None:
     page = commands("alerts.md")
-    assert len([shown for _, shown in page if shown is not None]) == 1
+    assert len([shown for _, shown in page if shown is not None]) == 2
     async with (
         opened_store(chdb_settings(), data_dir=chdb_dir) as store,
         deliveries(store, shared_database, delivery_settings()) as api,
-        receiving() as receiver,
     ):
-        environment = {
-            "PYTHONPATH": str(ROOT),
-            "RECEIVER": receiver.url,
-            "SECRET": SECRET,
-            "CLEARSPAN_URL": str(api.client._base_url).rstrip("/"),
-        }
-        await check_commands(page, environment=environment, prelude=COMMAND_LINE)
+        with stack_of_a_page(str(api.client._base_url).rstrip("/"), tmp_path / "data") as environment:
+            await check_commands(page, environment=environment, prelude=f"cd '{tmp_path}'\n")
         left = (await api.call("POST", "/alerts/query"))["count"]
 
     assert left == 0
-    assert [message.body["type"] for message in receiver.messages] == ["alert.test"]
 
 
 def test_page_names_the_limits() -> None:

@@ -8,7 +8,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 
 from common.settings import ClickHouseSettings
 from tests.support.http_pages import DOCS, api_with_storing
-from tests.support.shell_pages import check_commands, commands
+from tests.support.shell_pages import check_commands, commands, stack_of_a_page
 
 PAGE = "clients.md"
 TRACE_ID = "5b8efff798038103d269b633813fc60c"
@@ -33,9 +34,10 @@ def _program(language: str) -> str:
     return str(program)
 
 
-def _environment(address: str) -> dict[str, str]:
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return {"PATH": path, "CLEARSPAN_URL": address, "CLEARSPAN_KEY": "any"}
+@contextmanager
+def _environment(address: str, folder: Path) -> Iterator[dict[str, str]]:
+    with stack_of_a_page(address, folder / "data") as environment:
+        yield {**environment, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 
 async def test_python_client_is_generated_and_used_as_the_page_shows(
@@ -43,8 +45,9 @@ async def test_python_client_is_generated_and_used_as_the_page_shows(
 ) -> None:
     (tmp_path / "answers.py").write_text(_program("python"))
 
-    shown = commands(PAGE)[:2]
-    await check_commands(shown, environment=_environment(address), prelude=f"cd '{tmp_path}'\n")
+    shown = commands(PAGE)[:3]
+    with _environment(address, tmp_path) as environment:
+        await check_commands(shown, environment=environment, prelude=f"cd '{tmp_path}'\n")
 
     monkeypatch.syspath_prepend(tmp_path)
     await asyncio.to_thread(_use_client, address)
@@ -54,11 +57,12 @@ async def test_python_client_is_generated_and_used_as_the_page_shows(
 async def test_typescript_client_is_checked_and_runs_as_the_page_shows(address: str, tmp_path: Path) -> None:
     (tmp_path / "answers.mts").write_text(_program("ts"))
     (tmp_path / "package.json").write_text("{}")
-    [(command, shown)] = commands(PAGE)[2:]
+    begin, [(command, shown)] = commands(PAGE)[:1], commands(PAGE)[3:]
     install, rest = command.split("\n", 1)
     await _install_offline(install, tmp_path)
 
-    [printed] = await check_commands([(rest, None)], environment=_environment(address), prelude=f"cd '{tmp_path}'\n")
+    with _environment(address, tmp_path) as environment:
+        _, printed = await check_commands([*begin, (rest, None)], environment=environment, prelude=f"cd '{tmp_path}'\n")
 
     assert printed.strip().endswith(shown)
 

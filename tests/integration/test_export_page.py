@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
 from query_api.export.columns import COLUMNS, SUMMARY_COLUMNS
-from tests.support.shell_pages import DOCS, api_of_a_page, check_commands, commands
-
-ROOT = Path(__file__).parents[2]
+from tests.support.shell_pages import DOCS, api_of_a_page, check_commands, commands, stack_of_a_page
 
 
 async def test_every_command_prints_what_the_page_shows(
@@ -19,10 +16,9 @@ async def test_every_command_prints_what_the_page_shows(
 ) -> None:
     page = commands("export.md")
     assert len([shown for _, shown in page if shown is not None]) >= 4
-    prelude = f'cd "{tmp_path}"\nclearspan() {{ "{sys.executable}" -m clearspan "$@"; }}\n'
     async with api_of_a_page(shared_database, chdb_settings(), data_dir=chdb_dir) as address:
-        environment = {"CLEARSPAN_URL": address, "PYTHONPATH": str(ROOT)}
-        await check_commands(page, environment=environment, prelude=prelude)
+        with stack_of_a_page(address, tmp_path / "data") as environment:
+            await check_commands(page, environment=environment, prelude=f'cd "{tmp_path}"\n')
 
 
 def test_page_lists_every_column() -> None:

@@ -59,7 +59,7 @@ async def waiting(api: ApiContext, count: int) -> None:
 async def test_documented_program_streams_and_resumes(api: ApiContext, tmp_path: Path) -> None:
     [program] = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     async with serving(api) as client:
-        environment = {**os.environ, "CLEARSPAN": str(client._base_url).rstrip("/")}
+        environment = {**os.environ, "CLEARSPAN_URL": str(client._base_url).rstrip("/")}
         names: list[str] = []
         for numbers in ((1, 2), (3,)):
             running = await asyncio.create_subprocess_exec(

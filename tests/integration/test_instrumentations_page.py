@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import os
 import re
 import sys
 from pathlib import Path
@@ -23,7 +24,6 @@ from tests.support.instrumentation_page import INSTRUMENTATIONS, PAGE, PARTS, bl
 from tests.support.sample_records import NAMES, NOW_NS
 
 ANSWERS = Path(__file__).parents[1] / "golden/answers"
-ADDRESS = "http://127.0.0.1:8080/"
 NO_LLM = ("plain-sdk", "telemetrygen")
 
 
@@ -53,12 +53,12 @@ def test_every_golden_response_belongs_to_a_sample() -> None:
 def test_python_code_compiles_and_sends_to_clearspan(block: str) -> None:
     ast.parse(block)
 
-    assert ADDRESS.removesuffix("/") in block
+    assert re.search(r"""os\.environ\[["']CLEARSPAN_URL["']\]""", block)
 
 
 @pytest.mark.parametrize("block", blocks(PAGE.read_text(), "js"))
 def test_node_code_sends_to_clearspan(block: str) -> None:
-    assert f"{ADDRESS}otlp/v1/traces" in block
+    assert "`${process.env.CLEARSPAN_URL}/otlp/v1/traces`" in block
 
 
 def test_every_snippet_has_a_command_that_installs_its_packages() -> None:
@@ -83,8 +83,10 @@ async def test_first_span_of_plain_opentelemetry_arrives_as_a_model_call() -> No
     (block,) = [block for block in blocks(PAGE.read_text(), "python") if "get_tracer" in block]
     broker = MemoryBroker()
     async with serving(context_of(broker=broker, clock=SystemClock())) as client:
-        code = block.replace(ADDRESS, f"{client._base_url}/")
-        sender = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stderr=asyncio.subprocess.PIPE)
+        environment = {**os.environ, "CLEARSPAN_URL": str(client._base_url).rstrip("/")}
+        sender = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", block, env=environment, stderr=asyncio.subprocess.PIPE
+        )
         _, errors = await sender.communicate()
 
     assert errors == b""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +18,8 @@ from common.settings import ClickHouseSettings, PostgresSettings, Settings
 from common.times import SystemClock
 from tests.support.api import context_of, serving
 from tests.support.http_pages import PageReader, exchanges
-from tests.support.shell_pages import DOCS, api_of_a_page, blocks, check_commands, commands
+from tests.support.shell_pages import DOCS, ROOT, api_of_a_page, blocks, check_commands, commands, stack_of_a_page
 
-ROOT = DOCS.parent
 ADMIN_KEY = "the-key-of-the-admin"
 FOLLOWED = {
     "command-line.md",
@@ -33,6 +31,9 @@ FOLLOWED = {
     "projects-and-keys.md",
 }
 """Pages of commands that need only an API. Others need more, or delete what is stored: a test of their own names them."""
+
+WITH_KEYS = {"projects-and-keys.md"}
+"""Pages that follow commands on a stack with authentication."""
 
 INDEX = re.findall(r"\(([a-z-]+\.md)\)", (DOCS / "README.md").read_text())
 REQUESTS = {"analytics.md": None, "explain-and-freshness.md": 2}
@@ -58,9 +59,12 @@ class Stack:
             return
         if page == "query-language.md":
             await self._send(orjson.loads(next(text for kind, text in blocks(page) if kind == "json")))
-        at_hand = f'clearspan() {{ "{sys.executable}" -m clearspan "$@"; }}\ncd "{self.directory}"\n'
-        here = [(command.replace("localhost:8080", self.address), shown) for command, shown in _with_outputs(page)]
-        printed = await check_commands(here, environment=self._environment, prelude=at_hand)
+        address = self.address_with_keys if page in WITH_KEYS else self.address
+        with stack_of_a_page(address, self.directory / "data", postgres=self.postgres_dsn) as environment:
+            environment["CLEARSPAN_ADMIN_KEY"] = ADMIN_KEY
+            printed = await check_commands(
+                _with_outputs(page), environment=environment, prelude=f'cd "{self.directory}"\n'
+            )
         if page == "query-language.md":
             assert [span["span_name"] for span in orjson.loads(printed[0])["spans"]] == ["checkout"]
 
@@ -77,18 +81,6 @@ class Stack:
                 wait = {"X-Clearspan-Wait-For": response.headers["X-Clearspan-Coordinates"]}
             async with client.post("/spans/query", json={}, headers=wait) as response:
                 assert response.status == 200, await response.text()
-
-    @property
-    def _environment(self) -> dict[str, str]:
-        return {
-            "PYTHONPATH": str(ROOT),
-            "CLEARSPAN": self.address,
-            "CLEARSPAN_URL": self.address,
-            "API": self.address_with_keys,
-            "CLEARSPAN_ADMIN_KEY": ADMIN_KEY,
-            "CLEARSPAN_DATA_DIR": str(self.directory),
-            "CLEARSPAN_POSTGRES__DSN": self.postgres_dsn,
-        }
 
 
 def _with_outputs(page: str) -> Sequence[tuple[str, object]]:

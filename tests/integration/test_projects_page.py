@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -12,11 +11,9 @@ from common.postgres.pool import Database
 from common.settings import PostgresSettings, Settings
 from common.times import SystemClock
 from tests.support.api import context_of, serving
-from tests.support.shell_pages import check_commands, commands
+from tests.support.shell_pages import check_commands, commands, stack_of_a_page
 
-ROOT = Path(__file__).parents[2]
 ADMIN_KEY = "the-key-of-the-admin"
-COMMAND_LINE = f'clearspan() {{ "{sys.executable}" -m clearspan "$@"; }}\n'
 
 
 async def test_commands_print_what_the_page_shows(
@@ -28,13 +25,9 @@ async def test_commands_print_what_the_page_shows(
     context = context_of(settings=settings, keys=Keys(database, SystemClock()), database=database)
 
     async with serving(context) as client:
-        environment = {
-            "PYTHONPATH": str(ROOT),
-            "API": str(client._base_url).rstrip("/"),
-            "CLEARSPAN_ADMIN_KEY": ADMIN_KEY,
-            "CLEARSPAN_DATA_DIR": str(tmp_path),
-            "CLEARSPAN_POSTGRES__DSN": database_settings.dsn.get_secret_value(),
-        }
-        by_hand, *_ = await check_commands(page, environment=environment, prelude=COMMAND_LINE)
+        address, dsn = str(client._base_url).rstrip("/"), database_settings.dsn.get_secret_value()
+        with stack_of_a_page(address, tmp_path / "data", postgres=dsn) as environment:
+            environment["CLEARSPAN_ADMIN_KEY"] = ADMIN_KEY
+            _, by_hand, *_ = await check_commands(page, environment=environment)
 
     assert "in force" in by_hand

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import shutil
-from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Callable
 from html import unescape
 from pathlib import Path
@@ -25,7 +22,7 @@ from common.times import SystemClock
 from query_api.filter.language import FIELDS, Operator
 from tests.strategies import NOW_NS
 from tests.support.api import context_of, serving
-from tests.support.missing import missing
+from tests.support.shell_pages import check_commands, stack_of_a_page
 from tests.support.span_corpus import store_record
 
 PAGE = (Path(__file__).parents[2] / "docs/query-language.md").read_text()
@@ -51,13 +48,9 @@ async def client(
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_command_finds_its_span(client: aiohttp.ClientSession) -> None:
-    if shutil.which("curl") is None:
-        missing("the page's command needs curl")
-    async with client.get("/livez") as response:
-        command = COMMAND.replace("localhost:8080", f"127.0.0.1:{response.url.port}")
-    shell = await asyncio.create_subprocess_shell(command, stdout=PIPE, stderr=DEVNULL)
-    output, _ = await shell.communicate()
+async def test_command_finds_its_span(client: aiohttp.ClientSession, tmp_path: Path) -> None:
+    with stack_of_a_page(str(client._base_url).rstrip("/"), tmp_path / "data") as environment:
+        [output] = await check_commands([(COMMAND, None)], environment=environment)
 
     assert _written(200, orjson.loads(output)) == "checkout"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,11 +13,8 @@ from common.settings import ClickHouseSettings
 from common.times import SystemClock
 from query_api.retention.rules import RetentionRecords
 from query_api.retention.run import Retention
-from tests.support.shell_pages import api_of_a_page, check_commands, commands
+from tests.support.shell_pages import api_of_a_page, check_commands, commands, stack_of_a_page
 from tests.support.stores import opened_store
-
-ROOT = Path(__file__).parents[2]
-COMMAND_LINE = f'clearspan() {{ "{sys.executable}" -m clearspan "$@"; }}\n'
 
 
 @asynccontextmanager
@@ -53,6 +49,6 @@ async def test_commands_print_what_the_page_shows(
         api_of_a_page(database, settings, data_dir=chdb_dir) as address,
     ):
         retention = Retention(store, RetentionRecords(database), SystemClock(), interval_s=1.0, rest=0.0)
-        environment = {"API": address, "PYTHONPATH": str(ROOT), "CLEARSPAN_DATA_DIR": str(tmp_path)}
-        async with running_after(begins, retention):
-            await check_commands(page, environment=environment, prelude=COMMAND_LINE)
+        with stack_of_a_page(address, tmp_path / "data") as environment:
+            async with running_after(begins, retention):
+                await check_commands(page, environment=environment)

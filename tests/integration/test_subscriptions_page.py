@@ -14,13 +14,10 @@ from query_api.delivery.deliverer import open_deliverer
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving
 from tests.support.delivery import delivery_settings
-from tests.support.ports import free_port
-from tests.support.shell_pages import check_commands, commands
+from tests.support.shell_pages import check_commands, commands, stack_of_a_page
 from tests.support.storing import stored_soon
 
-ROOT = Path(__file__).parents[2]
 PRELUDE = f"""\
-clearspan() {{ "{sys.executable}" -m clearspan "$@"; }}
 cd "$WORK"
 mkdir bin
 printf '#!/bin/sh\nexec "{sys.executable}" "$@"\n' > bin/python3
@@ -45,14 +42,9 @@ async def test_commands_print_what_the_page_shows(
         serving(context) as client,
         open_deliverer(context.settings, store=store, database=database, stored=context.stored),
     ):
-        environment = {
-            "PYTHONPATH": str(ROOT),
-            "CLEARSPAN_URL": str(client._base_url).rstrip("/"),
-            "CLEARSPAN_DATA_DIR": str(tmp_path),
-            "RECEIVER_PORT": str(free_port()),
-            "WORK": str(tmp_path),
-        }
-        printed = await check_commands(shown, environment=environment, prelude=PRELUDE)
+        with stack_of_a_page(str(client._base_url).rstrip("/"), tmp_path / "data") as environment:
+            environment["WORK"] = str(tmp_path)
+            printed = await check_commands(shown, environment=environment, prelude=PRELUDE)
     await store.close()
 
     [table] = [text for text in printed if text.strip().startswith("slug")]

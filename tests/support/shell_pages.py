@@ -7,11 +7,13 @@ import json
 import os
 import re
 import shutil
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from clearspan.embedded.layout import Layout, Running, hold
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings, QuerySettings, Settings
 from common.times import SystemClock
@@ -23,7 +25,9 @@ from tests.support.missing import missing
 from tests.support.stores import opened_store
 from tests.support.storing import stored_soon
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+COMMAND_LINE = f'clearspan() {{ "{sys.executable}" -m clearspan "$@"; }}\n'
 BORDER = "=== end of block ==="
 
 
@@ -70,11 +74,27 @@ async def api_of_a_page(database: Database, settings: ClickHouseSettings, *, dat
             yield str(client._base_url).rstrip("/")
 
 
+@contextmanager
+def stack_of_a_page(address: str, data_dir: Path, *, postgres: str = "") -> Iterator[dict[str, str]]:
+    """Let an API be the embedded stack that runs in a data directory, which `clearspan env` finds.
+
+    Yields the environment of a shell that follows a page.
+    """
+    layout = Layout(data_dir)
+    mask = os.umask(0o077)
+    try:
+        with hold(layout):
+            Running(pid=os.getpid(), api=address, worker=address, kafka="127.0.0.1:1", postgres=postgres).write(layout)
+            yield {"CLEARSPAN_DATA_DIR": str(data_dir), "PYTHONPATH": str(ROOT)}
+    finally:
+        os.umask(mask)
+
+
 async def _run(each: Sequence[str], *, environment: Mapping[str, str], prelude: str) -> list[str]:
     """Return the output of each block. A failing command ends the shell."""
     if shutil.which("curl") is None:
         missing("the page's commands need curl")
-    script = prelude + "\n".join(f"{block}\necho '{BORDER}'" for block in each)
+    script = COMMAND_LINE + prelude + "\n".join(f"{block}\necho '{BORDER}'" for block in each)
     shell = await asyncio.create_subprocess_exec(
         "bash", "-euo", "pipefail", "-c", script,
         env={"PATH": os.environ["PATH"], **environment},
