@@ -19,8 +19,8 @@ examples
                                             use a Kafka that runs already
 """
 ENV_DESCRIPTION: Final = """\
-Print a command that sets CLEARSPAN_URL to the address of the embedded stack that runs in CLEARSPAN_DATA_DIR. Clients and
-the pages of the documentation read that variable. It fails if no stack runs there.
+Print a command that sets CLEARSPAN_URL to the address of the embedded stack that runs in CLEARSPAN_DATA_DIR. Clients
+and the pages of the documentation read that variable. It fails if no stack runs there.
 """
 ENV_EXAMPLES: Final = """\
 examples
