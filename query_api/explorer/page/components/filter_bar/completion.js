@@ -1,6 +1,8 @@
 /** What can follow the text of a condition: fields, attribute paths that occur, operators, and values that occur. */
 import { post } from '../../app/api.js';
-import { FIELD_VALUES, FIELDS, fullName, LIST_FIELDS, NUMBER_FIELDS, OPERATORS, PATH_FIELDS } from '../../app/filter.js';
+import {
+  FIELD_VALUES, fieldOf, FIELDS, lastCondition, LIST_FIELDS, NUMBER_FIELDS, operatorOf, OPERATORS, PATH_FIELDS, valueText,
+} from '../../app/filter.js';
 import { timeRange } from '../time_range.js';
 
 /** @typedef {{text: string, label: string, note: string}} Suggestion  `text` replaces what was typed. */
@@ -10,15 +12,26 @@ const WAIT_MS = 120;
 
 /** Fields whose values are not worth a list, or that the API does not count: times, ids, numbers, texts and lists. */
 const WITHOUT_VALUES = new Set([
-  ...NUMBER_FIELDS, ...LIST_FIELDS, 'content', 'trace_id', 'span_id', 'parent_id', 'start_time', 'end_time', 'created_at',
+  ...NUMBER_FIELDS, ...LIST_FIELDS, 'content', ...FIELDS.filter((field) => /_(time|at)$|^(trace|span|parent|.*_by)_id$/.test(field)),
 ]);
 
 /**
+ * What can follow; the conditions before the last `and` stay as they are.
  * @param {string} text
  * @param {AbortSignal} abort
  * @returns {Promise<Suggestion[]>}
  */
 export async function complete(text, abort) {
+  const [before, last] = lastCondition(text);
+  const found = await completeOne(last, abort);
+  return found.map((each) => ({ ...each, text: before + each.text }));
+}
+
+/**
+ * @param {string} text  One condition.
+ * @param {AbortSignal} abort
+ */
+async function completeOne(text, abort) {
   const [, name = '', operator, value = ''] = /^\s*(\S*)(?:\s+(\S+)(?:\s+(.*))?)?/s.exec(text) ?? [];
   if (operator !== undefined && text.includes(`${operator} `)) return values(name, operator, value, abort);
   if (/\s$/.test(text) || (operator !== undefined && isField(name))) {
@@ -29,7 +42,7 @@ export async function complete(text, abort) {
 
 /** @param {string} name */
 function isField(name) {
-  return FIELDS.includes(fullName(name)) || PATH_FIELDS.some((field) => name.startsWith(`${field}.`));
+  return fieldOf(name) !== null;
 }
 
 /**
@@ -57,24 +70,24 @@ async function names(typed, abort) {
  * @param {AbortSignal} abort
  */
 async function values(name, operator, typed, abort) {
-  if (operator === 'exists' || operator === 'not_exists' || WITHOUT_VALUES.has(fullName(name))) return [];
-  const known = FIELD_VALUES[fullName(name)] ?? await valuesThatOccur(name, abort);
+  const named = fieldOf(name);
+  if (!named || operator === 'exists' || operator === 'not_exists' || WITHOUT_VALUES.has(named.field)) return [];
+  if (PATH_FIELDS.includes(named.field) && !named.key) return [];
+  const known = FIELD_VALUES[named.field] ?? await valuesThatOccur(named, abort);
   const before = /^(.*,\s*)?/s.exec(typed)?.[0] ?? '';
   const last = typed.slice(before.length).toLowerCase();
-  return known.filter((value) => value.toLowerCase().includes(last)).slice(0, SUGGESTIONS_MAX)
-    .map((value) => suggestion(`${name} ${operator} ${before}${value}`, value, ''));
+  return known.filter((value) => String(value).toLowerCase().includes(last)).slice(0, SUGGESTIONS_MAX)
+    .map((value) => suggestion(`${name} ${operator} ${before}${valueText(named.field, operatorOf(operator), value)}`, String(value), ''));
 }
 
 /**
- * @param {string} name
+ * @param {{field: string, key?: string}} named
  * @param {AbortSignal} abort
+ * @returns {Promise<unknown[]>}
  */
-async function valuesThatOccur(name, abort) {
-  const [field = '', ...path] = name.split('.');
-  if (!isField(name) || (PATH_FIELDS.includes(field) && !path.join(''))) return [];
-  const key = PATH_FIELDS.includes(field) ? { field, key: path.join('.') } : fullName(name);
-  const found = await facets({ keys: [key], limit: 50 }, abort);
-  return found.flatMap(({ values: counted }) => (counted ?? []).map((/** @type {{value: unknown}} */ { value }) => String(value)));
+async function valuesThatOccur(named, abort) {
+  const found = await facets({ keys: [named.key ? named : named.field], limit: 50 }, abort);
+  return found.flatMap(({ values: counted }) => (counted ?? []).map((/** @type {{value: unknown}} */ { value }) => value));
 }
 
 /**

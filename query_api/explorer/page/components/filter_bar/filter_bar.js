@@ -1,12 +1,15 @@
 /**
  * The filter of a view: one chip per condition, a text field that completes what is typed, and the JSON of the filter.
- * It shows the API's complaint at the condition that it is about.
+ * It shows the API's complaint at the condition that it is about, and below the bar what became of a text that is none.
  */
 import { html } from 'htm/preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { param, setParams } from '../../app/address.js';
-import { conditionText, FIELDS, parseCondition, readFilter, withCondition, writeFilter } from '../../app/filter.js';
+import { navigate, param, setParams } from '../../app/address.js';
+import {
+  conditionText, FIELDS, isText, lastCondition, parseConditions, readFilter, withCondition, writeFilter,
+} from '../../app/filter.js';
 import { complete } from './completion.js';
+import { addressOf, idIn } from './open_id.js';
 
 /** The filter of the current address. */
 export function currentFilter() {
@@ -23,24 +26,83 @@ export function addConditions(conditions) {
   setFilter(conditions.reduce(withCondition, currentFilter()));
 }
 
+/** @typedef {import('../../app/filter.js').Condition} Condition */
+/** @typedef {{text: string, words?: string, condition?: Condition}} Note  `words` can be searched for; `condition` is the one that it is about. */
+
 /** @param {{error?: Error | null}} props  `error` is the failure of the query with this filter, if any. */
 export function FilterBar({ error }) {
   const filter = currentFilter();
   const [isJson, setJson] = useState(false);
+  const [note, setNote] = useState(/** @type {Note | null} */ (null));
   const wrong = wrongCondition(error);
-  /** @param {number} index  @param {import('../../app/filter.js').Condition[]} replacement */
+  /** @param {number} index  @param {Condition[]} replacement */
   const replace = (index, replacement) => {
-    setFilter({ ...filter, conditions: filter.conditions.toSpliced(index, 1, ...replacement) });
+    const members = isAnd(filter) || replacement.length < 2 ? replacement : [{ conditions: replacement }];
+    setFilter({ ...filter, conditions: filter.conditions.toSpliced(index, 1, ...members) });
+  };
+  /**
+   * Read a text: an id is opened, anything else becomes conditions.
+   * @param {string} text
+   * @param {(conditions: Condition[]) => void} apply
+   */
+  const enter = (text, apply) => {
+    const id = idIn(text);
+    if (id) {
+      open(id, text.trim(), setNote);
+      return;
+    }
+    const { conditions, isSearch } = parseConditions(text);
+    setNote(isSearch ? noteOfSearch(conditions[0]) : null);
+    apply(conditions);
   };
   if (isJson) return html`<${JsonEditor} filter=${filter} close=${() => setJson(false)} />`;
-  return html`<div class="filter-bar" role="search">
-    ${filter.operator && filter.operator !== 'and' && html`<span class="chip operator">${filter.operator}</span>`}
-    ${filter.conditions.map((condition, index) => html`<${Chip} key=${JSON.stringify(condition)} condition=${condition}
-      problem=${wrong === index && error ? error.message : null} remove=${() => replace(index, [])}
-      change=${(/** @type {any} */ changed) => replace(index, [changed])} />`)}
-    <${Input} add=${(/** @type {any} */ condition) => addConditions([condition])} placeholder=${filter.conditions.length ? 'and …' : 'Filter: status = error, duration > 2s, service = shop, or any words'} />
-    <button class="quiet" title="Show and edit the filter as JSON" onClick=${() => setJson(true)}>JSON</button>
+  const isGone = note?.condition && !filter.conditions.some((each) => JSON.stringify(each) === JSON.stringify(note.condition));
+  return html`<div class="filter">
+    <div class="filter-bar" role="search">
+      ${!isAnd(filter) && html`<span class="chip operator">${filter.operator}</span>`}
+      ${filter.conditions.map((condition, index) => html`<${Chip} key=${JSON.stringify(condition)} condition=${condition}
+        problem=${wrong === index && error ? error.message : null} remove=${() => replace(index, [])} editJson=${() => setJson(true)}
+        enter=${(/** @type {string} */ text) => enter(text, (conditions) => replace(index, conditions))} />`)}
+      <${Input} enter=${(/** @type {string} */ text) => enter(text, addConditions)} typing=${() => setNote(null)}
+        placeholder=${filter.conditions.length ? 'and …' : 'Filter: status = error and duration > 2s, any words, or an id'} />
+      <button class="quiet" title="Show and edit the filter as JSON" onClick=${() => setJson(true)}>JSON</button>
+    </div>
+    <p class="filter-note" role="status" aria-live="polite">${note && !isGone && html`${note.text} ${note.words && html`<button
+      onClick=${() => { addConditions([searchFor(note.words ?? '')]); setNote(noteOfSearch(searchFor(note.words ?? ''))); }}>Search for it in all texts</button>`}`}</p>
   </div>`;
+}
+
+/** @param {import('../../app/filter.js').Filter} filter */
+function isAnd(filter) {
+  return (filter.operator ?? 'and') === 'and';
+}
+
+/** @param {string} words @returns {Condition} */
+function searchFor(words) {
+  return { field: 'content', operator: 'contains', value: words };
+}
+
+/** @param {Condition | undefined} condition @returns {Note} */
+function noteOfSearch(condition) {
+  return { text: `“${condition?.value}” is not a condition: this lists the spans whose texts contain these words.`, condition };
+}
+
+/**
+ * Go to what has an id, or say that nothing has it.
+ * @param {string} id
+ * @param {string} typed
+ * @param {(note: Note) => void} say
+ */
+async function open(id, typed, say) {
+  const kind = id.length === 32 ? 'trace' : 'span';
+  say({ text: `Looking for the ${kind} ${id} …` });
+  try {
+    const found = await addressOf(id);
+    if (found) navigate(found);
+    else say({ text: `No ${kind} with the id ${id} is stored.`, words: typed });
+  } catch (error) {
+    say({ text: error instanceof Error ? error.message : String(error) });
+  }
 }
 
 /**
@@ -54,27 +116,29 @@ export function wrongCondition(error) {
 }
 
 /**
- * @param {{condition: any, problem: string | null, remove: () => void, change: (condition: any) => void}} props
+ * @param {{condition: any, problem: string | null, remove: () => void, enter: (text: string) => void, editJson: () => void}} props
+ *   What text cannot say is edited as JSON.
  */
-function Chip({ condition, problem, remove, change }) {
+function Chip({ condition, problem, remove, enter, editJson }) {
   const [isEdited, setEdited] = useState(false);
   const text = conditionText(condition);
   if (isEdited) {
-    return html`<${Input} initial=${text} add=${(/** @type {any} */ changed) => { setEdited(false); change(changed); }}
+    return html`<${Input} initial=${text} enter=${(/** @type {string} */ changed) => { enter(changed); setEdited(false); }}
       leave=${() => setEdited(false)} />`;
   }
   return html`<span class="chip ${problem ? 'wrong' : ''}" title=${problem ?? text}>
-    <button class="chip-text" onClick=${() => setEdited('field' in condition)}>${text}</button>
+    <button class="chip-text" onClick=${() => (isText(condition) ? setEdited(true) : editJson())}>${text}</button>
     <button class="chip-remove" aria-label="Remove ${text}" onClick=${remove}>×</button>
     ${problem && html`<span class="chip-problem" role="alert">${problem}</span>`}
   </span>`;
 }
 
 /**
- * A text field with completion. Enter adds the condition, Tab takes the marked suggestion.
- * @param {{add: (condition: any) => void, initial?: string, placeholder?: string, leave?: () => void}} props
+ * A text field with completion. Enter reads the text, Tab takes the marked suggestion.
+ * @param {{enter: (text: string) => void, typing?: () => void, initial?: string, placeholder?: string, leave?: () => void}} props
+ *   `enter` throws an error in words if the text is wrong.
  */
-function Input({ add, initial = '', placeholder, leave }) {
+function Input({ enter, typing, initial = '', placeholder, leave }) {
   const [text, setText] = useState(initial);
   const [problem, setProblem] = useState('');
   const [suggestions, setSuggestions] = useState(/** @type {import('./completion.js').Suggestion[]} */ ([]));
@@ -97,7 +161,7 @@ function Input({ add, initial = '', placeholder, leave }) {
   const submit = () => {
     if (text.trim() === '') return;
     try {
-      add(parseCondition(text));
+      enter(text);
       setText('');
       setProblem('');
       setHidden(true);
@@ -134,7 +198,7 @@ function Input({ add, initial = '', placeholder, leave }) {
   return html`<div class="filter-input">
     <input ref=${input} value=${text} placeholder=${placeholder} aria-label="Add a condition" role="combobox" spellcheck="false"
       autocomplete="off" aria-expanded=${isOpen} aria-autocomplete="list" aria-controls="suggestions" data-focus="filter"
-      onInput=${(/** @type {any} */ event) => { setText(event.target.value); setProblem(''); setHidden(false); }}
+      onInput=${(/** @type {any} */ event) => { setText(event.target.value); setProblem(''); setHidden(false); typing?.(); }}
       onFocus=${() => { setFocused(true); setHidden(false); }} onBlur=${() => { setFocused(false); leave?.(); }} onKeyDown=${onKeyDown} />
     ${problem && html`<span class="chip-problem" role="alert">${problem}</span>`}
     ${isOpen && html`<div class="panel suggestions" id="suggestions" role="listbox">
@@ -146,8 +210,9 @@ function Input({ add, initial = '', placeholder, leave }) {
   </div>`;
 }
 
-/** Whether the text begins the name of a field and is not one yet. @param {string} text */
-function isPartOfName(text) {
+/** Whether the text ends with the beginning of the name of a field. @param {string} typed */
+function isPartOfName(typed) {
+  const [, text] = lastCondition(typed);
   return /^[a-z_.]+$/.test(text) && !FIELDS.includes(text) && FIELDS.some((field) => field.startsWith(text));
 }
 

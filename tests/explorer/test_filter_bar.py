@@ -1,0 +1,120 @@
+"""The filter bar: text that people type or paste, with the words of the command line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.async_api import expect
+
+from clearspan.client.filter_words import read_conditions
+from query_api.filter.language import FIELDS
+from tests.support.explorer import Explorer
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+IN_FILTER_JS = "async (texts) => { const filter = await import('/ui/files/app/filter.js'); return %s; }"
+WORDS = (
+    "span_type is chat",
+    "status = error AND duration > 1.5s and service = shop",
+    "span_name is 'salt and pepper' and cost > 0.01",
+    'service in shop,"pay or not" and tokens btwn 10,20',
+    "http.status >= 500 and model exists",
+    "attributes.retry is true and temperature.x lt -1 and resource.service.name = shop",
+    "session_id is 1e5 and span_id is 1234567890123456 and parent_id is null",
+    "span_name contains 5.0 and user_id not_exists",
+    "content contains 'card declined' and end_time eq 1777636802500",
+    "service in '[\"a,b\"]'",
+)
+TRACE_ID, SPAN_ID = "ab12" * 8, "cd34" * 4
+SPELLINGS = {
+    TRACE_ID: (TRACE_ID, f"  {TRACE_ID.upper()} ", "ab12ab12-ab12-ab12-ab12-ab12ab12ab12"),
+    SPAN_ID: (SPAN_ID, f"\t{SPAN_ID.upper()}", "cd34cd34-cd34cd34"),
+}
+
+
+async def _type(explorer: Explorer, text: str) -> None:
+    await explorer.page.get_by_role("combobox", name="Add a condition").fill(text)
+    await explorer.page.keyboard.press("Enter")
+
+
+def _filter(explorer: Explorer) -> dict[str, Any]:
+    [filtering] = parse_qs(urlsplit(explorer.page.url).query)["filter"]
+    return dict(json.loads(filtering))
+
+
+async def test_words_mean_what_they_mean_in_the_command_line(explorer: Explorer):
+    await explorer.open("spans")
+    read = await explorer.page.evaluate(IN_FILTER_JS % "texts.map((text) => filter.parseConditions(text))", WORDS)
+    assert [each["conditions"] for each in read] == [read_conditions([text]) for text in WORDS]
+    assert not any(each["isSearch"] for each in read)
+    again = "texts.map(({ conditions }) => filter.parseConditions(conditions.map(filter.conditionText).join(' and ')))"
+    assert await explorer.page.evaluate(IN_FILTER_JS % again, read) == read
+    assert set(await explorer.page.evaluate(IN_FILTER_JS % "filter.FIELDS")) == FIELDS.keys()
+
+
+async def test_and_separates_conditions(explorer: Explorer):
+    await explorer.open("spans")
+    await _type(explorer, "status = error and service = library-desk")
+    await expect(explorer.page.locator(".chip-text")).to_have_text(
+        ["status_code = STATUS_CODE_ERROR", "service = library-desk"]
+    )
+    await expect(explorer.page.get_by_role("status").and_(explorer.page.locator(".filter-note"))).to_be_empty()
+    expected = explorer.stack.ask("/spans/query", {"filtering": _filter(explorer), "windowing": {"limit": 1000}})
+    await expect(explorer.page.locator(".table")).to_have_attribute("aria-rowcount", str(expected["count"]))
+    await explorer.page.get_by_role("button", name="service = library-desk", exact=True).click()
+    await explorer.page.keyboard.type(" and span_type = tool")
+    await explorer.page.keyboard.press("Enter")
+    await expect(explorer.page.locator(".chip-text").last).to_have_text("span_type = tool")
+    await expect(explorer.page.locator(".chip-text")).to_have_count(3)
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("span_name = salt and pepper", "“pepper” is not a condition. Put a value that contains “and” in quotes"),
+        ("cost = 3 or cost = 4", "Write “or” in the JSON of the filter"),
+        ("status = error and", "A condition must follow the last “and”"),
+        ("model exists today", "“and” must follow “model exists”; got “today”"),
+        ("service in [a", "[a begins like a list of JSON, but is none"),
+    ],
+)
+async def test_text_that_is_half_a_condition_is_explained(typed: str, message: str, explorer: Explorer):
+    await explorer.open("spans")
+    await _type(explorer, typed)
+    await expect(explorer.page.locator(".filter-input").get_by_role("alert")).to_contain_text(message)
+    assert "filter" not in explorer.page.url
+
+
+async def test_text_that_becomes_a_search_says_so(explorer: Explorer):
+    await explorer.open("spans")
+    await _type(explorer, "statuscode = error")
+    note = explorer.page.locator(".filter-note[aria-live=polite]")
+    await expect(note).to_contain_text(
+        "“statuscode = error” is not a condition: this lists the spans whose texts contain"
+    )
+    assert _filter(explorer) == {
+        "conditions": [{"field": "content", "operator": "contains", "value": "statuscode = error"}]
+    }
+    await explorer.page.get_by_role("button", name="Remove text contains").click()
+    await expect(note).to_be_empty()
+
+
+async def test_pasted_id_opens_its_trace_or_span(explorer: Explorer):
+    span = {"trace_id": TRACE_ID, "span_id": SPAN_ID, "span_name": "pasted", "start_time": "2026-01-01T00:00:00Z"}
+    explorer.stack.ask("/tracing/spans/ingest", {"spans": [span]})
+    explorer.stack.ask_until(f"/spans/{TRACE_ID}/{SPAN_ID}", None, lambda answer: answer["count"] == 1)
+    await explorer.open("spans", oldest="-1h")
+    for found, spellings in SPELLINGS.items():
+        for spelling in spellings:
+            await _type(explorer, spelling)
+            address = f"**/ui/traces/{TRACE_ID}" + (f"?span={SPAN_ID}" if found == SPAN_ID else "")
+            await explorer.page.wait_for_url(address)
+            await expect(explorer.page.locator(".wf-text")).to_have_text("pasted")
+            await explorer.page.go_back()
+    await _type(explorer, "99" * 16)
+    note = explorer.page.locator(".filter-note")
+    await expect(note).to_contain_text(f"No trace with the id {'99' * 16} is stored")
+    await note.get_by_role("button", name="Search for it in all texts").click()
+    await expect(explorer.page.locator(".chip-text")).to_have_text(f'text contains "{"99" * 16}"')
