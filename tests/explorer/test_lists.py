@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import time
 import uuid
 from contextlib import suppress
@@ -10,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.support.explorer import Explorer
 
@@ -228,3 +230,48 @@ async def test_width_of_the_names_is_kept(explorer: Explorer):
     await explorer.page.reload()
     await expect(cell).to_be_visible()
     assert await cell.evaluate("element => element.clientWidth") == before + 60
+
+
+async def test_way_back_from_a_trace_keeps_the_filter(explorer: Explorer):
+    await explorer.open("spans", filter=FAILED)
+    rows = explorer.page.locator(".rows .row")
+    for is_browser in (True, False):
+        address = explorer.page.url
+        await rows.locator("a").first.click()
+        await explorer.page.locator(".wf-row").first.click()
+        if is_browser:
+            await expect(explorer.page).to_have_url(re.compile("span="))
+            await explorer.page.go_back()
+        else:
+            await explorer.page.reload()
+            await explorer.page.get_by_role("link", name="Back to the spans").click()
+        await expect(explorer.page.locator(".chip-text")).to_have_text("status_code = STATUS_CODE_ERROR")
+        assert explorer.page.url == address
+
+
+async def test_old_rows_are_marked_under_a_new_filter_and_gone_under_a_failed_one(explorer: Explorer):
+    await explorer.open("spans")
+    holder, rows = explorer.page.locator(".table-holder"), explorer.page.locator(".rows .row")
+    await expect(rows.first).to_be_visible()
+    answered = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await answered.wait()
+        await route.continue_()
+
+    await explorer.page.route("**/spans/query", hold)
+    await _filter_by(explorer, "status = error")
+    await expect(holder).to_have_attribute("aria-busy", "true")
+    await expect(rows.first).to_be_visible()
+    assert await holder.evaluate("element => Number(getComputedStyle(element).opacity)") < 1
+    answered.set()
+    await expect(holder).to_have_attribute("aria-busy", "false")
+    await expect(holder).to_have_css("opacity", "1")
+    await _filter_by(explorer, "start_time > yesterday")
+    await expect(explorer.page.locator(".chip.wrong")).to_be_visible()
+    await expect(rows).to_have_count(0)
+
+
+async def _filter_by(explorer: Explorer, text: str) -> None:
+    await explorer.page.get_by_role("combobox", name="Add a condition").fill(text)
+    await explorer.page.keyboard.press("Enter")

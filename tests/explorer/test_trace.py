@@ -56,6 +56,29 @@ async def test_unknown_trace_says_so(explorer: Explorer):
     await expect(explorer.page.locator(".notice.empty")).to_contain_text("There is no such trace")
 
 
+async def test_cause_in_a_closed_branch_of_a_large_trace_is_shown(explorer: Explorer):
+    trace_id = "f7" * 16
+    parents = [0, 1] + [2] * 2_100  # the root, a branch that is closed at first, and its leaves
+    spans = [
+        {"trace_id": trace_id, "span_id": f"{number:016x}", "parent_id": f"{parent:016x}" if parent else None,
+         "span_name": f"span {number}", "start_time": f"2026-11-01T10:00:{number // 1000:02}.{number % 1000:03}Z"}
+        for number, parent in enumerate(parents, 1)
+    ]  # fmt: skip
+    spans[1_500]["status_code"] = "STATUS_CODE_ERROR"
+    explorer.stack.ask("/tracing/spans/ingest", {"spans": spans})
+    explorer.stack.ask_until(f"/spans/{trace_id}/{spans[-1]['span_id']}", None, lambda answer: answer["count"] == 1)
+    await explorer.open(f"traces/{trace_id}")
+    await expect(explorer.page.locator(".wf-row")).to_have_count(2)
+    cause = explorer.page.locator(".wf-row.failed.selected")
+    for _ in range(2):  # again, after it was scrolled away
+        await explorer.page.get_by_role("link", name="Show the cause").click()
+        await expect(cause).to_be_in_viewport()
+        await explorer.page.locator(".waterfall").evaluate("element => element.scrollTo(0, 0)")
+        await expect(cause).to_have_count(0)
+    await explorer.page.get_by_role("button", name="Close all").click()
+    await expect(explorer.page.locator(".wf-row")).to_have_count(1)
+
+
 async def test_orphan_and_second_root_are_marked(explorer: Explorer):
     trace_id = "f1" * 16
     spans = [

@@ -37,14 +37,27 @@ export function href(path, params = {}) {
 }
 
 /**
- * Go to an address of the page.
+ * Go to an address of the page. The entry of the history remembers the list that was shown last, for links back to it.
  * @param {string} target  What `href` returned.
  * @param {{replace?: boolean}} [options]  `replace` does not add an entry for "back".
  */
 export function navigate(target, { replace = false } = {}) {
   if (target === location.pathname + location.search) return;
-  history[replace ? 'replaceState' : 'pushState'](null, '', target);
+  const isList = address.peek().path.length === 1 && !replace;
+  const list = isList ? location.pathname + location.search : history.state?.list;
+  history[replace ? 'replaceState' : 'pushState']({ list }, '', target);
   address.value = read();
+}
+
+/**
+ * The list from which a view was opened, with its filter; without one, the first of the views.
+ * @param {string[]} views  That the link may lead to.
+ * @returns {{target: string, name: string}}
+ */
+export function listBefore(views) {
+  const { list } = history.state ?? {};
+  const name = list === undefined ? undefined : views.find((view) => list.split('?')[0] === href([view]));
+  return name ? { target: list, name } : { target: href([views[0] ?? '']), name: views[0] ?? '' };
 }
 
 /**

@@ -2,7 +2,7 @@
 import { html } from 'htm/preact';
 import { href, param, setParams } from '../../app/address.js';
 import { get, post } from '../../app/api.js';
-import { useLoaded } from '../../app/loading.js';
+import { marksOf, useLoaded } from '../../app/loading.js';
 import { JsonTree } from '../../components/json_tree.js';
 import { ErrorNotice } from '../../components/notices.js';
 import { Time } from '../../components/time.js';
@@ -23,7 +23,7 @@ export function Compare({ slug }) {
   if (loaded.error) return html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`;
   if (!loaded.data) return html`<p class="loading" role="status">Loading…</p>`;
   const { changes, before, after, all } = loaded.data;
-  return html`<div class="page">
+  return html`<div ...${marksOf(loaded, 'page')}>
     <div class="page-head"><a class="quiet" href=${href(['applications', slug])} aria-label="Back to ${slug}">←</a><h1>${slug}: what changed</h1></div>
     <div class="two">
       <${Side} slug=${slug} title="Before" answer=${before} all=${all} choose=${(/** @type {string} */ id) => setParams({ from: id })} />

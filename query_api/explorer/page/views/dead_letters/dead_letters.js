@@ -4,7 +4,8 @@ import { useCallback, useMemo, useState } from 'preact/hooks';
 import { href, param } from '../../app/address.js';
 import { call, get, post } from '../../app/api.js';
 import { bytes } from '../../app/format.js';
-import { useLoaded, usePages } from '../../app/loading.js';
+import { marksOf, useLoaded, usePages } from '../../app/loading.js';
+import { BackLink } from '../../components/back_link.js';
 import { CopyButton } from '../../components/copy.js';
 import { ErrorNotice, IncompleteNotice } from '../../components/notices.js';
 import { Dialog } from '../../components/shell.js';
@@ -32,13 +33,13 @@ function Letters() {
   const pages = usePages(loadPage, inputs);
   return html`<div class="page"><div class="page-head"><h1>Dead letters</h1>
       <${LetterFields} />
-      ${pages.rows.length > 0 && html`<${ResolveAll} filter=${filter} done=${pages.reload} />`}
+      ${pages.rows.length > 0 && !pages.isOld && html`<${ResolveAll} filter=${filter} done=${pages.reload} />`}
     </div>
     ${pages.error && html`<${ErrorNotice} error=${pages.error} retry=${pages.reload} />`}
     ${!pages.complete && html`<${IncompleteNotice}>Older dead letters have not been read yet. Load this page again to continue.</${IncompleteNotice}>`}
     ${!pages.isLoading && !pages.error && pages.rows.length === 0 && html`<div class="notice empty"><h2>${inputs.some(Boolean) ? 'No open dead letter matches' : 'No open dead letters'}</h2>
       <p>A record or a span that cannot be stored is kept here with its bytes and the reason, until it is replayed or dropped.</p></div>`}
-    ${pages.rows.length > 0 && html`<table class="plain"><thead><tr><th>Time</th><th>Code</th><th>Reason</th><th class="wide">Topic</th><th class="wide">Project</th><th class="numeric wide">Partition, offset</th><th class="numeric wide">Size</th></tr></thead><tbody>
+    ${pages.rows.length > 0 && html`<table ...${marksOf(pages, 'plain')}><thead><tr><th>Time</th><th>Code</th><th>Reason</th><th class="wide">Topic</th><th class="wide">Project</th><th class="numeric wide">Partition, offset</th><th class="numeric wide">Size</th></tr></thead><tbody>
       ${pages.rows.map((/** @type {any} */ letter) => html`<tr key=${letter.id}>
         <td><a href=${href(['dead-letters', letter.id])}><${Time} value=${letter.created_at} /></a></td><td class="whole"><code>${letter.code}</code></td>
         <td>${letter.reason}</td><td class="whole wide">${letter.topic}</td><td class="wide">${letter.project && html`<code>${letter.project}</code>`}</td><td class="numeric wide">${letter.partition}, ${letter.offset}</td><td class="numeric wide">${bytes(letter.bytes_count)}</td></tr>`)}
@@ -71,7 +72,7 @@ function Letter({ id }) {
   if (!letter) return html`<p class="loading" role="status">${loaded.isLoading ? 'Loading…' : 'This dead letter is not open: it was replayed or dropped.'}</p>`;
   const content = decode(letter.value_base64 ?? '');
   return html`<div class="page">
-    <div class="page-head"><a class="quiet" href=${href(['dead-letters'])} aria-label="Back to the dead letters">←</a><h1><code>${letter.code}</code></h1></div>
+    <div class="page-head"><${BackLink} to=${['dead-letters']} /><h1><code>${letter.code}</code></h1></div>
     <p>${letter.reason}</p>
     <dl class="facts"><div><dt>From</dt><dd>${letter.topic}, partition ${letter.partition}, offset ${letter.offset}${letter.span_index == null ? '' : `, span ${letter.span_index}`}</dd></div>
       <div><dt>Time</dt><dd><${Time} value=${letter.created_at} /></dd></div><div><dt>Size</dt><dd>${bytes(letter.bytes_count)}</dd></div></dl>

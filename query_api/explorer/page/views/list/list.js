@@ -7,7 +7,7 @@ import { useCallback, useMemo } from 'preact/hooks';
 import { href, navigate, param, setParams } from '../../app/address.js';
 import { post } from '../../app/api.js';
 import { allShown } from '../../app/format.js';
-import { usePages } from '../../app/loading.js';
+import { marksOf, usePages } from '../../app/loading.js';
 import { DefaultRange, hasRange } from '../../components/default_range.js';
 import { addConditions, currentFilter, FilterBar, wrongCondition } from '../../components/filter_bar/filter_bar.js';
 import { ErrorNotice, IncompleteNotice, NothingFound, NothingYet } from '../../components/notices.js';
@@ -100,7 +100,7 @@ function List({ kind }) {
     ${live.paused > 0 && html`<button class="new-rows" onClick=${live.resume}>Show ${live.paused} new</button>`}
     ${rows.length === 0 && !pages.isLoading && !pages.error
       ? (isFiltered ? html`<${NothingFound} clear=${() => setParams({ filter: null, oldest: ALL_TIME, newest: null, query: null, version: null })} />` : html`<${NothingYet} />`)
-      : html`<div class="table-holder" onPointerEnter=${live.pause} onPointerLeave=${live.resume}>
+      : html`<div ...${marksOf(pages, 'table-holder')} onPointerEnter=${live.pause} onPointerLeave=${live.resume}>
         <${Table} label=${kind.name} rows=${rows} columns=${columns} keyOf=${kind.keyOf} hrefOf=${kind.hrefOf} more=${pages.more}
           open=${(/** @type {any} */ row) => navigate(kind.hrefOf(row))} add=${addConditions} sort=${sort} setSort=${setSort}
           classOf=${(/** @type {any} */ row) => `${kind.isFailed(row) ? 'failed' : ''} ${live.isNew(kind.keyOf(row)) ? 'new' : ''}`}

@@ -2,7 +2,7 @@
 import { html } from 'htm/preact';
 import { useMemo } from 'preact/hooks';
 import { post } from '../../app/api.js';
-import { useLoaded } from '../../app/loading.js';
+import { marksOf, useLoaded } from '../../app/loading.js';
 import { ErrorNotice } from '../../components/notices.js';
 import { Histogram } from '../../components/histogram.js';
 import { rangeMs } from '../../components/time_range.js';
@@ -33,7 +33,7 @@ export function Overview({ filter, oldest, newest }) {
   }, inputs);
   if (loaded.error) return html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`;
   if (!loaded.data) return html`<div class="histogram loading-box" aria-hidden="true"></div>`;
-  return html`<div>
+  return html`<div ...${marksOf(loaded)}>
     <${Histogram} ...${loaded.data} />
     ${!loaded.data.complete && html`<p class="soft" role="status">The histogram covers only part of the time range: its query ran out of budget.</p>`}
   </div>`;

@@ -91,7 +91,7 @@ export function SavedQueryTitle({ filter, windowing }) {
     return { name: queries[0]?.name || slug, revision };
   }, [slug, version]);
   useEffect(() => () => { savedLast.value = null; }, []);
-  if (!slug || !loaded.data) return null;
+  if (!slug || !loaded.data || loaded.isOld) return null;
   const { name, revision } = loaded.data;
   const isSame = sameView(revision?.data, { filter, windowing });
   const isNew = savedLast.value?.slug === slug && savedLast.value?.version === version;

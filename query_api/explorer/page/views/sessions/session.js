@@ -6,6 +6,7 @@ import { post } from '../../app/api.js';
 import { cost, duration, number, short } from '../../app/format.js';
 import { useLoaded, usePages } from '../../app/loading.js';
 import { attribute, isError } from '../../app/spans.js';
+import { BackLink } from '../../components/back_link.js';
 import { JsonTree, LongText } from '../../components/json_tree.js';
 import { ErrorNotice, IncompleteNotice } from '../../components/notices.js';
 import { Time } from '../../components/time.js';
@@ -30,7 +31,7 @@ export function SessionView({ sessionId }) {
   }, [sessionId]);
   const pages = usePages(loadPage, [sessionId]);
   return html`<div class="page">
-    <div class="page-head"><a class="quiet" href=${href(['sessions'])} aria-label="Back to the sessions">←</a>
+    <div class="page-head"><${BackLink} to=${['sessions']} />
       <h1><bdi>${sessionId}</bdi></h1><a href=${spansHref([ofSession])}>All spans</a></div>
     <${SessionTotals} sessionId=${sessionId} ofSession=${ofSession} />
     ${pages.error && html`<${ErrorNotice} error=${pages.error} retry=${pages.reload} />`}

@@ -3,7 +3,7 @@ import { html } from 'htm/preact';
 import { href, navigate } from '../../app/address.js';
 import { post } from '../../app/api.js';
 import { ago, allShown, cost, short } from '../../app/format.js';
-import { useLoaded } from '../../app/loading.js';
+import { marksOf, useLoaded } from '../../app/loading.js';
 import { ErrorNotice, IncompleteNotice } from '../../components/notices.js';
 import { Table } from '../../components/table.js';
 import { TimeRange, timeRange } from '../../components/time_range.js';
@@ -33,7 +33,7 @@ function SessionList() {
     ${loaded.data?.complete === false && html`<${IncompleteNotice}>The query ran out of its budget: older sessions are missing. Choose a shorter time range.</${IncompleteNotice}>`}
     ${loaded.isLoading && !loaded.data && html`<p class="loading" role="status">Loading…</p>`}
     ${loaded.data && rows.length === 0 && html`<${NoSessions} />`}
-    ${rows.length > 0 && html`<div class="table-holder">
+    ${rows.length > 0 && html`<div ...${marksOf(loaded, 'table-holder')}>
       <${Table} label="Sessions" rows=${rows} columns=${COLUMNS} keyOf=${(/** @type {Session} */ session) => session.id}
         hrefOf=${sessionHref} open=${(/** @type {Session} */ session) => navigate(sessionHref(session))}
         classOf=${(/** @type {Session} */ session) => (session.totals?.errors ? 'failed' : '')}

@@ -38,7 +38,7 @@ function Revision({ kind, references }) {
   }, [JSON.stringify(named)]);
   if (named.length === 0) return null;
   if (loaded.error) return html`<${ErrorNotice} error=${loaded.error} />`;
-  if (!loaded.data) return html`<p class="soft">${loaded.isLoading ? 'Loading…' : `This ${kind} is not stored here.`}</p>`;
+  if (!loaded.data || loaded.isOld) return html`<p class="soft">${loaded.isLoading || loaded.isOld ? 'Loading…' : `This ${kind} is not stored here.`}</p>`;
   const revision = loaded.data;
   const slug = revision[`${kind}_slug`] ?? '';
   return html`<section class="event"><h3>${kind === 'application'

@@ -3,7 +3,7 @@ import { html } from 'htm/preact';
 import { param, setParams } from '../../app/address.js';
 import { API, get, keys } from '../../app/api.js';
 import { cost, duration, number } from '../../app/format.js';
-import { useLoaded } from '../../app/loading.js';
+import { marksOf, useLoaded } from '../../app/loading.js';
 import { attribute, costOf, durationOf, isError, modelOf, serviceOf } from '../../app/spans.js';
 import { CopyButton } from '../../components/copy.js';
 import { JsonTree, LongText } from '../../components/json_tree.js';
@@ -24,7 +24,7 @@ export function SpanPanel({ traceId, spanId, close }) {
   return html`<aside class="span-panel" aria-label="The selected span">
     <button class="quiet panel-close" aria-label="Close the panel" onClick=${close}>×</button>
     ${loaded.error && html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`}
-    ${loaded.data ? html`<${Details} span=${loaded.data} />` : html`<p class="soft" role="status">${loaded.isLoading ? 'Loading the span…' : ''}</p>`}
+    ${loaded.data ? html`<div ...${marksOf(loaded)}><${Details} span=${loaded.data} /></div>` : html`<p class="soft" role="status">${loaded.isLoading ? 'Loading the span…' : ''}</p>`}
   </aside>`;
 }
 

@@ -5,6 +5,7 @@ import { href, param, setParams } from '../../app/address.js';
 import { get, post } from '../../app/api.js';
 import { cost, duration, number, short } from '../../app/format.js';
 import { useLoaded } from '../../app/loading.js';
+import { BackLink } from '../../components/back_link.js';
 import { CopyButton } from '../../components/copy.js';
 import { ErrorNotice } from '../../components/notices.js';
 import { Time } from '../../components/time.js';
@@ -37,34 +38,35 @@ export function TraceView({ traceId }) {
 function Trace({ outline, summary }) {
   const spanId = param('span');
   const selected = spanId === null ? -1 : outline.indexOf.get(spanId) ?? -1;
+  const [asked, setAsked] = useState(0); // how often the selected span was asked for
   const [zoom, setZoom] = useState(/** @type {{from: number, to: number}} */ ({ from: 0, to: Math.max(outline.end, 0.001) }));
   const select = useCallback((/** @type {number} */ index) => {
     setParams({ span: index === -1 ? null : outline.spanId[index] }, { replace: true });
   }, [outline]);
   return html`<div class="trace-view">
-    <${Head} outline=${outline} summary=${summary} />
+    <${Head} outline=${outline} summary=${summary} showCause=${() => setAsked(asked + 1)} />
     <div class="trace-body ${selected === -1 ? '' : 'with-panel'}">
       <div class="trace-left">
         <${Minimap} outline=${outline} zoom=${zoom} setZoom=${setZoom} />
-        <${Waterfall} outline=${outline} zoom=${zoom} setZoom=${setZoom} selected=${selected} select=${select} />
+        <${Waterfall} outline=${outline} zoom=${zoom} setZoom=${setZoom} selected=${selected} asked=${asked} select=${select} />
       </div>
       ${selected !== -1 && html`<${SpanPanel} traceId=${outline.traceId} spanId=${outline.spanId[selected]} close=${() => select(-1)} />`}
     </div>
   </div>`;
 }
 
-/** @param {{outline: import('./outline.js').Outline, summary: any}} props */
-function Head({ outline, summary }) {
+/** @param {{outline: import('./outline.js').Outline, summary: any, showCause: () => void}} props */
+function Head({ outline, summary, showCause }) {
   const errors = useMemo(() => indicesOfErrors(outline), [outline]);
   const first = outline.roots[0] ?? 0;
   return html`<div class="trace-head">
-    <a class="quiet" href=${href(['traces'])} aria-label="Back to the traces">←</a>
+    <${BackLink} to=${['traces', 'spans']} />
     <h1><bdi>${outline.text('span_name', first) || '(no name)'}</bdi></h1>
     <dl class="facts">
       <div><dt>Started</dt><dd><${Time} value=${outline.startTime} milliseconds /></dd></div>
       <div><dt>Duration</dt><dd>${duration(outline.end)}</dd></div>
       <div><dt>Spans</dt><dd>${number(outline.count)}</dd></div>
-      ${errors.length > 0 && html`<div><dt>Errors</dt><dd><span class="error-text">${number(errors.length)}</span> <a title="The deepest span that failed, the earliest of these"
+      ${errors.length > 0 && html`<div><dt>Errors</dt><dd><span class="error-text">${number(errors.length)}</span> <a title="The deepest span that failed, the earliest of these" onClick=${showCause}
         href=${href(['traces', outline.traceId], { span: outline.spanId[errors[0] ?? 0] })}>Show the cause</a></dd></div>`}
       ${summary.tokens > 0 && html`<div><dt>Tokens</dt><dd>${short(summary.tokens)}</dd></div>`}
       ${summary.cost > 0 && html`<div><dt>Cost</dt><dd>${cost(summary.cost)}</dd></div>`}

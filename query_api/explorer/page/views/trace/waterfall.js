@@ -3,7 +3,7 @@
  * smoothly. Arrow keys walk the tree.
  */
 import { html } from 'htm/preact';
-import { useEffect, useLayoutEffect, useMemo, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { NameResizer, useNameWidth } from '../../components/name_width.js';
 import { isTyping } from '../../components/shell.js';
 import { useVisibleRows } from '../../components/visible_rows.js';
@@ -18,9 +18,10 @@ const ZOOM_STEP = 1.25;
 /** @typedef {{from: number, to: number}} Zoom  Milliseconds after the start of the trace. */
 
 /**
- * @param {{outline: Outline, zoom: Zoom, setZoom: (zoom: Zoom) => void, selected: number, select: (index: number) => void}} props
+ * @param {{outline: Outline, zoom: Zoom, setZoom: (zoom: Zoom) => void, selected: number, asked: number,
+ *   select: (index: number) => void}} props  The selected row is scrolled to again when `asked` changes.
  */
-export function Waterfall({ outline, zoom, setZoom, selected, select }) {
+export function Waterfall({ outline, zoom, setZoom, selected, asked, select }) {
   const [closed, setClosed] = useState(() => closedAtFirst(outline, selected));
   const rows = useMemo(() => walk(outline.roots, outline.children, (index) => closed.has(index)), [outline, closed]);
   const depths = useMemo(() => depthsOf(outline, rows), [rows]);
@@ -29,11 +30,17 @@ export function Waterfall({ outline, zoom, setZoom, selected, select }) {
   const [trackWidth, setTrackWidth] = useState(400);
   const { scroller, first, last, onScroll, scrollToRow } = useVisibleRows(rows.length, ROW_HEIGHT, '.wf-head');
 
+  const isShown = useRef(false); // the row was scrolled to: closing its branch leaves it closed
+  useEffect(() => { isShown.current = false; }, [selected, asked, outline]);
   useEffect(() => {
+    if (isShown.current || selected === -1) return;
     const place = rows.indexOf(selected);
-    if (place !== -1) scrollToRow(place);
-    else if (selected !== -1) setClosed(without(closed, ancestors(outline, selected)));
-  }, [selected, outline]);
+    if (place === -1) setClosed(without(closed, ancestors(outline, selected))); // and scroll when its row is there
+    else {
+      isShown.current = true;
+      scrollToRow(place);
+    }
+  }, [selected, asked, rows]);
   useLayoutEffect(() => {
     const track = scroller.current?.querySelector('.wf-axis');
     if (!track) return undefined;
