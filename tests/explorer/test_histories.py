@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import expect
 
-from tests.support.explorer import Explorer, open_page
+from tests.support.explorer import Explorer
 from tests.support.stack import RunningStack
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -135,30 +132,3 @@ async def test_changed_view_becomes_the_next_version_of_its_query(explorer: Expl
     assert await explorer.texts("tbody tr td:first-child") == sorted(versions, reverse=True) == ["v2", "v1"]
     await expect(explorer.page.locator("tbody tr").first).to_contain_text("longest first")
     await explorer.survives(lambda: explorer.texts("tbody tr"))
-
-
-class TestWithKeys:
-    """A page over an API that wants a key, played by answering 401 as the API does until a key is sent."""
-
-    @pytest_asyncio.fixture(loop_scope="module")
-    async def page(self, browser: Browser, explored_stack: RunningStack) -> AsyncIterator[Page]:
-        async with open_page(browser, explored_stack.api) as opened:
-
-            async def demand_key(route: Any) -> None:
-                if route.request.headers.get("authorization") == "ApiKey right":
-                    await route.continue_()
-                else:
-                    unauthorized = json.dumps({"detail": {"message": "Unauthorized"}})
-                    await route.fulfill(status=401, body=unauthorized, content_type="application/json")
-
-            await opened.page.route("**/spans/**", demand_key)
-            yield opened.page
-
-    async def test_page_asks_for_a_key_and_keeps_it_for_the_session(self, page: Page, explored_stack: RunningStack):
-        await page.goto(f"{explored_stack.api}/ui/spans")
-        await page.get_by_role("textbox", name="Key").fill("right")
-        await page.get_by_role("button", name="Use this key").click()
-        await expect(page.locator(".rows .row").first).to_be_visible()
-        await page.reload()
-        await expect(page.locator(".rows .row").first).to_be_visible()
-        assert await page.evaluate("Object.keys(localStorage).filter(key => key.includes('key')).length") == 0

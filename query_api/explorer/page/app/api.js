@@ -76,16 +76,13 @@ export async function call(method, path, body, abort) {
   const through = response.headers.get('X-Data-Through');
   if (through) dataThrough.value = through;
   if (response.ok) return response.status === 204 ? null : response.json();
-  throw await failure(response, scope);
+  if (response.status === 401 && key === keys.peek()[scope]) needsKey.value = scope; // else another key was entered since
+  throw await failure(response);
 }
 
-/**
- * @param {Response} response
- * @param {'project' | 'admin'} scope
- */
-async function failure(response, scope) {
+/** @param {Response} response */
+async function failure(response) {
   const requestId = response.headers.get('X-Request-Id');
-  if (response.status === 401) needsKey.value = scope;
   const detail = await response.json().then((body) => body.detail, () => null);
   const { message, path } = inWords(detail, response);
   return new ApiError(message, { status: response.status, requestId, path });

@@ -1,6 +1,7 @@
 /** What a view says when there is nothing to show, when something failed, and when an answer is not complete. */
 import { html } from 'htm/preact';
 import { ApiError, API } from '../app/api.js';
+import { keyHeader, otlpVariables, SetKey } from './commands.js';
 
 /** @param {{error: Error, retry?: () => void}} props */
 export function ErrorNotice({ error, retry }) {
@@ -21,13 +22,13 @@ export function IncompleteNotice({ children }) {
 
 /** Shown where nothing was ever stored: how to send a first span. */
 export function NothingYet() {
-  const endpoint = new URL('otlp', API).href;
   return html`<div class="notice empty">
     <h2>No spans yet</h2>
+    <${SetKey} />
     <p>Point any OpenTelemetry SDK at this address, or publish to the Kafka topic <code>otlp_spans</code>:</p>
-    <pre>OTEL_EXPORTER_OTLP_ENDPOINT=${endpoint}</pre>
+    <pre>${otlpVariables(new URL('otlp', API).href)}</pre>
     <p>Or send one span by hand:</p>
-    <pre>${`curl ${new URL('tracing/spans/ingest', API).href} -H 'content-type: application/json' \\
+    <pre>${`curl ${new URL('tracing/spans/ingest', API).href}${keyHeader()} -H 'content-type: application/json' \\
   -d '{"spans": [{"trace_id": "${'0a'.repeat(16)}", "span_id": "${'0b'.repeat(8)}", "span_name": "hello"}]}'`}</pre>
   </div>`;
 }

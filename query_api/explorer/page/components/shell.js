@@ -2,7 +2,7 @@
 import { html } from 'htm/preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { href, viewName } from '../app/address.js';
-import { API, dataThrough, needsKey, useKey } from '../app/api.js';
+import { API, dataThrough, keys, needsKey, useKey } from '../app/api.js';
 import { localTime } from '../app/format.js';
 import { isDark, theme, toggleTheme } from '../app/theme.js';
 import { ValueMenu } from './value_menu.js';
@@ -52,12 +52,15 @@ function Freshness() {
 function KeyPrompt({ scope }) {
   const [key, setKey] = useState('');
   const title = scope === 'admin' ? 'This page needs the administrator’s key' : 'This installation needs an API key';
-  const hint = scope === 'admin' ? 'It is the value of CLEARSPAN_ADMIN_KEY.' : 'Create one with: clearspan keys create';
+  const source = scope === 'admin'
+    ? html`The administrator’s key is the value of <code>CLEARSPAN_ADMIN_KEY</code>.`
+    : html`The command <code>clearspan keys create NAME</code> makes a key and shows it once.`;
   return html`<${Dialog} title=${title} close=${() => { needsKey.value = null; }}>
     <form onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); if (key.trim()) useKey(scope, key.trim()); }}>
       <label>Key <input type="password" name="key" autocomplete="off" value=${key}
         onInput=${(/** @type {any} */ event) => setKey(event.target.value)} /></label>
-      <p class="soft">${hint} It is kept until this browser tab is closed.</p>
+      ${keys.peek()[scope] && html`<p class="error-text" role="alert">The API refused the key that was entered. It is wrong, expired or revoked.</p>`}
+      <p class="soft">${source} This page keeps the key until you close the browser tab.</p>
       <button class="primary">Use this key</button>
     </form>
   </${Dialog}>`;

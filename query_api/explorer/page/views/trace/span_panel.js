@@ -1,10 +1,11 @@
 /** Everything about one span, in tabs. The tab is in the address. */
 import { html } from 'htm/preact';
 import { param, setParams } from '../../app/address.js';
-import { API, get, keys } from '../../app/api.js';
+import { API, get } from '../../app/api.js';
 import { cost, duration, number } from '../../app/format.js';
 import { marksOf, useLoaded } from '../../app/loading.js';
 import { attribute, costOf, durationOf, isError, modelOf, serviceOf } from '../../app/spans.js';
+import { keyHeader } from '../../components/commands.js';
 import { CopyButton } from '../../components/copy.js';
 import { JsonTree, LongText } from '../../components/json_tree.js';
 import { ErrorNotice } from '../../components/notices.js';
@@ -102,8 +103,7 @@ function Exception({ span }) {
 /** @param {{span: import('../../app/spans.js').Span}} props */
 function Raw({ span }) {
   const text = JSON.stringify(span, null, 2);
-  const key = keys.value.project ? ' -H "Authorization: ApiKey $CLEARSPAN_KEY"' : '';
-  const curl = `curl ${new URL(`spans/${span.trace_id}/${span.span_id}`, API).href}${key}`;
+  const curl = `curl ${new URL(`spans/${span.trace_id}/${span.span_id}`, API).href}${keyHeader()}`;
   return html`<p class="actions"><${CopyButton} text=${text} label="Copy JSON" /><${CopyButton} text=${curl} label="Copy curl" /></p>
     <pre class="curl">${curl}</pre><${JsonTree} value=${span} open=${1} />`;
 }
