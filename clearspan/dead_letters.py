@@ -11,12 +11,13 @@ from typing import Any, Concatenate, Final, ParamSpec
 
 from clearspan.audited import audited_if_possible
 from clearspan.client.output import TableColumn, print_objects, print_table
-from clearspan.console import at_running_stack, confirm, print_json, print_result, printable, report_failures
+from clearspan.console import at_running_stack, confirm, print_json, print_result, report_failures
 from common.kafka import dead_letters as topic
 from common.kafka.dead_letters import DeadLetter
 from common.kafka.log import KafkaLog
 from common.kafka.producer import KafkaPublisher
 from common.kafka.record import Publisher
+from common.printable import printable
 from common.settings import KafkaSettings, Settings
 
 Options = ParamSpec("Options")

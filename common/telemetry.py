@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import logging
 import sys
+from textwrap import indent
 from typing import Any, Final, Literal, TextIO
 
 import structlog
 from prometheus_client import Counter, Gauge, Histogram
 
+from common.printable import printable
+
 Logger = structlog.stdlib.BoundLogger
 
 SECONDS_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 ROWS_BUCKETS: Final = (1, 10, 100, 1_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000)
+INDENTATION: Final = "    "
+"""Begins the lines of a traceback in the log for people."""
+
 BYTES_BUCKETS: Final = (10_000, 100_000, 1_000_000, 4_000_000, 16_000_000, 64_000_000, 256_000_000)
 
 # The worker.
@@ -218,5 +224,20 @@ def get_logger(name: str) -> Logger:
 def _renderers(log_format: Literal["text", "json"]) -> list[Any]:
     if log_format == "json":
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-    # The default, if the package rich is installed, prints the variables of every frame: secrets, and large bodies.
-    return [structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)]
+    # `ConsoleRenderer` would print the variables of every frame, if rich is installed: secrets, and large bodies.
+    return [structlog.processors.format_exc_info, _TextRenderer()]
+
+
+class _TextRenderer:
+    """Renders a line for people. No text from outside can begin a line or command the terminal that shows it.
+
+    Below the line follow the stack and the traceback, indented.
+    """
+
+    def __init__(self) -> None:
+        self._line = structlog.dev.ConsoleRenderer(colors=False)
+
+    def __call__(self, logger: Any, method: str, members: dict[str, Any]) -> str:
+        below = [str(members.pop(name)) for name in ("stack", "exception") if name in members]
+        line = printable(self._line(logger, method, members))
+        return "\n".join([line, *(indent(printable(block, keep="\n"), INDENTATION) for block in below)])

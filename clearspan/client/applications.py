@@ -13,7 +13,8 @@ from clearspan.client.connection import ApiClient, on_api
 from clearspan.client.output import TableColumn, console, note, print_objects, print_table, safe
 from clearspan.client.requests import pages
 from clearspan.client.span_values import local_time
-from clearspan.console import NOTHING_FOUND, print_json, printable
+from clearspan.console import NOTHING_FOUND, print_json
+from common.printable import printable
 
 REVISIONS: Final = "/applications/revisions"
 LINES_WITHOUT_PLACES: Final = 10

@@ -18,10 +18,11 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from clearspan.commands.options import ServerOptions
-from clearspan.console import fail, no_stack, printable
+from clearspan.console import fail, no_stack
 from clearspan.embedded.layout import Layout, Running
 from clearspan.program import called
 from common.environment import read_client_environment
+from common.printable import printable
 from common.settings import Settings
 
 Options = ParamSpec("Options")

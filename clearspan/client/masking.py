@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from clearspan.client.connection import ApiClient, WrongUsage, on_api
 from clearspan.client.output import TableColumn, print_table
-from clearspan.console import confirm, fail, print_json, printable
+from clearspan.console import confirm, fail, print_json
+from common.printable import printable
 
 PATH: Final = "/masking"
 _COLUMNS: Final = (TableColumn("ACTION"), TableColumn("KEY"), TableColumn("VALUE"), TableColumn("PLACES"))

@@ -12,7 +12,8 @@ from clearspan.client.connection import ApiClient
 from clearspan.client.output import console, note, print_objects, safe
 from clearspan.client.requests import pages
 from clearspan.client.span_values import Span, cost_text, duration_ms, duration_text, is_error, value_of
-from clearspan.console import NOTHING_FOUND, printable
+from clearspan.console import NOTHING_FOUND
+from common.printable import printable
 
 CHARACTERS_MAX: Final = 2_000
 """Characters of a text that are shown, unless all of it is."""

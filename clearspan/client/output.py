@@ -20,7 +20,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 from rich.table import Table
 from rich.text import Text
 
-from clearspan.console import ARE_TABLES_WIDE, print_json, printable
+from clearspan.console import ARE_TABLES_WIDE, print_json
+from common.printable import printable
 
 PIPE_WIDTH: Final = 4_000
 """Columns of a table that is not shown on a terminal, so that it need not fit one."""

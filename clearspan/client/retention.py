@@ -9,7 +9,8 @@ from uuid import UUID
 
 from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage, on_api, open_connection
 from clearspan.commands.options import ServerOptions
-from clearspan.console import confirm, fail, print_result, printable
+from clearspan.console import confirm, fail, print_result
+from common.printable import printable
 from common.settings import Settings
 
 RETENTION: Final = "/retention"

@@ -10,7 +10,7 @@ from clearspan.client.connection import WrongUsage
 from clearspan.client.requests import filtering_of
 from clearspan.client.span_values import local_time
 from clearspan.commands.options import SpanOptions
-from clearspan.console import printable
+from common.printable import printable
 
 _KINDS: Final = ("webhook", "kafka", "otlp", "parquet", "target")
 

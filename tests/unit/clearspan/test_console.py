@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from clearspan.console import printable, report_failures
+from clearspan.console import report_failures
 from clearspan.embedded.layout import Layout, Running, hold
 from clearspan.program import called
 from common.environment import read_settings
 from common.errors import InvalidInput, ServiceError, Unavailable
+from common.printable import printable
 
 AWAY = Unavailable("Postgres is unavailable: nobody listens")
 NO_STACK = "No embedded stack runs in"
@@ -79,3 +80,9 @@ def test_letters_of_every_script_are_printed_unchanged(text: str) -> None:
 
 def test_kept_characters_are_not_escaped() -> None:
     assert printable("a\n\tb", keep="\n") == "a\n\\x09b"
+
+
+def test_failure_with_the_words_of_a_server_commands_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = error_output(capsys, ServiceError("The broker says \x1b[2J\u202e\ud800."))
+
+    assert shown == "clearspan: The broker says \\x1b[2J\\u202e\\ud800.\n"

@@ -69,6 +69,64 @@ def test_exception_contains_no_values(stream: io.StringIO, log_format: Literal["
     assert str(4711 * 10_000_019) not in stream.getvalue()
 
 
+HOSTILE = "ok\n2026-01-01T00:00:00Z [info     ] Forged. \x1b]0;title\x07\x1b[2J\r\x9b31m\u202e\u2028\ud800"
+
+
+def _log_hostile_texts() -> None:
+    """Log a text from outside at every place of a line."""
+    logger = get_logger("x")
+    logger.warning("A subscription was paused.", reason=HOSTILE)
+    logger.warning("From %s", HOSTILE, **{"of": [HOSTILE], "by": {HOSTILE: HOSTILE}, HOSTILE: ValueError(HOSTILE)})
+    logging.getLogger("library").warning("Answered %s", HOSTILE)
+    logger.error("Failed.", exc_info=_raised(HOSTILE))
+
+
+def _raised(message: str) -> Exception:
+    """Return an exception with a traceback."""
+
+    def fail() -> None:
+        raise ValueError(message)
+
+    with pytest.raises(ValueError) as raised:  # noqa: PT011 - its message is the argument
+        fail()
+    return raised.value
+
+
+def test_text_from_outside_begins_no_line_and_commands_no_terminal(stream: io.StringIO) -> None:
+    configure_logging(log_format="text", level="info", stream=stream)
+
+    _log_hostile_texts()
+
+    lines = stream.getvalue().removesuffix("\n").split("\n")
+    assert all(line.isprintable() for line in lines), lines
+    begins = [line for line in lines if not line.startswith(" ")]
+    assert [line.split("] ")[1].split(" ")[0] for line in begins] == ["A", "From", "Answered", "Failed."]
+    assert [line for line in lines if "Forged." in line and line.startswith("2026-01-01")] == []
+    assert "\\x1b[2J" in lines[0]
+    assert "    ValueError: ok" in lines
+
+
+def test_traceback_has_a_line_for_each_frame(stream: io.StringIO) -> None:
+    configure_logging(log_format="text", level="info", stream=stream)
+
+    _log_hostile_texts()
+
+    traceback = stream.getvalue().split("Failed.")[1].splitlines()[1:]
+    assert traceback[0] == "    Traceback (most recent call last):"
+    assert traceback[1].startswith("      File ")
+
+
+def test_text_from_outside_is_one_line_of_json(stream: io.StringIO) -> None:
+    configure_logging(log_format="json", level="info", stream=stream)
+
+    _log_hostile_texts()
+
+    lines = stream.getvalue().removesuffix("\n").split("\n")
+    assert all(line.isprintable() and line.isascii() for line in lines)
+    assert json.loads(lines[0])["reason"] == HOSTILE
+    assert len(lines) == 4
+
+
 def test_bound_context_is_in_every_line(stream: io.StringIO) -> None:
     configure_logging(log_format="json", level="info", stream=stream)
 
