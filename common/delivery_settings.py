@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, IPvAnyNetwork
 
 from common.limits import KIB, MIB
 from common.setting_types import Group
@@ -15,7 +15,9 @@ class DeliverySettings(Group):
     """Subscriptions, and the processes that deliver them."""
 
     private_addresses: Literal["on", "off"] = "off"
-    """on: webhooks may reach loopback, link-local and private addresses."""
+    """on: webhooks and OTLP endpoints may be at loopback, link-local and private addresses."""
+    refused_networks: list[IPvAnyNetwork] = Field(default_factory=list)
+    """Further networks in which they may not be, whatever else is allowed: `["192.0.2.0/24", "2001:db8::/32"]`."""
     subscriptions_max: int = Field(100, ge=0, le=10_000)
     """Subscriptions of one project; a further one gets 409."""
     batch_spans_max: int = Field(1_000, ge=1, le=10_000)

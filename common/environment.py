@@ -174,9 +174,10 @@ def _sentence(error: Mapping[str, Any], files: Collection[str]) -> str:
     """Return what is wrong. ``files`` are the secrets that were read from files."""
     path = error["loc"]
     if path[:2] != _JSON:
-        name = variable_of(path)
+        name = variable_of([step for step in path if not isinstance(step, int)])
+        place = "".join(f"[{step}]: " for step in path if isinstance(step, int))
         if any(error["type"] == group for group in ("tls", "sasl")):
             name += "__…"
-        return f"{file_variable(name) if name in files else name} is invalid: {error['msg']}."
+        return f"{file_variable(name) if name in files else name} is invalid: {place}{error['msg']}."
     topic = "".join([f"{name!r}" for name in path[2:3]] + [f".{name}" for name in path[3:]])
     return f"{variable_of(_JSON)} is invalid: {topic}{': ' if topic else ''}{error['msg']}."

@@ -9,64 +9,68 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Any, Final
 
 import aiohttp
 from yarl import URL
 
+from common.delivery_settings import DeliverySettings
+from query_api.delivery.special_networks import addresses_inside, purpose_of
+
 SETTING: Final = "CLEARSPAN_DELIVERY__PRIVATE_ADDRESSES"
-_NAT64: Final = IPv6Network("64:ff9b::/96")
-_SITE_LOCAL: Final = IPv6Network("fec0::/10")
+NETWORKS_SETTING: Final = "CLEARSPAN_DELIVERY__REFUSED_NETWORKS"
 
 
-class PrivateAddressError(OSError):
-    """An address is not a public one."""
+class RefusedAddressError(OSError):
+    """An address is not allowed; the message says why."""
 
 
-def is_public(address: str) -> bool:
-    """Return whether an IP address belongs to the public internet. An embedded IPv4 address counts, too."""
-    try:
-        found = ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    return all(each.is_global and not each.is_multicast and not each.is_reserved for each in _reached_by(found))
+@dataclass(frozen=True, slots=True)
+class AddressRules:
+    """Which addresses may be reached (``DeliverySettings``)."""
+
+    private_addresses: bool = False
+    refused_networks: tuple[IPv4Network | IPv6Network, ...] = ()
+
+    @classmethod
+    def of(cls, settings: DeliverySettings) -> AddressRules:
+        """Return the rules of an installation."""
+        return cls(settings.private_addresses == "on", tuple(settings.refused_networks))
+
+    def refusal(self, address: str) -> str | None:
+        """Return why an IP address may not be reached, or ``None`` if it may."""
+        try:
+            found = ip_address(address.partition("%")[0])
+        except ValueError:
+            return f"'{address[:100]}' is not an IP address"
+        for network in self.refused_networks:
+            if any(each in network for each in addresses_inside(found)):
+                return f"the address {address} is in {network}, which the setting {NETWORKS_SETTING} refuses"
+        if self.private_addresses or (purpose := purpose_of(found)) is None:
+            return None
+        return f"the address {address} is not public ({purpose}); allowed are public ones, unless {SETTING} is on"
+
+    def connector(self) -> aiohttp.TCPConnector:
+        """Return a connector whose sockets reach only allowed addresses; others raise ``RefusedAddressError``."""
+        return aiohttp.TCPConnector(limit=4, socket_factory=self._socket)
+
+    def _socket(self, info: Any) -> socket.socket:
+        family, kind, protocol, _, address = info
+        if (refusal := self.refusal(str(address[0]))) is not None:
+            raise RefusedAddressError(refusal)
+        found = socket.socket(family, kind, protocol)
+        found.setblocking(False)  # noqa: FBT003 - the method takes it by position
+        return found
 
 
-def _reached_by(address: IPv4Address | IPv6Address) -> list[IPv4Address | IPv6Address]:
-    """Return the addresses that a connection to this one may reach."""
-    if isinstance(address, IPv4Address):
-        return [address]
-    if address.ipv4_mapped is not None:
-        return [address.ipv4_mapped]
-    if address in _NAT64:
-        return [IPv4Address(int(address) & 0xFFFF_FFFF)]
-    if address in _SITE_LOCAL:
-        return [IPv4Address(0)]
-    return [address, *(each for each in (address.sixtofour, *(address.teredo or ())) if each is not None)]
+async def refusal_of_host(url: str, rules: AddressRules) -> str | None:
+    """Return why an address of the host may not be reached, or ``None``.
 
-
-async def private_address_of(url: str) -> str | None:
-    """Return an address of the host that is not public, or ``None``. Raises ``OSError`` if it cannot be resolved."""
+    Raises ``OSError`` if the host cannot be resolved.
+    """
     host = URL(url).host or ""
     infos = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    return next((str(info[4][0]) for info in infos if not is_public(str(info[4][0]))), None)
-
-
-def private_address_message(address: str) -> str:
-    """Return what a user reads about an address that is not allowed."""
-    return f"the address {address} is loopback, link-local or private; allowed are public ones, unless {SETTING} is on"
-
-
-def connector(*, private_addresses: bool) -> aiohttp.TCPConnector:
-    """Return a connector whose sockets reach only allowed addresses; others raise ``PrivateAddressError``."""
-    return aiohttp.TCPConnector(limit=4, socket_factory=None if private_addresses else _public_socket)
-
-
-def _public_socket(info: Any) -> socket.socket:
-    family, kind, protocol, _, address = info
-    if not is_public(str(address[0])):
-        raise PrivateAddressError(private_address_message(str(address[0])))
-    found = socket.socket(family, kind, protocol)
-    found.setblocking(False)  # noqa: FBT003 - the method takes it by position
-    return found
+    refusals = (rules.refusal(str(info[4][0])) for info in infos)
+    return next((refusal for refusal in refusals if refusal is not None), None)

@@ -438,4 +438,4 @@ async def test_shortest_period_is_a_setting(store: ColumnStore, shared_database:
         inside = await api.call("POST", "/alerts/", {"alert": private}, status=400)
 
     assert "CLEARSPAN_DELIVERY__ALERT_EVERY_MIN_S" in often["detail"]
-    assert "alert.target.url: the address 127.0.0.1 is loopback" in inside["detail"]
+    assert "alert.target.url: the address 127.0.0.1 is not public (loopback, RFC 1122)" in inside["detail"]

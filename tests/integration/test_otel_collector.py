@@ -21,6 +21,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from common.settings import ClickHouseSettings
+from query_api.delivery.addresses import AddressRules
 from query_api.delivery.targets.otlp import OtlpTarget
 from query_api.delivery.targets.otlp_message import export_request
 from tests.support.delivered import batch_of
@@ -79,7 +80,7 @@ def _wait_until_listening(port: int, process: subprocess.Popen[bytes], log: Path
 
 
 def _target(url: str) -> OtlpTarget:
-    return OtlpTarget(url, {}, ag=True, timeout_s=30.0, private_addresses=True)
+    return OtlpTarget(url, {}, ag=True, timeout_s=30.0, rules=AddressRules(private_addresses=True))
 
 
 def requests_in(exported: Path) -> Iterator[ExportTraceServiceRequest]:

@@ -27,6 +27,7 @@ from common.settings import ClickHouseSettings, Encoding, TopicSettings
 from common.times import SystemClock
 from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, decode_chunk
+from query_api.delivery.addresses import AddressRules
 from query_api.delivery.targets.otlp import OtlpTarget, traces_url
 from query_api.delivery.targets.target import RejectedSpans, TargetRefused, TargetUnavailable
 from tests.fakes.kafka import MemoryBroker
@@ -67,7 +68,7 @@ async def receiver() -> AsyncIterator[Receiver]:
 def _target(
     url: str, *, ag: bool = False, timeout_s: float = 60.0, private_addresses: bool = True, **headers: str
 ) -> OtlpTarget:
-    return OtlpTarget(url, headers, ag=ag, timeout_s=timeout_s, private_addresses=private_addresses)
+    return OtlpTarget(url, headers, ag=ag, timeout_s=timeout_s, rules=AddressRules(private_addresses=private_addresses))
 
 
 async def test_batch_is_one_compressed_request(receiver: Receiver) -> None:

@@ -111,6 +111,7 @@ async def test_problem_does_not_repeat_a_secret(api: Deliveries, target: dict[st
     [
         *("127.0.0.1", "localhost", "10.1.2.3", "192.168.1.1", "169.254.169.254", "0.0.0.0", "[::1]", "[fe80::1]"),
         *("[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "100.64.0.1", "2130706433", "[fc00::1]"),
+        *("168.63.129.16", "192.0.0.1", "[3fff::1]", "[64:ff9b:1::1]"),
     ],
 )
 async def test_webhook_to_a_private_address_is_refused_and_the_setting_is_named(api: Deliveries, host: str):
@@ -135,6 +136,26 @@ async def test_private_address_is_refused_at_delivery_too(shared_store: ColumnSt
             state = await api.until(lambda state: state["status"] == "paused")
 
     assert "CLEARSPAN_DELIVERY__PRIVATE_ADDRESSES" in state["reason"]
+    assert receiver.requests_count == 0
+
+
+async def test_networks_of_the_setting_are_refused_beside_private_addresses(
+    shared_store: ColumnStore, shared_database: Database
+):
+    settings = delivery_settings(refused_networks=["127.0.0.0/8"])
+    async with deliveries(shared_store, shared_database, delivery_settings()) as api, receiving() as receiver:
+        await api.webhook(receiver)
+        own = settings.model_copy(update={"default_project_id": api.context.settings.default_project_id})
+        object.__setattr__(api.context, "settings", own)
+        answer = await api.call(
+            "POST", "/subscriptions", of(target={"kind": "webhook", "url": receiver.url}), status=400
+        )
+        async with api.delivering():
+            await api.store([1])
+            state = await api.until(lambda state: state["status"] == "paused")
+
+    for text in (answer["detail"], state["reason"]):
+        assert "is in 127.0.0.0/8, which the setting CLEARSPAN_DELIVERY__REFUSED_NETWORKS refuses" in text
     assert receiver.requests_count == 0
 
 

@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 from aiohttp import web
 
+from query_api.delivery.addresses import AddressRules
 from query_api.delivery.targets import http
 from query_api.delivery.targets.target import TargetRefused, TargetUnavailable
 from query_api.delivery.targets.webhook import WebhookTarget
@@ -28,7 +29,7 @@ async def responding(respond: Respond, *, timeout_s: float = TIMEOUT_S) -> Async
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     url = f"http://127.0.0.1:{runner.addresses[0][1]}/"
-    target = WebhookTarget(url, SECRET, timeout_s=timeout_s, private_addresses=True)
+    target = WebhookTarget(url, SECRET, timeout_s=timeout_s, rules=AddressRules(private_addresses=True))
     try:
         yield target
     finally:

@@ -13,7 +13,7 @@ from typing import Final
 import aiohttp
 from multidict import CIMultiDictProxy
 
-from query_api.delivery.addresses import PrivateAddressError, connector
+from query_api.delivery.addresses import AddressRules, RefusedAddressError
 from query_api.delivery.targets.target import TargetRefused, TargetUnavailable
 
 RESPONSE_BYTES_MAX: Final = 1024 * 1024
@@ -30,11 +30,11 @@ _RETRIED: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQ
 class HttpSender:
     """Sends bodies to one address. Redirects are not followed, and cookies are not kept."""
 
-    def __init__(self, url: str, *, timeout_s: float, private_addresses: bool) -> None:
+    def __init__(self, url: str, *, timeout_s: float, rules: AddressRules) -> None:
         self._url = url
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
         self._timeout_s = timeout_s
-        self._private_addresses = private_addresses
+        self._rules = rules
         self._session: aiohttp.ClientSession | None = None
 
     async def post(self, body: bytes, headers: Mapping[str, str], *, reads_response: bool) -> bytes:
@@ -48,13 +48,13 @@ class HttpSender:
             ) as response:
                 _raise_for(response.status, response.headers)
                 return await (_beginning if reads_response else _drain)(response.content)
-        except PrivateAddressError as exc:
+        except RefusedAddressError as exc:
             raise TargetRefused(f"{exc}.") from exc
         except TimeoutError as exc:
             raise TargetUnavailable(f"The target did not answer within {self._timeout_s:g} s.") from exc
         except (aiohttp.ClientError, OSError, ValueError) as exc:
-            if (private := _private(exc)) is not None:
-                raise TargetRefused(f"{private}.") from exc
+            if (refused := _refused(exc)) is not None:
+                raise TargetRefused(f"{refused}.") from exc
             raise TargetUnavailable(f"The target cannot be reached: {_words(exc)}.") from exc
 
     async def check(self) -> str | None:
@@ -77,7 +77,7 @@ class HttpSender:
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=connector(private_addresses=self._private_addresses),
+                connector=self._rules.connector(),
                 timeout=self._timeout,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=False,
@@ -125,15 +125,15 @@ def retry_after_s(header: str | None) -> float | None:
     return None
 
 
-def _private(exc: BaseException | None) -> PrivateAddressError | None:
+def _refused(exc: BaseException | None) -> RefusedAddressError | None:
     """Return the error of the address among the causes of an error."""
     seen: list[BaseException] = []
     while exc is not None and exc not in seen:
-        if isinstance(exc, PrivateAddressError):
+        if isinstance(exc, RefusedAddressError):
             return exc
         seen.append(exc)
         if isinstance(exc, BaseExceptionGroup):
-            return next((found for each in exc.exceptions if (found := _private(each)) is not None), None)
+            return next((found for each in exc.exceptions if (found := _refused(each)) is not None), None)
         exc = getattr(exc, "os_error", None) or exc.__cause__ or exc.__context__
     return None
 

@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 from common.errors import InvalidInput, ServiceError
 from common.settings import Settings
-from query_api.delivery.addresses import private_address_message, private_address_of
+from query_api.delivery.addresses import AddressRules, refusal_of_host
 from query_api.delivery.targets.kafka import KafkaTarget, names_own_topic
 from query_api.delivery.targets.models import (
     SENT_TO,
@@ -34,7 +34,7 @@ def open_target(target: Mapping[str, Any], secrets: Mapping[str, Any], *, settin
                 target["url"],
                 secrets["secret"],
                 timeout_s=delivery.timeout_s,
-                private_addresses=delivery.private_addresses == "on",
+                rules=AddressRules.of(delivery),
             )
         case "kafka":
             return KafkaTarget(target, secrets, own=settings.kafka, timeout_s=delivery.timeout_s)
@@ -44,7 +44,7 @@ def open_target(target: Mapping[str, Any], secrets: Mapping[str, Any], *, settin
                 secrets.get("headers") or {},
                 ag=target.get("ag", False),
                 timeout_s=delivery.timeout_s,
-                private_addresses=delivery.private_addresses == "on",
+                rules=AddressRules.of(delivery),
             )
         case "parquet":
             return ParquetTarget(folder_of(target["url"], parquet_places(settings)))
@@ -76,7 +76,7 @@ async def refuse_forbidden(target: TargetIn, *, settings: Settings, at: str) -> 
     """Raise ``InvalidInput`` for a target that this installation does not allow. ``at`` is its path in the request."""
     match target:
         case WebhookIn():
-            await refuse_private(target.url, settings=settings, at=f"{at}.url")
+            await refuse_address(target.url, settings=settings, at=f"{at}.url")
         case KafkaIn():
             if target.contradiction is not None:  # not an error of the model, which would repeat the password
                 raise InvalidInput(f"{at}.{target.contradiction}.")
@@ -86,7 +86,7 @@ async def refuse_forbidden(target: TargetIn, *, settings: Settings, at: str) -> 
                     " are other topics."
                 )
         case OtlpIn():
-            await refuse_private(target.endpoint, settings=settings, at=f"{at}.endpoint")
+            await refuse_address(target.endpoint, settings=settings, at=f"{at}.endpoint")
         case ParquetIn():
             folder_of(target.url, parquet_places(settings), at=f"{at}.url")
         case _:
@@ -101,19 +101,17 @@ def refuse_spans_only(target: TargetIn, *, at: str) -> None:
         )
 
 
-async def refuse_private(url: str, *, settings: Settings, at: str) -> None:
-    """Raise ``InvalidInput`` if a URL names a private address and the setting does not allow it.
+async def refuse_address(url: str, *, settings: Settings, at: str) -> None:
+    """Raise ``InvalidInput`` if a URL names an address that the settings do not allow.
 
     A name that cannot be resolved now is checked again for each connection.
     """
-    if settings.delivery.private_addresses == "on":
-        return
     try:
-        address = await private_address_of(url)
+        refusal = await refusal_of_host(url, AddressRules.of(settings.delivery))
     except OSError:
         return
-    if address is not None:
-        raise InvalidInput(f"{at}: {private_address_message(address)}.")
+    if refusal is not None:
+        raise InvalidInput(f"{at}: {refusal}.")
 
 
 def kept_secrets(target: TargetIn, before: Mapping[str, Any], stored: Mapping[str, Any], *, at: str) -> dict[str, Any]:

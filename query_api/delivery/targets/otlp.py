@@ -16,6 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from yarl import URL
 
 from common.fair_share import in_thread
+from query_api.delivery.addresses import AddressRules
 from query_api.delivery.targets.http import HttpSender
 from query_api.delivery.targets.otlp_message import export_request
 from query_api.delivery.targets.target import DeliveryBatch, RejectedSpans
@@ -35,9 +36,9 @@ class OtlpTarget:
     """One endpoint. ``ag``: also send the attributes below ``ag``."""
 
     def __init__(
-        self, endpoint: str, headers: Mapping[str, str], *, ag: bool, timeout_s: float, private_addresses: bool
+        self, endpoint: str, headers: Mapping[str, str], *, ag: bool, timeout_s: float, rules: AddressRules
     ) -> None:
-        self._sender = HttpSender(traces_url(endpoint), timeout_s=timeout_s, private_addresses=private_addresses)
+        self._sender = HttpSender(traces_url(endpoint), timeout_s=timeout_s, rules=rules)
         self._headers = {**headers, "Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"}
         self._ag = ag
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 import orjson
 from standardwebhooks import Webhook
 
+from query_api.delivery.addresses import AddressRules
 from query_api.delivery.targets.http import HttpSender
 from query_api.delivery.targets.models import SECRET_PREFIX
 from query_api.delivery.targets.target import DeliveryBatch
@@ -30,8 +31,8 @@ def new_secret() -> str:
 class WebhookTarget:
     """One address and the secret that signs what is sent there."""
 
-    def __init__(self, url: str, secret: str, *, timeout_s: float, private_addresses: bool) -> None:
-        self._sender = HttpSender(url, timeout_s=timeout_s, private_addresses=private_addresses)
+    def __init__(self, url: str, secret: str, *, timeout_s: float, rules: AddressRules) -> None:
+        self._sender = HttpSender(url, timeout_s=timeout_s, rules=rules)
         self._webhook = Webhook(secret)
 
     async def deliver(self, batch: DeliveryBatch, /) -> None:

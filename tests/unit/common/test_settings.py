@@ -35,6 +35,14 @@ def test_setting_may_be_lower_case(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_settings().api_port == 8099
 
 
+def test_networks_are_a_list_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLEARSPAN_DELIVERY__REFUSED_NETWORKS", '["192.0.2.0/24", "2001:db8::/32", "198.51.100.7"]')
+
+    found = read_settings().delivery.refused_networks
+
+    assert [str(network) for network in found] == ["192.0.2.0/24", "2001:db8::/32", "198.51.100.7/32"]
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -56,6 +64,8 @@ def test_setting_may_be_lower_case(monkeypatch: pytest.MonkeyPatch) -> None:
         ("CLEARSPAN_KAFKA__OTLP_TOPIC", "t" * 250),
         ("CLEARSPAN_KAFKA__TOPICS", '{"a/b": {"encoding": "otlp_proto"}}'),
         ("CLEARSPAN_LIMITS__NESTING_DEPTH_MAX", str(NESTING_DEPTH_BOUND + 1)),
+        ("CLEARSPAN_DELIVERY__REFUSED_NETWORKS", '["10.0.0.1/8"]'),
+        ("CLEARSPAN_DELIVERY__REFUSED_NETWORKS", '["example.com"]'),
         ("CLEARSPAN_DATA_DIR", ""),
         ("CLEARSPAN_API_HOST", ""),
         ("CLEARSPAN_WORKER_HOST", ""),
