@@ -110,7 +110,7 @@ async def _measure(settings: Settings, bootstrap: str, spans_count: int, seconds
         with timed_targets() as lags_s:
             async with open_deliverer(settings, store=store, database=database):
                 run = _Run(settings, reader, _subscriptions(database, settings.default_project_id), lags_s)
-                targets = _targets(settings, url, bootstrap)
+                targets = _targets(url, bootstrap)
                 for kind, target in targets.items():
                     took_s = await run.delivered(kind, target, spans_count)
                     results[f"{kind}_spans_per_s"] = round(spans_count / took_s)
@@ -122,13 +122,13 @@ async def _measure(settings: Settings, bootstrap: str, spans_count: int, seconds
     return results
 
 
-def _targets(settings: Settings, url: str, bootstrap: str) -> dict[str, dict[str, Any]]:
+def _targets(url: str, bootstrap: str) -> dict[str, dict[str, Any]]:
     """Return one target of each kind."""
     return {
         "webhook": {"kind": "webhook", "url": url},
         "kafka": {"kind": "kafka", "bootstrap": bootstrap, "topic": COPY_TOPIC},
         "otlp": {"kind": "otlp", "endpoint": f"{url}v1/traces"},
-        "parquet": {"kind": "parquet", "url": f"file://{settings.delivery.parquet_directory}/spans"},
+        "parquet": {"kind": "parquet", "url": "file:///spans"},
     }
 
 
@@ -267,8 +267,8 @@ def timed_targets() -> Iterator[list[float]]:
     """Let every target that is opened note its lags in the list."""
     lags_s: list[float] = []
 
-    def opened(target: Any, secrets: Any, *, settings: Settings) -> Target:
-        return TimedTarget(open_target(target, secrets, settings=settings), lags_s)
+    def opened(target: Any, secrets: Any, **about: Any) -> Target:
+        return TimedTarget(open_target(target, secrets, **about), lags_s)
 
     with patch.object(delivering, "open_target", opened):
         yield lags_s

@@ -35,9 +35,9 @@ class DeliverySettings(Group):
     lease_s: float = Field(10.0, ge=1, le=300)
     """A process that does not renew its lease for this long loses its subscriptions to another one, in seconds."""
     parquet_directory: Path | None = None
-    """The directory below which subscriptions may write Parquet files; by default they may not write any."""
+    """The directory in which each project has a folder for its Parquet files; by default there are none."""
     s3_buckets: list[str] = Field(default_factory=list)
-    """The S3 buckets in which subscriptions may write Parquet files, with the credentials of the process."""
+    """The S3 buckets in which each project has a prefix for its Parquet files, with the credentials of the process."""
     s3_endpoint: str | None = None
     """The address of a server that speaks S3; by default that of AWS."""
     s3_region: str | None = None

@@ -81,7 +81,11 @@ def add_spans_target(target: Any) -> None:
         help="a header `Name: value`, with --otlp; repeatable",
     )
     target.add_argument("--ag", action="store_true", help="also send the attributes below `ag`, with --otlp")
-    target.add_argument("--parquet", metavar="URL", help="write files there: file:///directory or s3://bucket/prefix")
+    target.add_argument(
+        "--parquet",
+        metavar="URL",
+        help="write files there, below the folder of the project: file:///folder or s3://bucket/prefix",
+    )
 
 
 def add_selection(action: CommandParser) -> None:

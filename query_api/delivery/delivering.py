@@ -127,7 +127,7 @@ class Delivering:
         """
         held, tools = self._held, self._tools
         try:
-            target = open_target(held.target, held.secrets, settings=tools.settings)
+            target = open_target(held.target, held.secrets, settings=tools.settings, project_id=held.project_id)
         except Exception as exc:  # noqa: BLE001 - whatever is wrong with what is stored, trying again does not help
             await self._pause(f"The target cannot be opened: {exc}.")
             return

@@ -198,7 +198,10 @@ async def _warning(request: Request, found: Subscription | None) -> str | None:
     if found is None:
         return None
     secrets = await _store(request).secrets(found.id)
-    return await unreachable_warning(open_target(found.target, secrets, settings=request.context.settings))
+    settings = request.context.settings
+    return await unreachable_warning(
+        open_target(found.target, secrets, settings=settings, project_id=request.project_id)
+    )
 
 
 def _is_wanted(found: Subscription, wanted: SubscriptionFilter) -> bool:

@@ -104,7 +104,7 @@ async def target_to_store(
     Raises ``InvalidInput`` for a target that this installation does not allow, and for a missing secret.
     """
     at = f"{noun}.target"
-    await refuse_forbidden(sent, settings=request.context.settings, at=at)
+    await refuse_forbidden(sent, settings=request.context.settings, project_id=request.project_id, at=at)
     kept = {} if before is None else kept_secrets(sent, before.members, before.secrets, at=at)
     secrets, made = secrets_to_store(sent, kept, at=at)
     return StoredTarget(public_members(sent), secrets, made)

@@ -44,7 +44,7 @@ async def test_subscription(request: Request) -> Response:
     secrets = await store.secrets(found.id)
     now_us = context.clock.now_ns() // 1_000
     batch = DeliveryBatch(f"test_{uuid4().hex}", found.slug, datetime.now(UTC), [test_span(now_us)])
-    target = open_target(found.target, secrets, settings=context.settings)
+    target = open_target(found.target, secrets, settings=context.settings, project_id=request.project_id)
     return await test_response(context, target, batch.id, lambda: target.deliver(batch))
 
 

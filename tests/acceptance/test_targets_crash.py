@@ -118,7 +118,7 @@ async def test_killed_deliverer_misses_no_span_and_no_message(
         await store_recent_span(api)
         settings = api.context.settings.model_copy(update={"kafka": kafka}).model_dump_json(exclude={"postgres"})
         await api.create("otlp", {"kind": "otlp", "endpoint": endpoint})
-        await api.create("files", {"kind": "parquet", "url": f"file://{folder}/spans"})
+        await api.create("files", {"kind": "parquet", "url": "file:///spans"})
 
         command = [sys.executable, "-m", "tests.support.dying_targets", dsn, settings]
         for round_number in range(ROUNDS):
@@ -141,7 +141,9 @@ async def test_killed_deliverer_misses_no_span_and_no_message(
 
     expected = list(range(1, stored + 1))
     assert list(dict.fromkeys(by_otlp)) == expected
-    rows = dataset.dataset(str(folder / "spans"), format="parquet").to_table()
+    rows = dataset.dataset(
+        str(folder / str(api.context.settings.default_project_id) / "spans"), format="parquet"
+    ).to_table()
     assert sorted(rows["span_id"].to_pylist()) == [f"{number:016x}" for number in expected]
     assert sorted({message.body["data"]["alert"] for message in receiver.messages}) == sorted(
         f"a{number}" for number in range(alerts)

@@ -15,6 +15,8 @@ from common.clickhouse.store import ColumnStore
 from common.postgres.pool import Database
 from tests.support.delivery import Deliveries, deliveries, delivery_settings
 
+OTHER = "00000000-0000-7000-8000-00000000000b"
+
 
 @pytest.fixture
 async def api(store: ColumnStore, shared_database: Database, tmp_path: Path) -> AsyncIterator[Deliveries]:
@@ -59,7 +61,7 @@ def _names(request: ExportTraceServiceRequest) -> list[str]:
 
 
 async def test_directory_gets_every_span(api: Deliveries, tmp_path: Path) -> None:
-    await api.create("hook", {"kind": "parquet", "url": f"file://{tmp_path}/out"}, **{"from": "beginning"})
+    await api.create("hook", {"kind": "parquet", "url": f"file:///{OTHER}/out"}, **{"from": "beginning"})
     await api.store([1, 2])
 
     async with api.delivering():
@@ -67,15 +69,21 @@ async def test_directory_gets_every_span(api: Deliveries, tmp_path: Path) -> Non
         await api.store([3])
         state = await api.until(lambda found: found["delivered"]["spans"] == 3)
 
-    rows = dataset.dataset(str(tmp_path / "out"), format="parquet").to_table()
+    project_id = api.context.settings.default_project_id
+    rows = dataset.dataset(str(tmp_path / str(project_id) / OTHER / "out"), format="parquet").to_table()
     assert sorted(rows["span_name"].to_pylist()) == ["s1", "s2", "s3"]
     assert "rejected" not in state
+    assert _names_in(tmp_path) == [str(project_id)]
+
+
+def _names_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
 
 
 BAD: list[tuple[dict[str, Any], int, str]] = [
-    ({"kind": "parquet", "url": "file:///etc"}, 400, "subscription.target.url: '/etc' is not below"),
+    ({"kind": "parquet", "url": "file:///../x"}, 400, "subscription.target.url: '../x' is not a path of names"),
     ({"kind": "parquet", "url": "s3://other/x"}, 400, "CLEARSPAN_DELIVERY__S3_BUCKETS"),
-    ({"kind": "parquet", "url": "ftp://x/y"}, 400, "allowed: file:///directory and s3://bucket/prefix"),
+    ({"kind": "parquet", "url": "ftp://x/y"}, 400, "allowed: file:///folder and s3://bucket/prefix"),
     ({"kind": "parquet"}, 422, "url"),
     ({"kind": "otlp", "endpoint": "ftp://x"}, 422, "must begin with https:// or http://"),
     ({"kind": "otlp", "endpoint": "http://x", "headers": {"Host": "y"}}, 422, "'Host' cannot be set"),
@@ -107,8 +115,10 @@ async def test_private_endpoint_is_400_that_names_the_setting(store: ColumnStore
 
 
 async def test_folder_that_cannot_be_written_is_a_warning(api: Deliveries, tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"")
-    body = {"subscription": {"slug": "w", "target": {"kind": "parquet", "url": f"file://{tmp_path}/file"}}}
+    own = tmp_path / str(api.context.settings.default_project_id)
+    own.mkdir()
+    (own / "file").write_bytes(b"")
+    body = {"subscription": {"slug": "w", "target": {"kind": "parquet", "url": "file:///file"}}}
 
     created = await api.call("POST", "/subscriptions/", body)
 

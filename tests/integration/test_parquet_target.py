@@ -10,10 +10,13 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import ClassVar
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -28,17 +31,25 @@ from tests.support.delivered import START_NS, batch_of, span_object
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
+PROJECT = UUID("00000000-0000-7000-8000-00000000000a")
+OTHER = UUID("00000000-0000-7000-8000-00000000000b")
 
 
 @pytest.fixture
 def places(tmp_path: Path) -> ParquetPlaces:
     root = tmp_path / "exports"
     root.mkdir()
-    return ParquetPlaces(root)
+    return ParquetPlaces(PROJECT, root)
 
 
 def _target(places: ParquetPlaces, name: str = "spans") -> ParquetTarget:
-    return ParquetTarget(folder_of(f"file://{places.directory}/{name}", places))
+    return ParquetTarget(folder_of(f"file:///{name}", places))
+
+
+def _own(places: ParquetPlaces, name: str = "spans") -> Path:
+    """Return where the files of ``PROJECT`` are."""
+    assert places.directory is not None
+    return places.directory / str(PROJECT) / name
 
 
 def _names(path: Path) -> list[str]:
@@ -50,15 +61,14 @@ def _rows(path: Path | str, filesystem: fs.FileSystem | None = None) -> pa.Table
 
 
 async def test_batch_is_a_file_with_the_columns_of_exports(places: ParquetPlaces) -> None:
-    assert places.directory is not None
     target = _target(places)
 
     await target.deliver(batch_of(3, "msg_1"))
     await target.deliver(batch_of([span_object(7, status_message="x")], "msg_2"))
     await target.close()
 
-    rows = _rows(places.directory / "spans")
-    assert _names(places.directory / "spans") == [".partial", "msg_1.parquet", "msg_2.parquet"]
+    rows = _rows(_own(places))
+    assert _names(_own(places)) == [".partial", "msg_1.parquet", "msg_2.parquet"]
     assert rows.column_names == list(COLUMNS)
     assert rows["start_time_unix_nano"].to_pylist() == [START_NS, START_NS + 1, START_NS + 2, START_NS + 7]
     assert rows["duration"].to_pylist() == [1.0] * 4
@@ -67,61 +77,94 @@ async def test_batch_is_a_file_with_the_columns_of_exports(places: ParquetPlaces
 
 
 async def test_retry_replaces_the_file(places: ParquetPlaces) -> None:
-    assert places.directory is not None
     target = _target(places)
 
     await target.deliver(batch_of(3))
     await target.deliver(batch_of([span_object(1)]))
 
-    assert _rows(places.directory / "spans").num_rows == 1
+    assert _rows(_own(places)).num_rows == 1
 
 
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("file:///etc", "'/etc' is not below '{root}'"),
-        ("file://{root}/../other", "is not below"),
-        ("file://{root}-other/x", "is not below"),
-        ("file://{root}/link/x", "is not below"),
-        ("file://{root}/%2e%2e/other", "is not below"),
-        ("file://{root}/a%00b", "is not below"),
-        ("file://example.com/x", "is not the address of a folder; allowed: file:///directory and s3://bucket/prefix"),
+        ("file:///../other", "empty or dotted part"),
+        ("file:///%2e%2e/other", "empty or dotted part"),
+        ("file:///a/%2E%2E%2F..", "empty or dotted part"),
+        ("file:///a//b", "empty or dotted part"),
+        ("file:///a/.partial", "empty or dotted part"),
+        ("file:///a%00b", "empty or dotted part"),
+        ("file://example.com/x", "is not the address of a folder; allowed: file:///folder and s3://bucket/prefix"),
         ("s3://other/x", "the bucket 'other' is not one of those that the setting CLEARSPAN_DELIVERY__S3_BUCKETS"),
         ("s3://spans/../other", "empty or dotted part"),
+        ("s3://spans/a/%2e%2e/%2E%2e/other", "empty or dotted part"),
         ("s3://spans/x?endpoint_override=http://169.254.169.254", "only a host and a path"),
         ("s3://key:secret@spans/x", "only a host and a path"),
         ("s3://Spans", "is not the name of an S3 bucket"),
         ("/plain", "is not the address of a folder"),
     ],
 )
-def test_only_what_the_settings_name_is_allowed(tmp_path: Path, places: ParquetPlaces, url: str, words: str) -> None:
-    assert places.directory is not None
-    (places.directory / "link").symlink_to(tmp_path)
-
+def test_only_what_the_settings_name_is_allowed(places: ParquetPlaces, url: str, words: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        folder_of(url.replace("{root}", str(places.directory)), ParquetPlaces(places.directory, ("spans",)))
+        folder_of(url, replace(places, s3_buckets=("spans",)))
 
-    assert words.replace("{root}", str(places.directory)) in str(refused.value)
+    assert words in str(refused.value)
 
 
 def test_without_a_directory_the_setting_is_named() -> None:
     with pytest.raises(InvalidInput, match="CLEARSPAN_DELIVERY__PARQUET_DIRECTORY"):
-        folder_of("file:///tmp/x", ParquetPlaces(None))
+        folder_of("file:///tmp/x", ParquetPlaces(PROJECT, None))
 
 
-async def test_link_that_leads_out_later_is_not_followed(tmp_path: Path, places: ParquetPlaces) -> None:
+OUTWARDS = (
+    *("", "/", "/x", f"/{OTHER}", f"/{OTHER}/x", f"//{OTHER}", f"/../{OTHER}", f"/%2e%2e/{OTHER}", f"/..%2f{OTHER}"),
+    *(f"/%252e%252e/{OTHER}", f"/x/../../{OTHER}", f"/./../{OTHER}", f"/..\\{OTHER}", "/etc", "/{root}/x"),
+    *(f"/{{root}}/{OTHER}", f"/{{root}}/../{OTHER}", f"/\uff0e\uff0e/{OTHER}", f"/%c0%ae%c0%ae/{OTHER}"),
+)
+
+
+def test_project_cannot_name_the_folder_of_another(tmp_path: Path, places: ParquetPlaces) -> None:
     assert places.directory is not None
-    target = _target(places)
-    (places.directory / "spans").symlink_to(tmp_path)
+    written = 0
+    for number, path in enumerate(OUTWARDS):
+        url = "file://" + path.replace("{root}", str(places.directory)[1:])
+        with suppress(InvalidInput):
+            folder_of(url, places).put(f"{number}.parquet", pa.py_buffer(b"x"))
+            written += 1
 
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert len(files) == written > 5
+    assert all(file.is_relative_to(places.directory / str(PROJECT)) for file in files)
+
+
+@pytest.mark.parametrize("link", [str(PROJECT), f"{PROJECT}/spans"])
+async def test_link_that_leads_out_is_not_followed(places: ParquetPlaces, link: str) -> None:
+    assert places.directory is not None
+    other = places.directory / str(OTHER)
+    other.mkdir()
+    (places.directory / link).parent.mkdir(exist_ok=True)
+    (places.directory / link).symlink_to(other)
+    target = _target(places)
+
+    assert "leads out" in str(await target.check())
     with pytest.raises(TargetUnavailable, match="leads out"):
         await target.deliver(batch_of(1))
+    await target.close()
 
-    assert _names(tmp_path) == ["exports"]
+    assert _names(other) == []
+
+
+async def test_root_may_be_a_link(tmp_path: Path, places: ParquetPlaces) -> None:
+    assert places.directory is not None
+    link = tmp_path / "link"
+    link.symlink_to(places.directory)
+
+    await _target(replace(places, directory=link)).deliver(batch_of(1, "msg_1"))
+
+    assert "msg_1.parquet" in _names(_own(places))
 
 
 async def test_full_disk_leaves_no_file(places: ParquetPlaces) -> None:
-    assert places.directory is not None
     target = _target(places)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, limits[1]))
@@ -131,9 +174,9 @@ async def test_full_disk_leaves_no_file(places: ParquetPlaces) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
-    assert [path for path in places.directory.rglob("*") if path.is_file()] == []
+    assert [path for path in _own(places).parent.rglob("*") if path.is_file()] == []
     await target.deliver(batch_of(50))
-    assert _rows(places.directory / "spans").num_rows == 50
+    assert _rows(_own(places)).num_rows == 50
 
 
 _WRITER = """
@@ -191,11 +234,11 @@ def test_files_of_killed_writers_are_removed_after_a_day(tmp_path: Path) -> None
 
 
 async def test_unwritable_directory_is_reported(tmp_path: Path, places: ParquetPlaces) -> None:
-    assert places.directory is not None
     assert await _target(places).check() is None
-    (places.directory / "file").write_bytes(b"")
+    _own(places).parent.mkdir()
+    _own(places, "file").write_bytes(b"")
 
-    assert await _target(places, "file").check() == f"'{places.directory}/file' is not a directory."
+    assert await _target(places, "file").check() == f"'{_own(places, 'file')}' is not a directory."
     with pytest.raises(TargetUnavailable):
         await _target(places, "file").deliver(batch_of(1))
 
@@ -216,7 +259,7 @@ def s3() -> Iterator[ParquetPlaces]:
         patch.setenv("AWS_ACCESS_KEY_ID", "x")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "y")
         host, port = server.get_host_and_port()
-        places = ParquetPlaces(None, ("spans", "absent"), f"http://{host}:{port}", "us-east-1", timeout_s=5)
+        places = ParquetPlaces(PROJECT, None, ("spans", "absent"), f"http://{host}:{port}", "us-east-1", timeout_s=5)
         _s3(places, allow_bucket_creation=True).create_dir("spans")
         yield places
     server.stop()
@@ -236,16 +279,28 @@ async def test_bucket_gets_the_same_files(s3: ParquetPlaces) -> None:
     await target.deliver(batch_of([span_object(1)], "msg_1"))
     await target.deliver(batch_of(2, "msg_2"))
 
-    assert _rows("spans/a/b", _s3(s3)).num_rows == 3
-    assert [info.path for info in _s3(s3).get_file_info(fs.FileSelector("spans/a/b"))] == [
-        "spans/a/b/msg_1.parquet",
-        "spans/a/b/msg_2.parquet",
+    assert _rows(f"spans/{PROJECT}/a/b", _s3(s3)).num_rows == 3
+    assert [info.path for info in _s3(s3).get_file_info(fs.FileSelector(f"spans/{PROJECT}/a/b"))] == [
+        f"spans/{PROJECT}/a/b/msg_1.parquet",
+        f"spans/{PROJECT}/a/b/msg_2.parquet",
     ]
+
+
+async def test_project_cannot_name_the_prefix_of_another(s3: ParquetPlaces) -> None:
+    places = replace(s3, project_id=OTHER)
+    for number, path in enumerate(OUTWARDS):
+        with suppress(InvalidInput):
+            folder_of(f"s3://spans{path}", places).put(f"{number}.parquet", pa.py_buffer(b"x"))
+
+    keys = [info.path for info in _s3(s3).get_file_info(fs.FileSelector("spans", recursive=True)) if info.is_file]
+    own = [key for key in keys if key.startswith(f"spans/{OTHER}/")]
+    assert len(own) > 5
+    assert all(key.startswith(f"spans/{PROJECT}/a/b/msg_") for key in set(keys).difference(own))
 
 
 async def test_bucket_that_is_absent_or_away_is_unavailable(s3: ParquetPlaces) -> None:
     absent = ParquetTarget(folder_of("s3://absent", s3))
-    nowhere = ParquetPlaces(None, ("spans",), f"http://127.0.0.1:{free_port()}", "us-east-1", timeout_s=1)
+    nowhere = ParquetPlaces(PROJECT, None, ("spans",), f"http://127.0.0.1:{free_port()}", "us-east-1", timeout_s=1)
     away = ParquetTarget(folder_of("s3://spans/x", nowhere))
 
     assert await absent.check() == "There is no bucket 'absent'."
@@ -294,7 +349,7 @@ def test_upload_of_which_a_part_fails_is_not_completed(s3: ParquetPlaces) -> Non
     server = ThreadingHTTPServer(("127.0.0.1", 0), _FailingParts)
     Thread(target=server.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{server.server_address[1]}"
-    folder = folder_of("s3://spans", ParquetPlaces(None, ("spans",), address, "us-east-1", timeout_s=5))
+    folder = folder_of("s3://spans", ParquetPlaces(PROJECT, None, ("spans",), address, "us-east-1", timeout_s=5))
 
     for size, operation in ((2_000_000, "PutObject"), (25_000_000, "UploadPart")):
         with pytest.raises(OSError, match=operation):

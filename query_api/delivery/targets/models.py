@@ -178,7 +178,7 @@ class ParquetIn(Strict):
     url: Text = Field(
         max_length=URL_LENGTH_MAX,
         json_schema_extra={"pattern": "^(file|s3)://"},
-        description="The folder: `file:///directory` or `s3://bucket/prefix`. The settings say which are allowed.",
+        description="The folder, below that of the project: `file:///folder` or `s3://bucket/prefix`.",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, assert_never
+from uuid import UUID
 
 from common.errors import InvalidInput, ServiceError
 from common.settings import Settings
@@ -25,19 +26,12 @@ from query_api.delivery.targets.target import MessageTarget, Target
 from query_api.delivery.targets.webhook import WebhookTarget, new_secret
 
 
-def open_target(target: Mapping[str, Any], secrets: Mapping[str, Any], *, settings: Settings) -> Target:
-    """Return what delivers to a target; it connects on first use."""
+def open_target(
+    target: Mapping[str, Any], secrets: Mapping[str, Any], *, settings: Settings, project_id: UUID
+) -> Target:
+    """Return what delivers spans of a project to a target; it connects on first use."""
     delivery = settings.delivery
     match target["kind"]:
-        case "webhook":
-            return WebhookTarget(
-                target["url"],
-                secrets["secret"],
-                timeout_s=delivery.timeout_s,
-                rules=AddressRules.of(delivery),
-            )
-        case "kafka":
-            return KafkaTarget(target, secrets, own=settings.kafka, timeout_s=delivery.timeout_s)
         case "otlp":
             return OtlpTarget(
                 target["endpoint"],
@@ -47,23 +41,32 @@ def open_target(target: Mapping[str, Any], secrets: Mapping[str, Any], *, settin
                 rules=AddressRules.of(delivery),
             )
         case "parquet":
-            return ParquetTarget(folder_of(target["url"], parquet_places(settings)))
+            return ParquetTarget(folder_of(target["url"], parquet_places(settings, project_id)))
+        case _:
+            return open_message_target(target, secrets, settings=settings)
+
+
+def open_message_target(
+    target: Mapping[str, Any], secrets: Mapping[str, Any], *, settings: Settings
+) -> WebhookTarget | KafkaTarget:
+    """Return what delivers spans, or the messages of an alert, to a target; it connects on first use."""
+    delivery = settings.delivery
+    match target["kind"]:
+        case "webhook":
+            return WebhookTarget(
+                target["url"], secrets["secret"], timeout_s=delivery.timeout_s, rules=AddressRules.of(delivery)
+            )
+        case "kafka":
+            return KafkaTarget(target, secrets, own=settings.kafka, timeout_s=delivery.timeout_s)
         case kind:
-            raise ServiceError(f"There is no target of the kind {kind}.")
+            raise ServiceError(f"A target of the kind {kind} takes no messages.")
 
 
-def open_message_target(target: Mapping[str, Any], secrets: Mapping[str, Any], *, settings: Settings) -> MessageTarget:
-    """Return what delivers the messages of an alert to a target; it connects on first use."""
-    opened = open_target(target, secrets, settings=settings)
-    if isinstance(opened, WebhookTarget | KafkaTarget):
-        return opened
-    raise ServiceError(f"A target of the kind {target['kind']} takes no messages.")
-
-
-def parquet_places(settings: Settings) -> ParquetPlaces:
-    """Return where this installation may write files."""
+def parquet_places(settings: Settings, project_id: UUID) -> ParquetPlaces:
+    """Return where a project may write files."""
     delivery = settings.delivery
     return ParquetPlaces(
+        project_id,
         delivery.parquet_directory,
         tuple(delivery.s3_buckets),
         delivery.s3_endpoint,
@@ -72,7 +75,7 @@ def parquet_places(settings: Settings) -> ParquetPlaces:
     )
 
 
-async def refuse_forbidden(target: TargetIn, *, settings: Settings, at: str) -> None:
+async def refuse_forbidden(target: TargetIn, *, settings: Settings, project_id: UUID, at: str) -> None:
     """Raise ``InvalidInput`` for a target that this installation does not allow. ``at`` is its path in the request."""
     match target:
         case WebhookIn():
@@ -88,7 +91,7 @@ async def refuse_forbidden(target: TargetIn, *, settings: Settings, at: str) -> 
         case OtlpIn():
             await refuse_address(target.endpoint, settings=settings, at=f"{at}.endpoint")
         case ParquetIn():
-            folder_of(target.url, parquet_places(settings), at=f"{at}.url")
+            folder_of(target.url, parquet_places(settings, project_id), at=f"{at}.url")
         case _:
             assert_never(target)
 

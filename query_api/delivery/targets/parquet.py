@@ -1,5 +1,7 @@
 """Parquet files, one for each batch, in a directory or an S3 bucket (contract §9).
 
+A project names a folder below its own one, which has its id, in the directory or the bucket that the settings allow.
+
 A file appears complete or not at all: a directory gets it by renaming, S3 by completing the upload. Its name is the id
 of the batch, so a retry replaces it. The columns are those of exports (``query_api/export/columns.py``).
 """
@@ -10,6 +12,7 @@ import asyncio
 import os
 import re
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import unquote, urlsplit
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pyarrow as pa
 from pyarrow import fs, parquet
@@ -33,18 +36,20 @@ PARTIAL: Final = ".partial"
 LEFT_OVER_S: Final = 86_400
 """The age from which a file in that folder is left over from a process that was killed."""
 
+_NOT_NAMES: Final = frozenset({"", ".", "..", PARTIAL})
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _CONNECT_S: Final = 5.0
-_ALLOWED: Final = "allowed: file:///directory and s3://bucket/prefix"
+_ALLOWED: Final = "allowed: file:///folder and s3://bucket/prefix"
 
 
 @dataclass(frozen=True, slots=True)
 class ParquetPlaces:
-    """Where this installation may write files (``DeliverySettings``)."""
+    """Where a project may write files (``DeliverySettings``): below the folder or the prefix that has its id."""
 
+    project_id: UUID
     directory: Path | None
-    """``file:`` addresses are below it; ``None`` if none is allowed."""
+    """Holds the folders of all projects; ``None`` if ``file:`` addresses are not allowed."""
 
     s3_buckets: tuple[str, ...] = ()
     """``s3:`` addresses are in one of these buckets."""
@@ -75,45 +80,47 @@ def folder_of(url: str, places: ParquetPlaces, *, at: str = "target.url") -> Fol
     if parts.query or parts.fragment or parts.username is not None:
         raise InvalidInput(f"{at}: only a host and a path are allowed in '{url[:200]}'; {_ALLOWED}.")
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
-        return _directory(unquote(parts.path), places, at)
+        return _directory(_names(parts.path, at), places, at)
     if parts.scheme == "s3":
-        return _bucket(parts.netloc, unquote(parts.path).strip("/"), places, at)
+        return _bucket(parts.netloc, _names(parts.path, at), places, at)
     raise InvalidInput(f"{at}: '{url[:200]}' is not the address of a folder; {_ALLOWED}.")
 
 
-def _directory(path: str, places: ParquetPlaces, at: str) -> Folder:
-    root = places.directory
-    if root is None:
+def _names(path: str, at: str) -> list[str]:
+    """Return the names of a path, which leads down from the folder of the project whatever it begins with."""
+    plain = unquote(path).strip("/")
+    names = plain.split("/") if plain else []
+    if "\0" in plain or not _NOT_NAMES.isdisjoint(names):
+        raise InvalidInput(f"{at}: '{plain[:200]}' is not a path of names; it has an empty or dotted part.")
+    return names
+
+
+def _directory(names: Sequence[str], places: ParquetPlaces, at: str) -> Folder:
+    if places.directory is None:
         raise InvalidInput(
             f"{at}: files are not allowed here. The setting CLEARSPAN_DELIVERY__PARQUET_DIRECTORY names the "
-            "directory below which they are."
+            "directory that has a folder for each project."
         )
-    if "\0" in path or not Path(path).resolve().is_relative_to(root.resolve()):
-        raise InvalidInput(
-            f"{at}: '{path[:200]}' is not below '{root.resolve()}', the directory that the setting "
-            "CLEARSPAN_DELIVERY__PARQUET_DIRECTORY allows."
-        )
-    return Directory(Path(path), root)
+    own = places.directory / str(places.project_id)
+    return Directory(own.joinpath(*names), own)
 
 
-def _bucket(bucket: str, prefix: str, places: ParquetPlaces, at: str) -> Folder:
+def _bucket(bucket: str, names: Sequence[str], places: ParquetPlaces, at: str) -> Folder:
     if not _BUCKET.fullmatch(bucket):
         raise InvalidInput(f"{at}: '{bucket[:200]}' is not the name of an S3 bucket; {_ALLOWED}.")
     if bucket not in places.s3_buckets:
         raise InvalidInput(
             f"{at}: the bucket '{bucket}' is not one of those that the setting CLEARSPAN_DELIVERY__S3_BUCKETS allows."
         )
-    if "\0" in prefix or any(segment in ("", ".", "..") for segment in prefix.split("/") if prefix):
-        raise InvalidInput(f"{at}: '{prefix[:200]}' is not a prefix of names; it has an empty or dotted part.")
-    return Bucket(bucket, prefix, places)
+    return Bucket(bucket, "/".join([str(places.project_id), *names]), places)
 
 
 class Directory:
-    """A directory. It is created with the first file, below ``root``, which exists."""
+    """A directory. It is created with the first file, at or below ``own``, whose parent exists."""
 
-    def __init__(self, path: Path, root: Path) -> None:
+    def __init__(self, path: Path, own: Path) -> None:
         self._path = path
-        self._root = root
+        self._own = own
         self._is_swept = False
 
     def put(self, name: str, content: pa.Buffer, /) -> None:
@@ -137,15 +144,15 @@ class Directory:
     def check(self) -> str | None:
         """Return why the directory, or the one that it is created in, is not writable."""
         self._check_is_below()
-        nearest = next(path for path in (self._path, *self._path.parents) if path.exists() or path == self._root)
+        nearest = next(path for path in (self._path, *self._path.parents) if path.exists() or path == self._own.parent)
         if not nearest.is_dir():
             return f"'{nearest}' is not a directory."
         return None if os.access(nearest, os.W_OK | os.X_OK) else f"The directory '{nearest}' is not writable."
 
     def _check_is_below(self) -> None:
-        """Raise ``OSError`` if a symbolic link leads out of the allowed directory by now."""
-        if not self._path.resolve().is_relative_to(self._root.resolve()):
-            raise PermissionError(f"'{self._path}' leads out of the directory that the settings allow")
+        """Raise ``OSError`` if a symbolic link leads out of the folder of the project."""
+        if not self._path.resolve().is_relative_to(self._own.parent.resolve() / self._own.name):
+            raise PermissionError(f"'{self._path}' leads out of the folder of the project")
 
     def _sweep(self, partial: Path) -> None:
         before_s = time.time() - LEFT_OVER_S
@@ -161,7 +168,7 @@ class Bucket:
 
     def __init__(self, bucket: str, prefix: str, places: ParquetPlaces) -> None:
         self._bucket = bucket
-        self._path = f"{bucket}/{prefix}" if prefix else bucket
+        self._path = f"{bucket}/{prefix}"
         self._places = places
         self._opened: fs.S3FileSystem | None = None
 
