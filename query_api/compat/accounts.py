@@ -36,7 +36,15 @@ class AccountUserIn(Loose):
     ]
 
 
-class AccountOptions(Loose):
+class RequestOptions(Loose):
+    """The options of the whole request."""
+
+    dry_run: bool = Field(
+        default=False, description="Check the request and create nothing: the response has no key and no new id."
+    )
+
+
+class AccountOptions(RequestOptions):
     """The options of a new account."""
 
     create_api_keys: bool = Field(default=False, description="Create a key of the new project.")
@@ -67,19 +75,20 @@ class CreateAccounts(Loose):
             json_schema_extra={"minProperties": 1, "maxProperties": ACCOUNTS_MAX},
         ),
     ]
+    options: RequestOptions = Field(RequestOptions(), description="The options of the whole request.")
 
 
 class AccountUser(BaseModel):
     """The user of an account."""
 
-    id: UUID = Field(description="The id of the user.")
+    id: UUID | None = Field(None, description="The id of the user; absent in a dry run.")
     email: str = Field(description="The email address of the user.")
 
 
 class NamedEntity(BaseModel):
     """An organization, a workspace or a project."""
 
-    id: UUID = Field(description="Its id.")
+    id: UUID | None = Field(None, description="Its id; absent if it is the project of a dry run.")
     name: str = Field(description="Its name.")
 
 
@@ -132,12 +141,16 @@ class Permission(BaseModel):
 async def create_accounts(request: Request) -> Response:
     """Create accounts, all or none: each is a new project, with a key if the options request one.
 
-    A user with a known email address is reused.
+    A user with a known email address is reused. With `dry_run` nothing is created.
     """
     body: CreateAccounts = request.body
-    wanted = {name: _wanted(account) for name, account in body.accounts.items()}
-    created = await open_accounts(database_of(request.context), wanted)
-    return json_response(AccountsResponse(accounts={name: _response(account) for name, account in created.items()}))
+    wanted = {name: _wanted(account) for name, account in body.accounts.items() if not _is_dry_run(body, account)}
+    created = await open_accounts(database_of(request.context), wanted) if wanted else {}
+    responses = {
+        name: _response(created[name]) if name in created else _dry_response(account.user.email)
+        for name, account in body.accounts.items()
+    }
+    return json_response(AccountsResponse(accounts=responses))
 
 
 async def current_project(request: Request) -> Response:
@@ -157,17 +170,34 @@ async def check_permission(_call: Request) -> Response:
     return json_response(Permission())
 
 
+def _is_dry_run(body: CreateAccounts, account: AccountIn) -> bool:
+    return body.options.dry_run or account.options.dry_run
+
+
 def _wanted(account: AccountIn) -> WantedAccount:
     with_key = account.options.create_api_keys and account.options.return_api_keys
     return WantedAccount(account.user.email, with_key, account.options.seed_defaults)
 
 
 def _response(account: Account) -> AccountResponse:
+    return _response_of(
+        AccountUser(id=account.user.id, email=account.user.email or ""),
+        NamedEntity(id=account.project.id, name=account.project.name),
+        api_keys={} if account.key is None else {"key": account.key.text},
+    )
+
+
+def _dry_response(email: str) -> AccountResponse:
+    """Return what the response would say of a new account, without what only a created one has."""
+    return _response_of(AccountUser(email=email), NamedEntity(name=email), api_keys={})
+
+
+def _response_of(user: AccountUser, project: NamedEntity, *, api_keys: dict[Literal["key"], str]) -> AccountResponse:
     installation = NamedEntity(id=INSTALLATION_ID, name=INSTALLATION_NAME)
     return AccountResponse(
-        user=AccountUser(id=account.user.id, email=account.user.email or ""),
+        user=user,
         organizations={"org": installation},
         workspaces={"wrk": installation},
-        projects={"prj": NamedEntity(id=account.project.id, name=account.project.name)},
-        api_keys={} if account.key is None else {"key": account.key.text},
+        projects={"prj": project},
+        api_keys=api_keys,
     )

@@ -116,6 +116,44 @@ class TestAccounts:
         assert await _count(shared_database, "api_keys") == before
 
     @pytest.mark.parametrize(
+        ("account_options", "request_options"),
+        [({"dry_run": True}, {}), ({}, {"dry_run": True}), ({"dry_run": False}, {"dry_run": True})],
+    )
+    async def test_dry_run_stores_nothing_and_returns_no_key(
+        self,
+        client: aiohttp.ClientSession,
+        shared_database: Database,
+        account_options: dict[str, bool],
+        request_options: dict[str, bool],
+    ):
+        email = _email()
+        account = {"user": {"email": email}, "options": {**OPTIONS, "seed_defaults": True, **account_options}}
+        tables = ("projects", "users", "artifacts", "api_keys")
+        before = [await _count(shared_database, table) for table in tables]
+
+        status, made = await _create(client, {"accounts": {"u": account}, "options": request_options})
+
+        would_be = made["accounts"]["u"]
+        assert (status, would_be["user"], would_be["api_keys"]) == (200, {"email": email}, {})
+        assert would_be["projects"] == {"prj": {"name": email}}
+        assert [await _count(shared_database, table) for table in tables] == before
+
+    async def test_dry_run_of_one_account_creates_the_others(
+        self, client: aiohttp.ClientSession, shared_database: Database
+    ):
+        wanted = {
+            name: {"user": {"email": _email()}, "options": {**OPTIONS, "dry_run": name == "dry"}}
+            for name in ("dry", "real")
+        }
+        before = await _count(shared_database, "projects")
+
+        status, made = await _create(client, {"accounts": wanted})
+
+        assert (status, list(made["accounts"])) == (200, ["dry", "real"])
+        assert [bool(account["api_keys"]) for account in made["accounts"].values()] == [False, True]
+        assert await _count(shared_database, "projects") == before + 1
+
+    @pytest.mark.parametrize(
         ("options", "environments"),
         [
             ({}, ["development", "staging", "production"]),
