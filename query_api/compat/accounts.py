@@ -77,6 +77,15 @@ class CreateAccounts(Loose):
     ]
     options: RequestOptions = Field(RequestOptions(), description="The options of the whole request.")
 
+    @property
+    def dry_run(self) -> bool:
+        """Whether none of the accounts is created: then the request is not in the audit log."""
+        return all(self.is_dry_run(account) for account in self.accounts.values())
+
+    def is_dry_run(self, account: AccountIn) -> bool:
+        """Return whether this account is not created."""
+        return self.options.dry_run or account.options.dry_run
+
 
 class AccountUser(BaseModel):
     """The user of an account."""
@@ -144,7 +153,7 @@ async def create_accounts(request: Request) -> Response:
     A user with a known email address is reused. With `dry_run` nothing is created.
     """
     body: CreateAccounts = request.body
-    wanted = {name: _wanted(account) for name, account in body.accounts.items() if not _is_dry_run(body, account)}
+    wanted = {name: _wanted(account) for name, account in body.accounts.items() if not body.is_dry_run(account)}
     created = await open_accounts(database_of(request.context), wanted) if wanted else {}
     responses = {
         name: _response(created[name]) if name in created else _dry_response(account.user.email)
@@ -168,10 +177,6 @@ async def current_project(request: Request) -> Response:
 async def check_permission(_call: Request) -> Response:
     """Allow the action, which is not one of this API: there the scopes of the key decide. An invalid key gets 401."""
     return json_response(Permission())
-
-
-def _is_dry_run(body: CreateAccounts, account: AccountIn) -> bool:
-    return body.options.dry_run or account.options.dry_run
 
 
 def _wanted(account: AccountIn) -> WantedAccount:

@@ -72,7 +72,8 @@ async def record_change(
         response = await handle(route, request)
         status = response.status
         if status < 300:
-            entities = united(named, entities_of_response(response.body))
+            changed = [{"id": str(changed_id)} for changed_id in response.changed_ids]
+            entities = united(named, changed, entities_of_response(response.body))
     except ServiceError as error:
         status = status_of(error)
         raise

@@ -18,6 +18,7 @@ from query_api.audit.handlers import AUDIT_ROUTES
 from query_api.compat import accounts, flat
 from query_api.compat import simple_traces as simple
 from query_api.compat import simple_traces_models as simple_models
+from query_api.compat.keys import PREFIXED_KEY_ROUTES
 from query_api.compat.workflows import WORKFLOW_ROUTES
 from query_api.delivery.alerts.routes import ALERT_ROUTES
 from query_api.delivery.routes import SUBSCRIPTION_ROUTES
@@ -255,6 +256,7 @@ ROUTES: Final = about.with_about(
         *WORKFLOW_ROUTES,
         *_changed_by_administrators(*MASKING_ROUTES, *RETENTION),
         *KEY_ROUTES,
+        *PREFIXED_KEY_ROUTES,
         *AUDIT_ROUTES,
         *SUBSCRIPTION_ROUTES,
         *ALERT_ROUTES,

@@ -19,7 +19,7 @@ TAG: Final = "Keys"
 
 async def list_keys(request: Request) -> Response:
     """Return the keys of the project, oldest first, without their secrets."""
-    found = await _keys(request).of_project(request.project_id)
+    found = await keys_of(request).of_project(request.project_id)
     return json_response(KeysResponse(count=len(found), keys=[_shown(key) for key in found]))
 
 
@@ -29,7 +29,7 @@ async def create_key(request: Request) -> Response:
     now = datetime.fromtimestamp(request.context.clock.now_ns() / 1e9, UTC)
     if wanted.expires_at is not None and wanted.expires_at <= now:
         raise InvalidInput(f"key.expires_at: {wanted.expires_at.isoformat()} has passed.")
-    created = await _keys(request).create(
+    created = await keys_of(request).create(
         request.project_id,
         KeyWanted(
             wanted.name,
@@ -47,15 +47,16 @@ async def rotate_key(request: Request) -> Response:
     """Create a key like this one, and let the old one expire soon."""
     body: RotateKey = request.body
     overlap = timedelta(seconds=body.overlap_s)
-    return _created(await _keys(request).rotate(request.project_id, _key_id(request), overlap=overlap))
+    return _created(await keys_of(request).rotate(request.project_id, _key_id(request), overlap=overlap))
 
 
 async def revoke_key(request: Request) -> Response:
     """Revoke a key; every process of the API refuses it within five seconds."""
-    return json_response(KeyResponse(key=_shown(await _keys(request).revoke(request.project_id, _key_id(request)))))
+    return json_response(KeyResponse(key=_shown(await keys_of(request).revoke(request.project_id, _key_id(request)))))
 
 
-def _keys(request: Request) -> Keys:
+def keys_of(request: Request) -> Keys:
+    """Return the keys of all projects."""
     context = request.context
     if isinstance(context.keys, Keys):
         return context.keys
@@ -79,10 +80,10 @@ def _shown(key: Key) -> KeyOut:
 
 
 KEY_ROUTES: Final = (
-    Route("GET", "/keys", list_keys, "List the keys of the project.", TAG, KeysResponse, needs=KeyScope.ADMIN),
+    Route("GET", "/projects/keys", list_keys, "List the keys of the project.", TAG, KeysResponse, needs=KeyScope.ADMIN),
     Route(
         "POST",
-        "/keys",
+        "/projects/keys",
         create_key,
         "Create a key.",
         TAG,
@@ -94,7 +95,7 @@ KEY_ROUTES: Final = (
     ),
     Route(
         "POST",
-        "/keys/{key_id}/rotate",
+        "/projects/keys/{key_id}/rotate",
         rotate_key,
         "Replace a key by a new one.",
         TAG,
@@ -105,7 +106,7 @@ KEY_ROUTES: Final = (
     ),
     Route(
         "DELETE",
-        "/keys/{key_id}",
+        "/projects/keys/{key_id}",
         revoke_key,
         "Revoke a key.",
         TAG,

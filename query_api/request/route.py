@@ -84,6 +84,9 @@ class Response:
     stream: AsyncGenerator[bytes, None] | None = None
     """What follows ``body``, in a response whose length is not known. It has begun, and is always closed."""
 
+    changed_ids: tuple[UUID, ...] = ()
+    """Ids of what the request changed that neither its path nor ``body`` shows, for the audit log."""
+
 
 @dataclass(frozen=True, slots=True)
 class PrepareContext:

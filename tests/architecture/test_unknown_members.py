@@ -14,6 +14,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
+from query_api.compat.keys import PREFIXED_KEY_ROUTES
 from query_api.delivery.alerts.routes import ALERT_ROUTES
 from query_api.delivery.routes import SUBSCRIPTION_ROUTES
 from query_api.http.routes import DEAD_LETTERS, ROUTES
@@ -455,7 +456,10 @@ def test_every_query_of_the_reference_is_covered() -> None:
         "/environments/revisions/log",
         "/admin/presence/query",
         *added,
-        *(route.path for route in (*DEAD_LETTERS, *SUBSCRIPTION_ROUTES, *ALERT_ROUTES, *KEY_ROUTES)),
+        *(
+            route.path
+            for route in (*DEAD_LETTERS, *SUBSCRIPTION_ROUTES, *ALERT_ROUTES, *KEY_ROUTES, *PREFIXED_KEY_ROUTES)
+        ),
     }
 
     assert {path.replace("/tracing/", "/spans/").replace("/users/", "/sessions/") for path in asked} - twins <= beyond

@@ -197,14 +197,41 @@ async def test_flood_of_refusals_is_a_few_entries(auditor: Auditor) -> None:
     assert "several" in operations(found)
 
 
+async def test_keys_of_the_reference_are_named_by_their_ids(auditor: Auditor) -> None:
+    project_id = await auditor.project()
+    admin = await auditor.key(project_id)
+    _, made = await auditor.call(admin, "POST", "/keys")
+    await auditor.call(admin, "DELETE", f"/keys/{made[:8]}")
+    await auditor.recorder.flush(is_last=True)
+
+    _, listed = await auditor.call(admin, "GET", "/projects/keys")
+    [key_id] = [key["id"] for key in listed["keys"] if key["prefix"] == made[:8]]
+    entries = await auditor.entries(admin)
+
+    assert {entry["operation"]: entry["entities"] for entry in entries} == {
+        "create_key": [{"id": key_id}],
+        "delete_key": [{"id": key_id}],
+    }
+
+
+async def test_accounts_of_a_dry_run_are_not_recorded(auditor: Auditor) -> None:
+    accounts = {name: {"user": {"email": f"{name}@example.org"}, "options": {"dry_run": True}} for name in "ab"}
+
+    status, _ = await auditor.call(ADMIN, "POST", "/admin/simple/accounts/", {"accounts": accounts})
+    await auditor.recorder.flush(is_last=True)
+
+    assert status == 200
+    assert await auditor.entries(ADMIN, "/admin/audit", operation="create_admin_simple_account") == []
+
+
 async def test_no_secret_is_in_the_log(auditor: Auditor, shared_database: Database) -> None:
     project_id = await auditor.project()
     key = await auditor.key(project_id)
     secret = key.partition(".")[2]
-    _, created = await auditor.call(key, "POST", "/keys", {"key": {"name": "n", "scopes": ["read"]}})
+    _, created = await auditor.call(key, "POST", "/projects/keys", {"key": {"name": "n", "scopes": ["read"]}})
     new_secret = created["text"].partition(".")[2]
 
-    await auditor.call(key, "DELETE", f"/keys/{key}")
+    await auditor.call(key, "DELETE", f"/projects/keys/{key}")
     await auditor.call(key, "DELETE", f"/traces/{key}")
     await auditor.call(key, "POST", f"/subscriptions/{created['text']}/pause")
     accounts = {
@@ -528,7 +555,14 @@ def test_every_route_that_changes_something_is_recorded() -> None:
     }
     not_recorded = {f"{route.method} {route.path}" for route in ROUTES if route.method != "GET"} - recorded
 
-    assert {"DELETE /traces/{trace_id}", "POST /keys", "PUT /masking", "POST /admin/dead-letters/replay"} <= recorded
+    assert {
+        "DELETE /traces/{trace_id}",
+        "POST /projects/keys",
+        "POST /keys",
+        "DELETE /keys/{prefix}",
+        "PUT /masking",
+        "POST /admin/dead-letters/replay",
+    } <= recorded
     assert {"DELETE /admin/projects/{project_id}", "PATCH /simple/traces/{trace_id}"} <= recorded
     sends = ("/v1/", "/ingest", "/traces", "/traces/{trace_id}")
     reads = ("/query", "/retrieve", "/log", "/resolve", "/analytics")

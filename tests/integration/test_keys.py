@@ -15,6 +15,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from common.errors import Conflict
+from common.postgres.errors import UniqueViolation
 from common.postgres.keys import Keys, KeyWanted
 from common.postgres.pool import Database
 from common.postgres.projects import Projects
@@ -59,7 +60,7 @@ class Client:
 
     async def listed(self, admin: str) -> dict[str, Any]:
         """Return the keys of the project by their prefix."""
-        status, answer = await self.call(admin, "GET", "/keys/")
+        status, answer = await self.call(admin, "GET", "/projects/keys/")
         assert (status, answer["count"]) == (200, len(answer["keys"]))
         return {key["prefix"]: key for key in answer["keys"]}
 
@@ -90,7 +91,7 @@ async def client(context: ApiContext, shared_database: Database) -> AsyncIterato
         (KeyScope.INGEST, {SPANS}),
         (KeyScope.READ, {READ}),
         (KeyScope.WRITE, {READ, WRITE}),
-        (KeyScope.ADMIN, {READ, WRITE, SPANS, "/keys/"}),
+        (KeyScope.ADMIN, {READ, WRITE, SPANS, "/projects/keys/"}),
     ],
 )
 async def test_key_does_what_its_scope_allows(client: Client, scope: KeyScope, allowed: set[str]) -> None:
@@ -105,7 +106,7 @@ async def test_key_does_what_its_scope_allows(client: Client, scope: KeyScope, a
         SPANS: ("POST", {"spans": [span]}),
         READ: ("GET", None),
         WRITE: ("POST", {"query": {"slug": uuid4().hex}}),
-        "/keys/": ("GET", None),
+        "/projects/keys/": ("GET", None),
     }
 
     statuses = {path: (await client.call(key, method, path, body))[0] for path, (method, body) in calls.items()}
@@ -137,10 +138,10 @@ async def test_key_is_created_rotated_and_revoked_over_http(client: Client) -> N
     wanted = {"name": "service", "scopes": ["ingest", "read"], "requests_per_s": 50, "concurrent_max": 5}
     expires_at = (datetime.now(UTC) + timedelta(days=30)).isoformat()
 
-    status, created = await client.call(admin, "POST", "/keys/", {"key": {**wanted, "expires_at": expires_at}})
+    status, created = await client.call(admin, "POST", "/projects/keys/", {"key": {**wanted, "expires_at": expires_at}})
     assert status == 200, created
     key_id = created["key"]["id"]
-    _, rotated = await client.call(admin, "POST", f"/keys/{key_id}/rotate", {"overlap_s": 600})
+    _, rotated = await client.call(admin, "POST", f"/projects/keys/{key_id}/rotate", {"overlap_s": 600})
 
     listed = await client.listed(admin)
     old, new = listed[created["text"][:8]], listed[rotated["text"][:8]]
@@ -152,21 +153,23 @@ async def test_key_is_created_rotated_and_revoked_over_http(client: Client) -> N
     assert timedelta(days=29) < lasts <= timedelta(days=30)
     for text in (created["text"], rotated["text"]):
         assert (await client.call(text, "GET", READ))[0] == 200
-    status, revoked = await client.call(admin, "DELETE", f"/keys/{key_id}")
+    status, revoked = await client.call(admin, "DELETE", f"/projects/keys/{key_id}")
     assert (status, revoked["key"]["id"], "revoked_at" in revoked["key"]) == (200, key_id, True)
     assert (await client.call(created["text"], "GET", READ))[0] == 401
     assert (await client.call(rotated["text"], "GET", READ))[0] == 200
-    assert (await client.call(admin, "POST", f"/keys/{key_id}/rotate", {}))[0] == 404
+    assert (await client.call(admin, "POST", f"/projects/keys/{key_id}/rotate", {}))[0] == 404
 
 
 async def test_key_is_replaced_only_once(client: Client) -> None:
     """A client repeats the request if it has lost the response; a third key would have the life of the overlap."""
     admin = await client.key()
-    key_id = (await client.call(admin, "POST", "/keys/", {"key": {"name": "k", "scopes": ["read"]}}))[1]["key"]["id"]
-    _, rotated = await client.call(admin, "POST", f"/keys/{key_id}/rotate", {"overlap_s": 600})
+    key_id = (await client.call(admin, "POST", "/projects/keys/", {"key": {"name": "k", "scopes": ["read"]}}))[1][
+        "key"
+    ]["id"]
+    _, rotated = await client.call(admin, "POST", f"/projects/keys/{key_id}/rotate", {"overlap_s": 600})
 
-    status, answer = await client.call(admin, "POST", f"/keys/{key_id}/rotate", {"overlap_s": 600})
-    again = await client.call(admin, "POST", f"/keys/{rotated['key']['id']}/rotate", {"overlap_s": 600})
+    status, answer = await client.call(admin, "POST", f"/projects/keys/{key_id}/rotate", {"overlap_s": 600})
+    again = await client.call(admin, "POST", f"/projects/keys/{rotated['key']['id']}/rotate", {"overlap_s": 600})
 
     assert (status, f"was replaced by {rotated['key']['id']}" in answer["detail"]) == (409, True)
     assert (again[0], "expires_at" in again[1]["key"]) == (200, False)
@@ -182,9 +185,9 @@ async def test_wrong_requests_for_keys_are_explained(client: Client) -> None:
         ({"key": {"name": "k", "scopes": ["read"], "expires_at": "2020-01-01T00:00:00Z"}}, 400, "has passed"),
         ({"key": {"name": "k", "scopes": ["read"], "expires_at": "2030-01-01T00:00:00"}}, 422, "timezone"),
     ):
-        found, answer = await client.call(admin, "POST", "/keys", body)
+        found, answer = await client.call(admin, "POST", "/projects/keys", body)
         assert (found, word in str(answer)) == (status, True), answer
-    for path in (f"/keys/{uuid4()}", "/keys/no-id"):
+    for path in (f"/projects/keys/{uuid4()}", "/projects/keys/no-id"):
         assert (await client.call(admin, "DELETE", path))[0] == 404
 
 
@@ -192,7 +195,7 @@ async def test_wrong_requests_for_keys_are_explained(client: Client) -> None:
 async def test_key_cannot_expire_after_the_last_time(client: Client, text: str) -> None:
     wanted = {"name": "k", "scopes": ["read"], "expires_at": text}
 
-    status, answer = await client.call(await client.key(), "POST", "/keys", {"key": wanted})
+    status, answer = await client.call(await client.key(), "POST", "/projects/keys", {"key": wanted})
 
     assert status == 422
     assert answer["detail"][0]["loc"] == ["body", "key", "expires_at"]
@@ -202,9 +205,9 @@ async def test_key_cannot_expire_after_the_last_time(client: Client, text: str) 
 async def test_key_with_the_longest_life_is_rotated(client: Client) -> None:
     admin, last = await client.key(), "9999-01-01T00:00:00Z"
     wanted = {"name": "k", "scopes": ["read"], "expires_at": last}
-    _, created = await client.call(admin, "POST", "/keys", {"key": wanted})
+    _, created = await client.call(admin, "POST", "/projects/keys", {"key": wanted})
 
-    status, rotated = await client.call(admin, "POST", f"/keys/{created['key']['id']}/rotate", {})
+    status, rotated = await client.call(admin, "POST", f"/projects/keys/{created['key']['id']}/rotate", {})
     await client.keys.rotate(client.project_id, UUID(rotated["key"]["id"]), overlap=timedelta(days=9_000 * 365))
 
     assert (status, rotated["key"]["expires_at"]) == (200, last)
@@ -226,13 +229,85 @@ async def test_key_of_another_project_is_unknown(client: Client, shared_database
     admin = await client.key()
 
     statuses = [
-        (await client.call(admin, "DELETE", f"/keys/{foreign.key.id}"))[0],
-        (await client.call(admin, "POST", f"/keys/{foreign.key.id}/rotate", {}))[0],
+        (await client.call(admin, "DELETE", f"/projects/keys/{foreign.key.id}"))[0],
+        (await client.call(admin, "POST", f"/projects/keys/{foreign.key.id}/rotate", {}))[0],
     ]
 
     assert statuses == [404, 404]
     assert foreign.key.prefix not in await client.listed(admin)
     assert (await client.call(foreign.text, "GET", READ))[0] == 200
+
+
+# The routes of the reference
+
+
+async def test_clients_of_the_reference_create_list_and_delete_keys(client: Client) -> None:
+    admin, ending = await client.key(), await client.key(expires_at=datetime(2999, 1, 1, tzinfo=UTC))
+
+    status, made = await client.call(admin, "POST", "/keys/?workspace_id=x")
+    assert (status, type(made)) == (200, str)
+    used = (await client.call(made, "GET", READ))[0]
+    await client.keys.store_uses()
+    _, listed = await client.call(admin, "GET", "/keys")
+    deleted, _ = await client.call(admin, "DELETE", f"/keys/{made[:8]}")
+
+    assert used == 200
+    assert [key["prefix"] for key in listed] == [admin[:8], ending[:8], made[:8]]
+    assert [key.keys() - {"last_used_at"} for key in listed] == [
+        {"prefix", "created_at"},
+        {"prefix", "created_at", "expiration_date"},
+        {"prefix", "created_at"},
+    ]
+    assert [listed[1]["expiration_date"], "last_used_at" in listed[2]] == ["2999-01-01T00:00:00Z", True]
+    assert deleted == 200
+    assert (await client.call(made, "GET", READ))[0] == 401
+    assert made[:8] not in str((await client.call(admin, "GET", "/keys"))[1])
+    assert (await client.call(admin, "DELETE", f"/keys/{made[:8]}"))[0] == 404
+
+
+async def test_body_of_our_own_route_is_refused_by_that_of_the_reference(client: Client) -> None:
+    """A key that may do everything in place of one that reads would be a surprise."""
+    admin = await client.key()
+
+    status, answer = await client.call(admin, "POST", "/keys", {"key": {"name": "k", "scopes": ["read"]}})
+
+    assert (status, answer["detail"][0]["loc"]) == (422, ["body", "key"])
+    assert len(await client.listed(admin)) == 1
+    assert (await client.call(admin, "POST", "/keys", {}))[0] == 200
+
+
+async def test_prefix_of_a_key_of_another_project_is_unknown(client: Client, shared_database: Database) -> None:
+    other = await Projects(shared_database, SystemClock()).create("other")
+    foreign = await client.keys.create(other.id, KeyWanted("foreign"))
+    admin = await client.key()
+
+    theirs = await client.call(admin, "DELETE", f"/keys/{foreign.key.prefix}")
+    nobodys = await client.call(admin, "DELETE", "/keys/nobodys0")
+
+    assert theirs[0] == nobodys[0] == 404
+    assert str(theirs[1]).replace(foreign.key.prefix, "") == str(nobodys[1]).replace("nobodys0", "")
+    assert (await client.call(foreign.text, "GET", READ))[0] == 200
+    assert foreign.key.prefix not in str((await client.call(admin, "GET", "/keys"))[1])
+
+
+async def test_only_an_administrators_key_manages_keys_by_prefix(client: Client) -> None:
+    admin, writing = await client.key(), await client.key(KeyScope.WRITE)
+
+    for method, path in (("GET", "/keys"), ("POST", "/keys"), ("DELETE", f"/keys/{admin[:8]}")):
+        assert (await client.call(writing, method, path))[0] == 403
+
+
+async def test_two_keys_never_have_the_same_prefix(client: Client, shared_database: Database) -> None:
+    """The prefix alone says which key is deleted."""
+    prefix = (await client.key())[:8]
+
+    with pytest.raises(UniqueViolation):
+        await shared_database.fetch_all(
+            "INSERT INTO api_keys (id, project_id, user_id, name, prefix, secret_hash, scopes)"
+            " SELECT $1, project_id, user_id, name, prefix, secret_hash, scopes FROM api_keys WHERE prefix = $2",
+            uuid4(),
+            prefix,
+        )
 
 
 async def test_requests_a_second_are_limited(client: Client) -> None:
@@ -325,7 +400,7 @@ async def test_one_key_too_many_is_409(client: Client, context: ApiContext) -> N
     context.keys._count_max = 1
     admin = await client.key()
 
-    status, answer = await client.call(admin, "POST", "/keys", {"key": {"name": "k", "scopes": ["read"]}})
+    status, answer = await client.call(admin, "POST", "/projects/keys", {"key": {"name": "k", "scopes": ["read"]}})
 
     assert status == 409
     assert "1 keys in force" in answer["detail"]

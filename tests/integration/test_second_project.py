@@ -66,7 +66,10 @@ TELLS_NOTHING_OF_A_PROJECT: Final = {
     "GET /retention": "says how many spans there are; its own tests show that they are the project's",
     "PUT /retention": "the same",
     "DELETE /retention": "the same",
-    "POST /keys": "returns a new key",
+    "POST /projects/keys": "returns a new key",
+    "POST /keys": "the same",
+    "GET /keys": "prefixes are no names of things; the tests of keys show that they are the project's",
+    "DELETE /keys/{prefix}": "repeats what was sent",
     "GET /audit": "nothing is recorded here; its own tests show that a project sees its own entries",
     "PUT /masking": "repeats what was sent",
     "DELETE /masking": "the same",
@@ -252,7 +255,7 @@ async def _make_histories(world: World) -> dict[str, Mapping[str, str]]:
     watch = {"slug": "of-owner-alert", "name": SECRET, "target": target, "measure": {"of": "count"}, "window": "1m"}
     made = (await _own(world, "POST", "/alerts", {"alert": {**watch, "above": 1}}))["alert"]
     entities["alert"] = {name: made[name] for name in ("id", "slug")}
-    made = (await _own(world, "POST", "/keys", {"key": {"name": SECRET, "scopes": ["read"]}}))["key"]
+    made = (await _own(world, "POST", "/projects/keys", {"key": {"name": SECRET, "scopes": ["read"]}}))["key"]
     entities["key"] = {"id": made["id"], "slug": made["prefix"]}
     await _own(world, "PUT", "/masking", {"masking": {"rules": [{"value": SECRET, "action": "redact"}]}})
     return entities | {

@@ -180,7 +180,13 @@ class _Filling:
     def text(self, place: str) -> str:
         """What stands in a place of a path."""
         trace_id, span_id = self.known.traces[self.trace]
-        known = {"trace_id": trace_id, "span_id": span_id, "dead_letter_id": "unknown", "rest": "spans"}.get(place)
+        known = {
+            "trace_id": trace_id,
+            "span_id": span_id,
+            "dead_letter_id": "unknown",
+            "rest": "spans",
+            "prefix": self.known.entities["key"]["slug"],
+        }.get(place)
         return known or self._entity(place.removesuffix("_id"))["id"]
 
     def members(self, model: type[BaseModel], *, layer: str) -> dict[str, Any]:

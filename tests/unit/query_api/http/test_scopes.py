@@ -15,7 +15,8 @@ SENDS = {
     "PUT /traces/{trace_id}", "POST /tracing/traces", "PUT /tracing/traces/{trace_id}",
 }  # fmt: skip
 DECIDES = {
-    "GET /keys", "POST /keys", "POST /keys/{key_id}/rotate", "DELETE /keys/{key_id}", "GET /audit",
+    "GET /projects/keys", "POST /projects/keys", "POST /projects/keys/{key_id}/rotate",
+    "DELETE /projects/keys/{key_id}", "GET /keys", "POST /keys", "DELETE /keys/{prefix}", "GET /audit",
     "PUT /masking", "DELETE /masking", "PUT /retention", "DELETE /retention",
 }  # fmt: skip
 READS = ("/query", "/retrieve", "/log", "/resolve", "/analytics")
