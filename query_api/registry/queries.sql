@@ -264,17 +264,21 @@ WHERE r.project_id = $1 AND r.kind = $2 AND r.variant_id = $3 AND r.version <= $
 ORDER BY r.version DESC LIMIT $5;
 
 -- embedded --
--- Parts of revisions at the dotted paths in $10. The parallel arrays $2 to $9 name the revisions: by the id or slug of
--- the revision; else of the variant, else of the first variant of the artifact, by version, by default the head. A
--- revision must match everything that is given. Of a value that does not fit into $11 bytes after the others only the
--- size is returned.
+-- Parts of revisions. The parallel arrays $2 to $12 name them. A revision is found by the id or slug of the revision;
+-- else of the variant, else of the first variant of the artifact, by version, by default the head. A revision slug with
+-- a version names, in this order, the revision with both, the revision '<slug>-<version>', or that version of the first
+-- variant of the artifact with that slug. A revision must match everything else that is given. Its part is at the first
+-- path of $11, arrays of steps in JSON, that leads to something; with $12 also where a path leads to an embedded
+-- reference. Of a value that does not fit into $13 bytes after the others only the size is returned.
 WITH wanted AS (
     SELECT * FROM unnest(
-        $2::text[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::integer[], $10::text[]
+        $2::text[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::text[], $10::integer[],
+        $11::text[], $12::boolean[]
     ) WITH ORDINALITY AS each (
-        kind, artifact_id, variant_id, revision_id, artifact_slug, variant_slug, revision_slug, version, path, place)
+        kind, artifact_id, variant_id, revision_id, artifact_slug, variant_slug, revision_slug, version_text, version,
+        paths, leads_through, place)
 ), named AS (
-    SELECT w.*, revision.id AS found_id
+    SELECT w.*, revision.id AS found_id, revision.rank
     FROM wanted w
     LEFT JOIN LATERAL (
         SELECT v.id FROM variants v WHERE v.project_id = $1 AND v.id = w.variant_id
@@ -289,34 +293,69 @@ WITH wanted AS (
             AND w.variant_id IS NULL AND w.variant_slug IS NULL
         ORDER BY v.created_at, v.id LIMIT 1)
     ) variant ON w.revision_id IS NULL AND w.revision_slug IS NULL
+    LEFT JOIN LATERAL (
+        SELECT v.id FROM variants v JOIN artifacts a ON a.project_id = $1 AND a.id = v.artifact_id
+        WHERE v.project_id = $1 AND a.kind = w.kind AND a.slug = w.revision_slug
+        ORDER BY v.created_at, v.id LIMIT 1
+    ) of_artifact ON w.revision_id IS NULL AND w.version IS NOT NULL
     CROSS JOIN LATERAL (
-        SELECT r.id FROM revisions r WHERE r.project_id = $1 AND r.id = w.revision_id
+        SELECT r.id, 1 AS rank FROM revisions r WHERE r.project_id = $1 AND r.id = w.revision_id
         UNION ALL
-        SELECT r.id FROM revisions r
+        SELECT r.id, 1 FROM revisions r
         WHERE r.project_id = $1 AND r.kind = w.kind AND r.slug = w.revision_slug AND w.revision_id IS NULL
         UNION ALL
-        (SELECT r.id FROM revisions r
+        SELECT r.id, 2 FROM revisions r
+        WHERE r.project_id = $1 AND r.kind = w.kind AND r.slug = w.revision_slug || '-' || w.version_text
+            AND w.revision_id IS NULL
+        UNION ALL
+        SELECT r.id, 3 FROM revisions r
+        WHERE r.project_id = $1 AND r.variant_id = of_artifact.id AND r.version = w.version
+        UNION ALL
+        (SELECT r.id, 1 FROM revisions r
         WHERE r.project_id = $1 AND r.variant_id = variant.id AND (w.version IS NULL OR r.version = w.version)
         ORDER BY r.version DESC LIMIT 1)
     ) revision
 ), found AS (
-    SELECT n.place, a.id AS artifact_id, a.slug AS artifact_slug, v.id AS variant_id, v.slug AS variant_slug,
-        r.id, r.slug, r.version,
-        (r.data #> string_to_array(n.path, '.'))::text AS value
+    SELECT DISTINCT ON (n.place) n.place, n.paths::json AS paths, n.leads_through, r.data, a.id AS artifact_id,
+        a.slug AS artifact_slug, v.id AS variant_id, v.slug AS variant_slug, r.id, r.slug, r.version
     FROM named n
     JOIN revisions r ON r.project_id = $1 AND r.id = n.found_id AND r.kind = n.kind
     JOIN variants v ON v.project_id = $1 AND v.id = r.variant_id
     JOIN artifacts a ON a.project_id = $1 AND a.id = r.artifact_id
     WHERE coalesce(n.artifact_id = a.id, true) AND coalesce(n.artifact_slug = a.slug, true)
         AND coalesce(n.variant_id = v.id, true) AND coalesce(n.variant_slug = v.slug, true)
-        AND coalesce(n.revision_id = r.id, true) AND coalesce(n.revision_slug = r.slug, true)
-        AND coalesce(n.version = r.version, true)
+        AND coalesce(n.revision_id = r.id, true)
+        AND (n.rank > 1 OR coalesce(n.revision_slug = r.slug, true) AND coalesce(n.version = r.version, true))
+    ORDER BY n.place, n.rank
+), reached AS (
+    SELECT f.place, f.artifact_id, f.artifact_slug, f.variant_id, f.variant_slug, f.id, f.slug, f.version,
+        coalesce(direct.choice, through.choice) AS choice,
+        coalesce(direct.steps_count, through.steps_count) AS steps_count,
+        coalesce(direct.value, through.value)::text AS value
+    FROM found f
+    LEFT JOIN LATERAL (
+        SELECT * FROM (
+            SELECT choice, cardinality(steps) AS steps_count, f.data #> steps AS value
+            FROM json_array_elements(f.paths) WITH ORDINALITY AS path (names, choice),
+                LATERAL (SELECT ARRAY(SELECT json_array_elements_text(path.names))) AS each (steps)
+            OFFSET 0
+        ) there WHERE value IS NOT NULL ORDER BY choice LIMIT 1
+    ) direct ON true
+    LEFT JOIN LATERAL (
+        SELECT choice, steps_count, f.data #> steps[:steps_count] AS value
+        FROM json_array_elements(f.paths) WITH ORDINALITY AS path (names, choice),
+            LATERAL (SELECT ARRAY(SELECT json_array_elements_text(path.names))) AS each (steps),
+            LATERAL generate_series(1, cardinality(steps) - 1) AS steps_count
+        WHERE direct.choice IS NULL AND f.leads_through AND octet_length(f.data::text) <= $13::bigint
+            AND f.data #> (steps[:steps_count] || '@ag.embed'::text) IS NOT NULL
+        ORDER BY choice, steps_count LIMIT 1
+    ) through ON true
     OFFSET 0
 ), measured AS (
     SELECT *, octet_length(value) AS bytes_count, sum(octet_length(value)) OVER (ORDER BY place) AS bytes_so_far
-    FROM found
+    FROM reached
 )
-SELECT place, artifact_id, artifact_slug, variant_id, variant_slug, id, slug, version, bytes_count,
-    CASE WHEN bytes_so_far <= $11::bigint THEN value END AS value
+SELECT place, artifact_id, artifact_slug, variant_id, variant_slug, id, slug, version, choice::integer, steps_count,
+    bytes_count, CASE WHEN bytes_so_far <= $13::bigint THEN value END AS value
 FROM measured
 ORDER BY place;

@@ -1,8 +1,9 @@
-"""Replaces embedded references by their values (reference ``applications-api`` §7.4, contract §5).
+"""Replaces embedded references by their values (reference ``workflows-evaluators-testsets`` §4, contract §5).
 
-One statement reads what all embeds of a level name, each part of a revision once. The embeds in these parts are the
-next level. Then the value is assembled in memory. Levels, embeds and bytes are bounded, so a request can cause
-neither unbounded reads nor unbounded memory.
+One statement reads what all embeds of a level name, each part of a revision once; a second one what they name by a key
+of another revision. The embeds in these parts are the next level, and so is one to which a path leads. Then the value
+is assembled in memory. Levels, embeds and bytes are bounded, so a request can cause neither unbounded reads nor
+unbounded memory.
 """
 
 from __future__ import annotations
@@ -15,30 +16,33 @@ from uuid import UUID
 
 from common.errors import InvalidInput
 from common.fair_share import in_thread
-from query_api.registry.embeds import (
-    Embed,
-    Unresolved,
-    depth_of,
-    described,
-    holds_embed,
-    may_embed,
-    replaced,
-    targets_in,
-)
+from query_api.registry.embed_targets import EmbedError, Unresolved, beyond, described, followed, holder_of
+from query_api.registry.embeds import Embed, depth_of, holds_embed, may_embed, replaced, targets_in
 from query_api.registry.fields import JSON_DEPTH_MAX, json_text
 from query_api.registry.responses import reference_members
 from query_api.registry.schemas import ErrorPolicy
 from query_api.registry.store import Lineage
-from query_api.registry.values import Embedded, EmbedTarget
+from query_api.registry.values import Embedded, EmbedTarget, Steps
 
 ERRORS_MAX: Final = 100
 """The errors that one response reports."""
 
-PLACEHOLDER: Final = "<unresolved reference>"
-"""Replaces an embed without a value if the policy is ``placeholder``."""
+PLACEHOLDER: Final = "<error:{}>"
+"""Replaces an embed without a value if the policy is ``placeholder``. Within it stands an ``EmbedError``."""
 
-TOO_LARGE: Final = "with it the data would be too large"
-TOO_MANY: Final = "there are more of them than max_embeds allows"
+
+class _Failure(NamedTuple):
+    """Why there is no part."""
+
+    text: str
+    error: EmbedError
+
+    def exception(self) -> Unresolved:
+        return Unresolved(self.text, self.error)
+
+
+_TOO_LARGE: Final = _Failure("with it the data would be too large", EmbedError.TOO_LARGE)
+_TOO_MANY: Final = _Failure("there are more of them than max_embeds allows", EmbedError.TOO_MANY)
 
 
 class EmbedLimits(NamedTuple):
@@ -62,19 +66,22 @@ class Resolved(NamedTuple):
 class _Part(NamedTuple):
     """A part of a revision that an embed names."""
 
-    key: tuple[UUID, str]
+    key: tuple[UUID, Steps]
     """The revision and the path: an embed in it that leads back to it is a cycle."""
 
     references: Mapping[str, Any]
     value: Any
     bytes_count: int
     depth: int
+    leads_to: EmbedTarget | None = None
+    """If given, the path of the embed leads to another embed, and this is where it goes on; ``value`` is then
+    ``None``."""
 
 
-_Parts: TypeAlias = Mapping[EmbedTarget, _Part | str]
-"""Parts by their targets. A text in place of a part says why there is none."""
+_Found: TypeAlias = _Part | _Failure
+_Parts: TypeAlias = Mapping[EmbedTarget, _Found]
 
-_Ancestors: TypeAlias = frozenset[tuple[UUID, str]]
+_Ancestors: TypeAlias = frozenset[tuple[UUID, Steps]]
 """The parts that contain an embed, one within the other."""
 
 
@@ -98,44 +105,102 @@ async def resolve_embeds(
     value = await in_thread(json.loads, data)
     parts = await _read_parts(lineage, value, bounds)
     assembly = _Assembly(parts, bounds, policy, bytes_count=bytes_count)
-    ancestors: _Ancestors = frozenset() if revision_id is None else frozenset({(revision_id, "")})
+    ancestors: _Ancestors = frozenset() if revision_id is None else frozenset({(revision_id, ())})
     text = await in_thread(assembly.text_of, value, ancestors)
     return Resolved(text if assembly.has_seen_any else data, assembly.info)
 
 
 async def _read_parts(lineage: Lineage, value: Any, bounds: EmbedLimits) -> _Parts:
     """Read all that embeds name, level by level."""
-    parts: dict[EmbedTarget, _Part | str] = {}
-    values, bytes_left = [value], bounds.bytes_max
+    parts: dict[EmbedTarget, _Found] = {}
+    reader = _Reader(lineage, bounds.bytes_max)
+    targets = await in_thread(targets_in, [value], count_max=bounds.embeds_max)
     for _ in range(bounds.depth_max):
-        targets = await in_thread(targets_in, values, count_max=bounds.embeds_max)
         new = [target for target in targets if target not in parts][: bounds.embeds_max - len(parts)]
         if not new:
             break
-        rows = await lineage.embedded(new, bytes_max=bytes_left)
-        level = await in_thread(_level, new, rows)
+        level = await reader.level(new)
         parts |= level
         found = [part for part in level.values() if isinstance(part, _Part)]
-        values = [part.value for part in found]
-        bytes_left -= sum(part.bytes_count for part in found)
+        inside = await in_thread(targets_in, [part.value for part in found], count_max=bounds.embeds_max)
+        targets = [*inside, *(part.leads_to for part in found if part.leads_to is not None)]
     return parts
 
 
-def _level(targets: Sequence[EmbedTarget], rows: Sequence[Embedded]) -> dict[EmbedTarget, _Part | str]:
+@dataclass
+class _Reader:
+    """Reads parts within a number of bytes."""
+
+    lineage: Lineage
+    bytes_left: int
+
+    async def level(self, targets: Sequence[EmbedTarget]) -> dict[EmbedTarget, _Found]:
+        """Return the parts of the targets. Those with a key are read after the references that have the key."""
+        keyed = [target for target in targets if target.key is not None]
+        direct = [target for target in targets if target.key is None]
+        first = await self._read([*direct, *map(holder_of, keyed)])
+        ways = {target: _followed(target, first[holder_of(target)]) for target in keyed}
+        second = await self._read([way.target for way in ways.values() if isinstance(way, _Way)])
+        return {target: first[target] for target in direct} | {
+            target: _at_end(way, second[way.target]) if isinstance(way, _Way) else way for target, way in ways.items()
+        }
+
+    async def _read(self, targets: Sequence[EmbedTarget]) -> dict[EmbedTarget, _Found]:
+        wanted = list(dict.fromkeys(targets))
+        if not wanted:
+            return {}
+        rows = await self.lineage.embedded(wanted, bytes_max=self.bytes_left)
+        found = await in_thread(_parts_of, wanted, rows)
+        self.bytes_left -= sum(part.bytes_count for part in found.values() if isinstance(part, _Part))
+        return found
+
+
+class _Way(NamedTuple):
+    """What leads to the revision to which a key refers, and its part."""
+
+    references: Mapping[str, Any]
+    target: EmbedTarget
+
+
+def _followed(target: EmbedTarget, holder: _Found) -> _Way | _Failure:
+    if isinstance(holder, _Failure):
+        return holder
+    try:
+        return _Way(holder.references, followed(target, holder.value))
+    except Unresolved as exc:
+        return _Failure(str(exc), exc.error)
+
+
+def _at_end(way: _Way, part: _Found) -> _Found:
+    """Return the part with the references that lead to it."""
+    if isinstance(part, _Failure):
+        return part
+    return part._replace(references={**way.references, **part.references})
+
+
+def _parts_of(targets: Sequence[EmbedTarget], rows: Sequence[Embedded]) -> dict[EmbedTarget, _Found]:
     by_place = {row.place: row for row in rows}
     return {target: _part(target, by_place.get(place)) for place, target in enumerate(targets, 1)}
 
 
-def _part(target: EmbedTarget, row: Embedded | None) -> _Part | str:
+def _part(target: EmbedTarget, row: Embedded | None) -> _Found:
     if row is None:
-        return f"there is no revision that {described(target)} names"
-    if row.bytes_count is None:
-        where = f" at '{target.path}'" if target.path else ""
-        return f"version {row.version} of '{row.variant_slug}' holds nothing{where}"
+        return _Failure(f"there is no revision that {described(target)} names", EmbedError.NOT_FOUND)
+    if row.choice is None or row.steps_count is None or row.bytes_count is None:
+        where = " or ".join(dict.fromkeys(f"'{'.'.join(path)}'" for path in target.paths if path))
+        text = f"version {row.version} of '{row.variant_slug}' holds nothing{' at ' if where else ''}{where}"
+        return _Failure(text, EmbedError.NOTHING_THERE)
     if row.value is None:
-        return TOO_LARGE
-    value = json.loads(row.value)
-    return _Part((row.id, target.path), reference_members(target.word, row), value, row.bytes_count, depth_of(value))
+        return _TOO_LARGE
+    path, value = target.paths[row.choice - 1], json.loads(row.value)
+    references = reference_members(target.word, row)
+    if row.steps_count == len(path):
+        return _Part((row.id, path), references, value, row.bytes_count, depth_of(value))
+    try:
+        leads_to = beyond(target, value, choice=row.choice, steps_count=row.steps_count)
+    except Unresolved as exc:
+        return _Failure(str(exc), exc.error)
+    return _Part((row.id, path), references, None, row.bytes_count, 0, leads_to)
 
 
 @dataclass
@@ -178,20 +243,19 @@ class _Assembly:
         try:
             return self._resolved(embed, ancestors, level=level)
         except Unresolved as exc:
-            return self._failed(embed, str(exc))
+            return self._failed(embed, exc)
 
     def _resolved(self, embed: Embed, ancestors: _Ancestors, *, level: int) -> Any:
-        self._seen_count += 1
-        if self._seen_count > self.bounds.embeds_max:
-            raise Unresolved(TOO_MANY)
-        part = self._checked_part(embed, ancestors, level=level)
-        self._resolved_count += 1
-        self._depth = max(self._depth, level)
-        self._used.setdefault(part.key[0], part.references)
-        inside = ancestors | {part.key}
+        way = self._way(embed, ancestors, level=level)
+        self._resolved_count += len(way)
+        end = level + len(way) - 1
+        self._depth = max(self._depth, end)
+        for part in way:
+            self._used.setdefault(part.key[0], part.references)
+        inside = ancestors.union(part.key for part in way)
         value = replaced(
-            part.value,
-            lambda inner: self._value(inner, inside, level=level + 1),
+            way[-1].value,
+            lambda inner: self._value(inner, inside, level=end + 1),
             place=embed.place,
             depth=embed.depth,
         )
@@ -201,31 +265,47 @@ class _Assembly:
         self._take(len(text))
         return text
 
-    def _checked_part(self, embed: Embed, ancestors: _Ancestors, *, level: int) -> _Part:
-        target = embed.target()
+    def _way(self, embed: Embed, ancestors: _Ancestors, *, level: int) -> list[_Part]:
+        """Return the part that an embed names, after those through which its path leads."""
+        way: list[_Part] = []
+        target: EmbedTarget | None = None
+        while not way or target is not None:
+            self._seen_count += 1
+            if self._seen_count > self.bounds.embeds_max:
+                raise _TOO_MANY.exception()
+            target = target or embed.target()
+            way.append(self._checked_part(embed, target, ancestors, level=level + len(way)))
+            ancestors |= {way[-1].key}
+            target = way[-1].leads_to
+        return way
+
+    def _checked_part(self, embed: Embed, target: EmbedTarget, ancestors: _Ancestors, *, level: int) -> _Part:
         if level > self.bounds.depth_max:
-            raise Unresolved(f"embedded references nest {level} levels deep; max_depth is {self.bounds.depth_max}")
-        part = self.parts.get(target, TOO_MANY)
-        if isinstance(part, str):
-            raise Unresolved(part)
+            text = f"embedded references nest {level} levels deep; max_depth is {self.bounds.depth_max}"
+            raise Unresolved(text, EmbedError.TOO_DEEP)
+        part = self.parts.get(target, _TOO_MANY)
+        if isinstance(part, _Failure):
+            raise part.exception()
         if part.key in ancestors:
-            raise Unresolved(f"{described(target)} contains the reference that embeds it: a cycle")
+            text = f"{described(target)} contains the reference that embeds it: a cycle"
+            raise Unresolved(text, EmbedError.CYCLE)
         if embed.depth + part.depth > JSON_DEPTH_MAX:
-            raise Unresolved(f"with its value, objects and arrays would nest deeper than {JSON_DEPTH_MAX} levels")
+            text = f"with its value, objects and arrays would nest deeper than {JSON_DEPTH_MAX} levels"
+            raise Unresolved(text, EmbedError.TOO_LARGE)
         self._take(part.bytes_count)
         return part
 
     def _take(self, bytes_count: int) -> None:
         if self.bytes_count + bytes_count > self.bounds.bytes_max:
-            raise Unresolved(TOO_LARGE)
+            raise _TOO_LARGE.exception()
         self.bytes_count += bytes_count
 
-    def _failed(self, embed: Embed, reason: str) -> Any:
+    def _failed(self, embed: Embed, failure: Unresolved) -> Any:
         if len(self._errors) < ERRORS_MAX:
-            self._errors.append(f"{_path_text(embed.place)}: the embedded reference has no value: {reason}.")
+            self._errors.append(f"{_path_text(embed.place)}: the embedded reference has no value: {failure}.")
         if self.policy is ErrorPolicy.EXCEPTION:
             raise InvalidInput(self._errors[0])
-        return embed.source if self.policy is ErrorPolicy.KEEP else PLACEHOLDER
+        return embed.source if self.policy is ErrorPolicy.KEEP else PLACEHOLDER.format(failure.error)
 
 
 def _path_text(place: tuple[str | int, ...]) -> str:

@@ -300,8 +300,8 @@ class ResolveOptions(Strict):
     )
     error_policy: ErrorPolicy | None = Field(
         None,
-        description="If a reference has no value: `exception` (the default) gives 400, `placeholder` inserts a text,"
-        " `keep` leaves the reference. The last two report it in `errors`.",
+        description="If a reference has no value: `exception` (the default) gives 400, `placeholder` inserts"
+        " `<error:…>`, `keep` leaves the reference. The last two report it in `errors`.",
     )
 
 

@@ -18,6 +18,7 @@ from uuid import UUID
 from common.errors import InvalidInput
 from common.named_sql import load_named_sql
 from common.postgres.pool import Database, Row, Transaction
+from query_api.registry.fields import json_text
 from query_api.registry.pages import BYTES_MAX, bounded_statement, page_statement
 from query_api.registry.searches import EntityQuery, QueryArtifacts
 from query_api.registry.values import (
@@ -187,13 +188,15 @@ class Lineage:
         out.
         """
         none = Reference()
-        layers = [[references[layer] or none for _, _, references, _ in targets] for layer in range(3)]
+        layers = [[target.references[layer] or none for target in targets] for layer in range(3)]
         columns = (
-            [None if target.kind is None else str(target.kind) for target in targets],
+            [str(target.kind) for target in targets],
             *([reference.id for reference in layer] for layer in layers),
             *([reference.slug for reference in layer] for layer in layers),
+            [revision.version for revision in layers[-1]],
             [wanted_number(revision.version) for revision in layers[-1]],
-            [target.path for target in targets],
+            [json_text(target.paths) for target in targets],
+            [target.leads_through for target in targets],
         )
         rows = await self.database.fetch_all(SQL["embedded"], self.owner.project_id, *columns, max(0, bytes_max))
         return [Embedded(**row) for row in rows]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from query_api.request.references import Reference
@@ -73,17 +73,26 @@ class References(NamedTuple):
     revision: Reference | None = None
 
 
+Steps: TypeAlias = tuple[str, ...]
+"""The names of members and the numbers of elements that lead to a value, from the outside in."""
+
+
 class EmbedTarget(NamedTuple):
-    """What an embedded reference names: the data of a revision, or the part of it at a dotted path."""
+    """What an embedded reference names: the data of a revision, or a part of it."""
 
     word: str
     """Its word for the kind."""
 
-    kind: Kind | None
-    """``None`` for a kind that is not stored here."""
-
+    kind: Kind
     references: References
-    path: str
+    paths: tuple[Steps, ...] = ((),)
+    """Where the part is: at the first of these paths that leads to something."""
+
+    key: str | None = None
+    """If given, the part is of the revision to which the data refers under this key; ``""`` is its only key."""
+
+    leads_through: bool = False
+    """Whether a path may lead through an embedded reference in the data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +107,14 @@ class Embedded:
     id: UUID
     slug: str
     version: int
+    choice: int | None
+    """Which path leads to it, from 1; ``None`` if there is nothing."""
+
+    steps_count: int | None
+    """The steps of that path that lead to it. If the path has more, it is an embedded reference, and these lead on."""
+
     bytes_count: int | None
-    """The size of the JSON at the path; ``None`` if there is nothing."""
+    """The size of its JSON; ``None`` if there is nothing."""
 
     value: str | None
     """The JSON; also ``None`` if it did not fit after the parts before it."""

@@ -1,4 +1,4 @@
-"""Embedded references over HTTP, on a real Postgres (reference ``applications-api`` §7.4, contract §5)."""
+"""Embedded references over HTTP, on a real Postgres (reference ``workflows-evaluators-testsets`` §4, contract §5)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ import pytest
 
 from common.postgres.pool import Database
 from common.settings import LimitSettings, Settings
-from query_api.registry.resolving import PLACEHOLDER
 from tests.support.api import KnownKeys, context_of, serving
+from tests.support.embeds import RESOLVE, RETRIEVE, embed, refused, resolved, revision
 from tests.support.history import HistoryClient, clients_of
 
-RESOLVE = "/applications/revisions/resolve"
-RETRIEVE = "/applications/revisions/retrieve"
 OF_X = "@ag.embed[@ag.references[workflow_revision.slug=x-v1], @ag.selector[path=parameters.greeting]]"
 
 
@@ -25,31 +23,6 @@ async def client(shared_database: Database) -> AsyncIterator[HistoryClient]:
     async with clients_of(shared_database) as [client]:
         await revision(client, "x", "x-v1", {"parameters": {"greeting": "Hello", "n": 5, "list": [{"a": None}]}})
         yield client
-
-
-async def revision(client: HistoryClient, slug: str, revision_slug: str, data: Any) -> Any:
-    """Return the first revision of a new application."""
-    application = await client.application(slug)
-    variant = await client.variant(application["id"], f"{slug}.main")
-    return await client.commit(variant["id"], slug=revision_slug, data=data)
-
-
-def embed(path: str | None = "parameters.greeting", /, **references: Any) -> Any:
-    """Return a reference in the object spelling."""
-    selector = {} if path is None else {"@ag.selector": {"path": path}}
-    return {"@ag.embed": {"@ag.references": references or {"application_revision": {"slug": "x-v1"}}, **selector}}
-
-
-async def resolved(client: HistoryClient, parameters: Any, **options: Any) -> tuple[Any, Any]:
-    """Return the parameters with references resolved, and ``resolution_info``."""
-    response = await client.post(RESOLVE, {"application_revision": {"data": {"parameters": parameters}}, **options})
-    return response["application_revision"]["data"]["parameters"], response["resolution_info"]
-
-
-async def refused(client: HistoryClient, parameters: Any, **options: Any) -> str:
-    body = {"application_revision": {"data": {"parameters": parameters}}, **options}
-    detail: str = (await client.post(RESOLVE, body, status=400))["detail"]
-    return detail
 
 
 # Spellings
@@ -95,7 +68,15 @@ async def test_every_notation_is_replaced(client: HistoryClient, value: Any, exp
 
 @pytest.mark.parametrize(
     "text",
-    ["mail me @{{handle}}", "@{{customer.name}}", "{{application.slug=x}}", "@ag.embed", "a@b.c", "@{{a b.c=d"],
+    [
+        "mail me @{{handle}}",
+        "@{{customer.name}}",
+        "@{{date.format:short}}",
+        "{{application.slug=x}}",
+        "@ag.embed",
+        "a@b.c",
+        "@{{a b.c=d",
+    ],
 )
 async def test_text_that_only_looks_like_an_embed_stays(client: HistoryClient, text: str):
     parameters, info = await resolved(client, {"text": text, "name@ag.embed": 1})
@@ -284,7 +265,7 @@ UNRESOLVABLE = [
     embed(application_revision={"version": "0"}),
     embed(application={"slug": "other"}, application_revision={"slug": "x-v1"}),
     embed(application={}),
-    embed(evaluator={"slug": "x"}),
+    embed(evaluator={"slug": "none"}),
     embed(testset={"slug": "x"}),
     embed(application={"slug": "x"}, environment={"slug": "production"}),
     embed(application={"slugg": "x"}),
@@ -297,7 +278,7 @@ UNRESOLVABLE = [
     {"@ag.embed": "x"},
     {"@ag.embed": {"@ag.references": {}}},
     {"@ag.embed": {"@ag.references": {"application": {"slug": "x"}}, "more": 1}},
-    {"@ag.embed": {"@ag.references": {"application": {"slug": "x"}}, "@ag.selector": {"key": "x"}}},
+    {"@ag.embed": {"@ag.references": {"application": {"slug": "x"}}, "@ag.selector": {"keys": "x"}}},
     {"@ag.embed": {"@ag.references": {"application": {"slug": "x"}}, "@ag.selector": {"path": 1}}},
     {"@ag.embed": {"@ag.references": {"application": {"slug": "x"}}}, "beside": 1},
     "@ag.embed[]",
@@ -334,12 +315,12 @@ async def test_invalid_reference_says_why(client: HistoryClient, sent: Any, reas
 
 @pytest.mark.parametrize("value", UNRESOLVABLE, ids=str)
 async def test_unresolved_reference_is_kept_or_replaced_by_policy(client: HistoryClient, value: Any):
-    for policy, expected in (("keep", value), ("placeholder", PLACEHOLDER)):
+    for policy, expected in (("keep", value), ("placeholder", "<error:")):
         parameters, info = await resolved(client, {"here": value, "there": embed()}, error_policy=policy)
 
         shown = parameters.pop("here")
         # The rest of an unreadable marker is text.
-        assert shown == expected or str(shown).startswith(PLACEHOLDER)
+        assert shown == expected or str(shown).startswith("<error:")
         assert parameters == {"there": "Hello"}
         assert (info["embeds_resolved"], len(info["errors"])) == (1, 1)
         assert info["errors"][0].startswith("data.parameters.here: ")
@@ -350,7 +331,7 @@ async def test_rest_of_a_text_stays(client: HistoryClient):
         client, {"here": f"{OF_X}: @{{{{application.slug=none}}}}."}, error_policy="placeholder"
     )
 
-    assert parameters == {"here": f"Hello: {PLACEHOLDER}."}
+    assert parameters == {"here": "Hello: <error:RevisionNotFound>."}
 
 
 async def test_revision_of_another_project_looks_missing(shared_database: Database):
@@ -570,7 +551,7 @@ async def test_too_large_data_is_rejected_only_if_it_embeds(small: HistoryClient
 
 
 async def test_many_embeds_are_read_up_to_the_limit(client: HistoryClient):
-    flood = "@{{a.b=}}" * 100_000
+    flood = "@{{a.id=}}" * 100_000
 
     body = {"application_revision": {"data": {"script": flood}}, "error_policy": "keep"}
     response = await client.post(RESOLVE, body)
