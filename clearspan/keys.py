@@ -93,7 +93,7 @@ async def revoke(database: Database, settings: Settings, *, key_id: UUID, projec
     project_id = await _project_id(database, settings, project)
     async with audited(database, "keys revoke", project_id=project_id, ids=[key_id]):
         await Keys(database, SystemClock()).revoke(project_id, key_id)
-    text = f"{key_id} is revoked; a running API may still accept it for five seconds."
+    text = f"{key_id} is revoked; a running API refuses it within a second."
     print_result({"id": str(key_id), "is_revoked": True}, text, as_json=as_json)
 
 

@@ -6,6 +6,7 @@ characters that find and list it, and a secret of 64 hexadecimal digits. Its sco
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 import secrets
@@ -22,9 +23,11 @@ from common.access_settings import AccessSettings
 from common.errors import Conflict, NotFound, ServiceError
 from common.ids import DEFAULT_USER_ID
 from common.named_sql import load_named_sql
+from common.postgres.key_lives import KeyLives
 from common.postgres.pool import Database, Transaction
 from common.remembering import REMEMBERED_MAX, Remembering
 from common.scopes import KeyScope, with_included
+from common.telemetry import get_logger
 from common.times import Clock
 
 _TEXTS: Final = load_named_sql(Path(__file__).with_name("keys.sql"))
@@ -33,8 +36,11 @@ _SQL: Final = {
     for name, text in _TEXTS.items()
 }
 
-VALID_FOR_S: Final = 5.0
-"""How long a revoked key may still work in another process."""
+VALID_FOR_S: Final = 0.5
+"""How long a key that was revoked in another process may still begin requests."""
+
+WATCH_S: Final = 0.4
+"""How often the keys of running requests are looked up: together with ``VALID_FOR_S`` less than a second."""
 
 INVALID_FOR_S: Final = 1.0
 
@@ -47,6 +53,7 @@ NEIGHBOURS_FOR_S: Final = 30.0
 EXPIRES_AT_MAX: Final = datetime(9999, 1, 1, tzinfo=UTC)
 """The last time at which a key may expire: Python has no times after that year."""
 
+_log: Final = get_logger("clearspan.keys")
 _SHAPE: Final = re.compile(r"([A-Za-z0-9_-]{8})\.([0-9a-f]{64})")
 
 
@@ -123,6 +130,9 @@ class Keys:
         self._remembered: Remembering[bytes, _Proof] = Remembering(clock, count_max=REMEMBERED_MAX)
         self._neighbors: Remembering[UUID, bool] = Remembering(clock, count_max=REMEMBERED_MAX)
         self._used_ns: dict[UUID, int] = {}
+        self._ends_count = 0
+        self.lives = KeyLives()
+        """The requests that run."""
 
     async def create(self, project_id: UUID, /, wanted: KeyWanted, *, user_id: UUID = DEFAULT_USER_ID) -> NewKey:
         """Create a key of a project for an existing user.
@@ -154,19 +164,27 @@ class Keys:
                     f"The key {key_id} was replaced by {replaced['replaced_by']} before: rotate that one,"
                     " or create a key."
                 )
-        self._remembered.forget_all()
+        self._forget()
+        if not overlap:
+            await self.lives.end_key(key_id)
         return NewKey(Key(**row), f"{prefix}.{secret}")
 
     async def revoke(self, project_id: UUID, key_id: UUID, /) -> Key:
-        """Revoke a key and return it; other processes notice within ``VALID_FOR_S``. May be repeated.
+        """Revoke a key, end its requests, and return it; other processes do so within a second. May be repeated.
 
         Raises ``NotFound`` if the project has no such key.
         """
         row = await self._database.fetch_one(_SQL["revoke_key"], project_id, key_id)
         if row is None:
             raise NotFound(f"There is no key {key_id} in this project.")
-        self._remembered.forget_all()
+        self._forget()
+        await self.lives.end_key(key_id)
         return Key(**row)
+
+    async def end_project(self, project_id: UUID, /) -> None:
+        """Forget the keys of a deleted project, and end its requests; other processes do so within a second."""
+        self._forget()
+        await self.lives.end_project(project_id)
 
     async def find(self, key_text: str, /) -> KeyOwner | None:
         """Return the owner of a valid key, else ``None``. Raises ``Unavailable`` if Postgres cannot say."""
@@ -174,16 +192,41 @@ class Keys:
         if shape is None:
             return None
         known = self._remembered.recall(_hash(key_text))
-        if known is not None:
-            owner, is_in_force = known[0]
-        else:
-            (owner, is_in_force), for_s = await self._prove(prefix=shape[1], secret=shape[2])
-            self._remembered.remember(_hash(key_text), _Proof(owner, is_in_force), for_s=for_s)
+        while known is None:
+            ends_count = self._ends_count
+            proof, for_s = await self._prove(prefix=shape[1], secret=shape[2])
+            if ends_count == self._ends_count:  # else the key may have ended after it was read
+                self._remembered.remember(_hash(key_text), proof, for_s=for_s)
+                known = (proof,)
+        owner, is_in_force = known[0]
         if owner is None or not is_in_force:
             return None
         if owner.key_id is not None:
             self._used_ns[owner.key_id] = self._clock.now_ns()
         return owner
+
+    @asynccontextmanager
+    async def running(self, owner: KeyOwner, /) -> AsyncIterator[None]:
+        """Run a request inside, right after ``find``. Raises ``Unauthorized`` when its key or its project ends."""
+        if owner.key_id is None:
+            yield
+            return
+        async with self.lives.running(owner.project_id, owner.key_id):
+            yield
+
+    async def watch(self) -> None:
+        """End the requests whose keys end in another process, or expire, until cancelled."""
+        while True:
+            await asyncio.sleep(WATCH_S)
+            key_ids = self.lives.key_ids
+            try:
+                rows = await self._database.fetch_all(_SQL["find_ended_keys"], list(key_ids)) if key_ids else ()
+            except ServiceError as error:
+                _log.warning("Whether the keys of running requests have ended is not known.", reason=error.detail)
+                continue
+            for row in rows:
+                self._forget()
+                await self.lives.end_key(row["id"])
 
     def ended(self, key_text: str, /) -> KeyOwner | None:
         """Return the owner of a key that was just refused because it is revoked or has expired, else ``None``."""
@@ -218,6 +261,11 @@ class Keys:
         except ServiceError:
             self._used_ns = {**used, **self._used_ns}
             raise
+
+    def _forget(self) -> None:
+        """Forget all keys, also those that are being looked up."""
+        self._ends_count += 1
+        self._remembered.forget_all()
 
     @asynccontextmanager
     async def _changing_keys_of(self, project_id: UUID) -> AsyncIterator[Transaction]:

@@ -64,6 +64,10 @@ SELECT
     coalesce(extract(epoch FROM expires_at - now())::float8, 'infinity') AS expires_in_s
 FROM api_keys WHERE prefix = $1;
 
+-- find_ended_keys --
+SELECT id FROM unnest($1::uuid[]) AS running (id)
+WHERE id NOT IN (SELECT id FROM api_keys WHERE id = ANY($1) AND {in_force});
+
 -- store_uses_of_keys --
 UPDATE api_keys SET last_used_at = greatest(last_used_at, used.at)
 FROM unnest($1::uuid[], $2::timestamptz[]) AS used (id, at) WHERE api_keys.id = used.id;

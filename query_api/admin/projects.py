@@ -32,9 +32,9 @@ class ProjectDeleted(BaseModel):
 async def delete_project(request: Request) -> Response:
     """Delete a project with its keys, applications, saved queries, environments, subscriptions, alerts and rules.
 
-    Its open dead letters are dropped. Its spans cannot be read from now on, and are removed from the disk by a run of
-    retention, which begins at once. A record of the project that arrives later becomes a dead letter. The default
-    project cannot be deleted.
+    Its open dead letters are dropped. Its spans cannot be read from now on: its requests end and streams are broken
+    off, in other processes within a second. A run of retention, which begins at once, removes the spans from the disk.
+    A record of the project that arrives later becomes a dead letter. The default project cannot be deleted.
     """
     context = request.context
     project_id = _parse_id(request.path["project_id"])
@@ -47,6 +47,8 @@ async def delete_project(request: Request) -> Response:
     project = await projects.delete(project_id)
     if project is None:
         raise NotFound(f"There is no project {project_id}.")
+    if context.keys is not None:
+        await context.keys.end_project(project_id)
     deleted = DeletedProject(id=project.id, name=project.name, dead_letters=dropped_count)
     return json_response(ProjectDeleted(project=deleted))
 

@@ -75,7 +75,7 @@ async def create_unlimited_key(request: Request) -> Response:
 
 
 async def delete_prefixed_key(request: Request) -> Response:
-    """Revoke the key that begins with these 8 characters; every process of the API refuses it within five seconds."""
+    """Revoke the key that begins with these 8 characters, and end its requests; other processes do so within a second."""
     keys, prefix = keys_of(request), request.path["prefix"]
     for key in await keys.of_project(request.project_id):
         if key.prefix == prefix and key.revoked_at is None:

@@ -166,16 +166,18 @@ async def open_api(
 
 @asynccontextmanager
 async def _keys(settings: Settings, database: Database, clock: Clock) -> AsyncIterator[Keys | None]:
-    """Yield the keys, ``None`` without authentication; store every ``USES_STORED_S``, and at the end, when they were
-    last used."""
+    """Yield the keys, ``None`` without authentication; end the requests of those that end elsewhere. Store every
+    ``USES_STORED_S``, and at the end, when they were last used."""
     if settings.auth == "off":
         yield None
         return
     keys = Keys(database, clock, count_max=settings.access.keys_max)
     storing = asyncio.create_task(_keep_storing_uses(keys), name="store-uses-of-keys")
+    watching = asyncio.create_task(keys.watch(), name="watch-keys")
     try:
         yield keys
     finally:
+        await _end(watching)
         await _end(storing)
         await _store_uses(keys)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Final
 from uuid import UUID
 
@@ -50,6 +51,11 @@ async def owner_of(
             if found is None:
                 raise Unauthorized
             return found
+
+
+def running(context: ApiContext, owner: KeyOwner) -> AbstractAsyncContextManager[None]:
+    """Run a request inside, right after ``owner_of``. Raises ``Unauthorized`` when its key or its project ends."""
+    return nullcontext() if context.keys is None else context.keys.running(owner)
 
 
 async def tenant_of(context: ApiContext, project_id: UUID) -> Tenant:

@@ -13,7 +13,7 @@ import asyncio
 import logging
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import ExitStack, aclosing, suppress
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from secrets import token_hex
@@ -29,6 +29,7 @@ from common.errors import (
     InvalidInput,
     Overloaded,
     ServiceError,
+    Unauthorized,
     Unavailable,
 )
 from common.fair_share import OWN_WORK, FairBudget, RequestTurn, Tenant, working_for
@@ -39,11 +40,11 @@ from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
 from query_api.audit.recorder import AuditRecorder
 from query_api.freshness.headers import with_freshness
 from query_api.http.auditing import CLIENT_GONE_STATUS, Caller, record_change, record_refusal
-from query_api.http.authentication import owner_of, tenant_of
+from query_api.http.authentication import owner_of, running, tenant_of
 from query_api.http.body import COMPRESS_BYTES_MIN, compress, read_request_body, takes_gzip
-from query_api.http.stream import check_can_stream, send_stream, send_whole
+from query_api.http.stream import check_can_stream, cut_off, send_stream, send_whole
 from query_api.request.context import ApiContext
-from query_api.request.errors import internal_error_response, new_operation_id, response_of
+from query_api.request.errors import internal_error_response, new_operation_id, response_of, status_of
 from query_api.request.json_body import Strict, read_query
 from query_api.request.key_limits import KeyLimits, check_scope
 from query_api.request.route import NO_PROJECT, Access, Request, Response, Route, Router
@@ -87,14 +88,17 @@ class _RequestLog:
     project_id: UUID = NO_PROJECT
     tenant: Tenant = OWN_WORK
     is_authenticated: bool = False
-    admission: ExitStack = field(default_factory=ExitStack)
-    """What the request holds of the limits of its key, until its response is sent."""
+    admission: AsyncExitStack = field(default_factory=AsyncExitStack)
+    """What the request holds of its key, which may end it, until its response is sent."""
 
-    is_limited: bool = False
-    """Whether its key may run only some requests at the same time."""
+    responded_s: float = 0.0
+    """When the response was ready; of a stream, when it was sent."""
+
+    begun: web.StreamResponse | None = None
+    """The response, as soon as it may have begun."""
 
     broken_off: int | None = None
-    """The status of the failure that broke off a stream."""
+    """The status of the failure that broke off a response."""
 
     caller: Caller = field(default_factory=Caller)
 
@@ -114,12 +118,8 @@ class Dispatcher:
         started_s = clock.monotonic_s()
         record = partial(_record, http_request.method, request_log)
         try:
-            with request_log.admission:
-                http_response = await self._respond(http_request, request_log)
-                seconds = clock.monotonic_s() - started_s
-                self._record_refusal(http_request, http_response, request_log)
-                if request_log.is_limited:
-                    await send_whole(http_request, http_response)
+            http_response = await self._respond_while_key_lives(http_request, request_log)
+            seconds = request_log.responded_s - started_s
         except asyncio.CancelledError:
             record(status=CLIENT_GONE_STATUS, seconds=clock.monotonic_s() - started_s)
             raise
@@ -134,6 +134,32 @@ class Dispatcher:
     ) -> None:
         route, headers, status = request_log.route, http_request.headers, http_response.status
         record_refusal(self._state.audit, self._state.context, request_log.caller, route, headers, status)
+
+    async def _respond_while_key_lives(
+        self, http_request: web.BaseRequest, request_log: _RequestLog
+    ) -> web.StreamResponse:
+        """Return the response, sent if the request has a key; 401, or a response that is broken off, if that ends."""
+        now_s = self._state.context.clock.monotonic_s
+        try:
+            async with request_log.admission:
+                http_response = await self._respond(http_request, request_log)
+                request_log.responded_s = now_s()
+                self._record_refusal(http_request, http_response, request_log)
+                owner = request_log.caller.owner
+                if owner is not None and owner.key_id is not None:
+                    request_log.begun = http_response
+                    await send_whole(http_request, http_response)
+                return http_response
+        except Unauthorized as error:
+            begun, request_log.responded_s = request_log.begun, now_s()
+            if begun is None or not begun.prepared:
+                refusal = _error_response(error, http_request, request_log)
+                http_response = await _http_response(http_request, refusal, request_log)
+                self._record_refusal(http_request, http_response, request_log)
+                return http_response
+            request_log.broken_off = status_of(error)
+            cut_off(http_request)
+            return begun
 
     async def _respond(self, http_request: web.BaseRequest, request_log: _RequestLog) -> web.StreamResponse:
         try:
@@ -154,6 +180,7 @@ class Dispatcher:
         async with aclosing(stream):
             headers = _headers(response, request_id=request_log.request_id)
             http_response = web.StreamResponse(status=response.status, headers=headers)
+            request_log.begun = http_response
             if http_request.method != "HEAD":
                 with working_for(request_log.tenant):
                     request_log.broken_off = await send_stream(
@@ -213,8 +240,8 @@ class Dispatcher:
         owner = await authenticate(self._state, access=access, headers=headers, query=query)
         request_log.is_authenticated, request_log.project_id = True, owner.project_id
         request_log.caller.owner = owner
+        await request_log.admission.enter_async_context(running(self._state.context, owner))
         request_log.admission.enter_context(self._state.key_limits.admitted(owner))
-        request_log.is_limited = owner.concurrent_max is not None
         return owner
 
 

@@ -28,7 +28,7 @@ from common.settings import InvalidSettings, Settings
 from common.telemetry import GRPC_REQUEST_SECONDS, get_logger
 from query_api.freshness.headers import COORDINATES_HEADER
 from query_api.http.auditing import Caller, record_refusal
-from query_api.http.authentication import tenant_of
+from query_api.http.authentication import running, tenant_of
 from query_api.http.body import read_wire, rules_of
 from query_api.http.dispatch import REQUEST_ID_HEADER, StartupState, authenticate, request_id_of
 from query_api.intake.grpc_status import code_of, status_message, with_retry_info
@@ -128,9 +128,10 @@ class OtlpGrpcServer:
         state = self._state
         owner = await authenticate(state, access=route.access, headers=headers, query=MultiDict())
         served.caller.owner, served.project_id = owner, owner.project_id
-        with state.key_limits.admitted(owner):
-            check_scope(owner, route)
-            return await self._export(route, owner, headers, call)
+        async with running(state.context, owner):
+            with state.key_limits.admitted(owner):
+                check_scope(owner, route)
+                return await self._export(route, owner, headers, call)
 
     async def _export(self, route: Route, owner: KeyOwner, headers: CIMultiDict[str], call: Any) -> Response:
         context = self._state.context

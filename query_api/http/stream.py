@@ -7,6 +7,8 @@ client takes what it got for all of it.
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Final
@@ -23,6 +25,9 @@ WRITE_BYTES: Final = 256 * KIB
 
 STALLED_STATUS: Final = 408
 """The status in log and metrics of a stream whose client stopped reading; it is never sent."""
+
+_DROP_UNSENT: Final = struct.pack("ii", 1, 0)
+"""``struct linger``: on, for no time."""
 
 _log: Final = get_logger("clearspan.api")
 
@@ -62,6 +67,16 @@ async def send_stream(
     _log.warning("A response was broken off.", reason=reason, request_id=request_id, exc_info=status >= INTERNAL_STATUS)
     _close(http_request, is_stalled=status == STALLED_STATUS)
     return status
+
+
+def cut_off(http_request: web.BaseRequest) -> None:
+    """End the connection in the middle of a response; what was written but not sent yet is dropped."""
+    transport = http_request.transport
+    if transport is not None:
+        connection = transport.get_extra_info("socket")
+        if connection is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DROP_UNSENT)
+        transport.abort()
 
 
 async def send_whole(http_request: web.BaseRequest, http_response: web.StreamResponse) -> None:

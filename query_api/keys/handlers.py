@@ -51,7 +51,7 @@ async def rotate_key(request: Request) -> Response:
 
 
 async def revoke_key(request: Request) -> Response:
-    """Revoke a key; every process of the API refuses it within five seconds."""
+    """Revoke a key and end its requests; other processes of the API do so within a second."""
     return json_response(KeyResponse(key=_shown(await keys_of(request).revoke(request.project_id, _key_id(request)))))
 
 

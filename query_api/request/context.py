@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 from uuid import UUID
@@ -27,6 +28,14 @@ class KeyFinder(Protocol):
 
     async def find(self, key_text: str, /) -> KeyOwner | None:
         """Return the owner of a valid key, or ``None``. Raises ``Unavailable``."""
+        ...
+
+    def running(self, owner: KeyOwner, /) -> AbstractAsyncContextManager[None]:
+        """Run a request inside, right after ``find``. Raises ``Unauthorized`` when its key or its project ends."""
+        ...
+
+    async def end_project(self, project_id: UUID, /) -> None:
+        """Forget the keys of a project that was deleted, and end its requests."""
         ...
 
     def ended(self, key_text: str, /) -> KeyOwner | None:

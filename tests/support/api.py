@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import NoReturn
 from uuid import UUID
 
@@ -68,6 +68,12 @@ class KnownKeys:
             raise Unavailable("Postgres is unavailable.", retry_after_s=2.5)
         project_id = self._projects.get(key_text)
         return None if project_id is None else KeyOwner(project_id, self._user_id)
+
+    def running(self, _owner: KeyOwner, /) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
+
+    async def end_project(self, _project_id: UUID, /) -> None:
+        """No request ends."""
 
     def ended(self, _key_text: str, /) -> KeyOwner | None:
         return None
