@@ -1,6 +1,7 @@
 """Filters as words: ``span_type is chat and cost gt 0.01``, with the fields and operators of the query language.
 
 A condition is a field, an operator and one value; ``and`` is between conditions. The explorer reads the same spelling.
+Where the operator is a symbol, all three may be one word: ``session=s-1``.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ STATUSES: Final = {"error": "STATUS_CODE_ERROR", "ok": "STATUS_CODE_OK", "unset"
 
 MILLISECONDS: Final = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000}
 """The units that a duration may have."""
+
+_JOINED: Final = re.compile(r"([^=!<>~]+)(!=|>=|<=|=|>|<|~)(.+)", re.DOTALL)
+"""A condition in one word."""
 
 _TYPED_KINDS: Final = frozenset({Kind.JSON, Kind.ELEMENTS})
 _NUMBER_FIELDS: Final = frozenset({DURATION, "tokens", "cost"})
@@ -107,6 +111,10 @@ def read_filter(text: str) -> dict[str, Any]:
 def _condition(rest: deque[str]) -> dict[str, Any]:
     """Take one condition from the words."""
     name = rest.popleft()
+    joined = _JOINED.fullmatch(name) if not rest or rest[0].lower() == AND else None
+    if joined:
+        name = joined[1]
+        rest.extendleft(reversed(joined.groups()[1:]))
     field = read_field(name)
     if not rest:
         raise WrongUsage(f"{name!r} needs an operator and a value, for example: {name} is VALUE.")

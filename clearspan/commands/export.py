@@ -17,7 +17,7 @@ examples
   clearspan export spans.jsonl
   clearspan export spans.parquet --oldest 2026-01-01 --newest 2026-02-01
   clearspan export failed.csv --last 7d --filter '{"field": "status_code", "value": "STATUS_CODE_ERROR"}'
-  clearspan export costs.csv --columns trace_id,start_time,model,cost,attributes.ag.session.id
+  clearspan export costs.csv --columns trace_id,start_time,model,cost,session
   clearspan export saved.jsonl --query failed-answers
 
 check a file

@@ -24,7 +24,7 @@ EXAMPLES: Final = """\
 examples
   clearspan groups --by model
   clearspan groups --by service,span_type --measures count,errors,duration.p95 --last 1d
-  clearspan groups --by user_id --measures cost.sum,tokens.sum,session_id.uniq --sort cost.sum --limit 10
+  clearspan groups --by user --measures cost.sum,tokens.sum,session.uniq --sort cost.sum --limit 10
   clearspan groups --interval 1h --last 7d span_type is chat
   clearspan groups --by model --measures cost.sum --interval 1d --json
 

@@ -44,7 +44,8 @@ def short_span(span: Span) -> dict[str, Any]:
         "duration_ms": round(duration_ms(span), 3),
         "tokens": value_of(span, "tokens"),
         "cost": value_of(span, "cost"),
-        "session_id": value_of(span, "attributes.ag.session.id"),
+        "session": value_of(span, "session"),
+        "user": value_of(span, "user"),
     }
     return {name: value for name, value in values.items() if value not in (None, "")}
 

@@ -33,7 +33,7 @@ CALLS_MAX: Final = 50
 
 SUMMARIES_MAX: Final = 500
 SESSIONS_MAX: Final = 100
-SESSION: Final = {"field": "attributes", "key": "ag.session.id"}
+SESSION: Final = "session"
 
 Connect: TypeAlias = Callable[[Context[Any, Any, Any]], AbstractAsyncContextManager[ApiClient]]
 
@@ -43,10 +43,10 @@ Conditions = Annotated[
         max_length=10_000,
         description="Conditions as words: `field operator value`, joined with `and`, such as `span_type is chat and"
         " cost gt 0.01`. Fields: trace_id, span_id, span_name, span_type (agent, chat, tool, workflow, …), status_code"
-        " (ok, error), service, model, provider, duration (milliseconds), tokens, cost (US dollars), content (all"
-        " texts), and attributes by dotted path, such as http.status or ag.session.id. Operators: is, is_not, gt, gte,"
-        " lt, lte, in (values with commas), contains, startswith, matches, exists, not_exists. Quote values that have"
-        " spaces. Empty: every span.",
+        " (ok, error), service, model, provider, session, user, duration (milliseconds), tokens, cost (US"
+        " dollars), content (all texts), and attributes by dotted path, such as http.status. Operators: is, is_not, gt,"
+        " gte, lt, lte, in (values with commas), contains, startswith, matches, exists, not_exists. Quote values that"
+        " have spaces. Empty: every span.",
     ),
 ]
 Oldest = Annotated[
@@ -194,9 +194,9 @@ class Tools:
         limit: Annotated[int, Field(ge=1, le=SESSIONS_MAX)] = 20,
     ) -> dict[str, Any]:
         """List sessions (conversations over several traces), the latest activity first: turns (traces), failed spans,
-        tokens and cost. The spans of one session: query_spans with `ag.session.id is SESSION`."""
+        tokens and cost. The spans of one session: query_spans with `session is SESSION`."""
         windowing = _given({"oldest": oldest, "newest": newest})
-        wanted = [*_conditions(conditions), {**SESSION, "operator": "exists"}]
+        wanted = [*_conditions(conditions), {"field": SESSION, "operator": "exists"}]
         groups = {
             "filtering": {"conditions": wanted},
             "windowing": windowing,
@@ -207,9 +207,9 @@ class Tools:
         }
         async with self._connected(ctx) as api:
             answer = await api.post("/spans/groups/query", groups)
-            ids = [group["by"][SESSION["key"]] for group in answer["groups"]]
+            ids = [group["by"][SESSION] for group in answer["groups"]]
             totals = await _session_totals(api, ids, windowing) if ids else {}
-        sessions = [_session(group, totals.get(str(group["by"][SESSION["key"]]))) for group in answer["groups"]]
+        sessions = [_session(group, totals.get(str(group["by"][SESSION]))) for group in answer["groups"]]
         return {"sessions": sessions, "complete": answer["complete"]}
 
     async def _ask(self, ctx: Context[Any, Any, Any], path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -237,7 +237,7 @@ async def _calls(api: ApiClient, of_trace: dict[str, Any]) -> list[Span]:
 
 async def _session_totals(api: ApiClient, ids: Sequence[Any], windowing: dict[str, Any]) -> dict[str, Counter[str]]:
     """Return the sums of the traces of each session, of the newest ``SUMMARIES_MAX`` traces."""
-    of_sessions = {"conditions": [{**SESSION, "operator": "in", "value": list(ids)}]}
+    of_sessions = {"conditions": [{"field": SESSION, "operator": "in", "value": list(ids)}]}
     window = {**windowing, "limit": SUMMARIES_MAX}
     answer = await api.post("/traces/summaries/query", {"filtering": of_sessions, "windowing": window})
     totals: dict[str, Counter[str]] = {}
@@ -253,7 +253,7 @@ def _session(group: dict[str, Any], totals: Counter[str] | None) -> dict[str, An
     """Return a session; without sums if not all of its traces were read."""
     values = group["values"]
     turns = values["trace_id"]["uniq"]
-    session = {"session_id": group["by"][SESSION["key"]], "turns": turns, "last_start": values["start_time"]["max"]}
+    session = {"session_id": group["by"][SESSION], "turns": turns, "last_start": values["start_time"]["max"]}
     return {**session, **totals} if totals is not None and totals["turns"] == turns else session
 
 

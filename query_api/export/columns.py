@@ -116,6 +116,9 @@ def _all_columns() -> Iterable[Column]:
     yield from _texts("status_code", "status_message", "session_id", "user_id", "agent_id")
     yield Column("service", pa.string(), "`service.name` of the resource.", _text("service"))
     yield Column("model", pa.string(), "The model of the response, else of the request.", _text("model"))
+    yield Column("provider", pa.string(), "`ag.meta.system`.", _text("provider"))
+    yield Column("session", pa.string(), "`ag.session.id` of any span.", _text("session"))
+    yield Column("user", pa.string(), "`ag.user.id` of any span.", _text("user"))
     yield Column("tokens", pa.float64(), "`ag.metrics.tokens.incremental.total`.", _number("tokens"))
     yield Column("cost", pa.float64(), "`ag.metrics.costs.incremental.total`, in US dollars.", _number("cost"))
     for name in (ATTRIBUTES, "events", "links", "references", "hashes", "resource", "scope"):
@@ -130,7 +133,7 @@ COLUMNS: Final[Mapping[str, Column]] = {column.name: column for column in _all_c
 
 SUMMARY_COLUMNS: Final = (
     "trace_id", "span_id", "parent_id", "span_name", "span_type", "start_time", "end_time", "duration", "status_code",
-    "status_message", "session_id", "user_id", "service", "model", "tokens", "cost",
+    "status_message", "session", "user", "service", "model", "tokens", "cost",
 )  # fmt: skip
 """The columns of a CSV file unless others are chosen: one readable line a span."""
 

@@ -58,7 +58,7 @@ class ExportParameters(Strict):
         max_length=COLUMNS_MAX,
         description="Only for csv and parquet: the names of the columns, separated by commas. `attributes.PATH` is the"
         " value at a path. By default csv has a line of the usual columns, and parquet has all but paths.",
-        examples=[["trace_id", "start_time", "model", "cost", "attributes.ag.session.id"]],
+        examples=[["trace_id", "start_time", "model", "cost", "session"]],
     )
     limit: int | None = Field(None, ge=1, description="The maximum number of spans; by default all are exported.")
     next: str | None = Field(

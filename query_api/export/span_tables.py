@@ -20,7 +20,7 @@ from common.span import SpanKind, StatusCode
 from query_api.export.columns import TIME, Column, in_64_bits, schema_of, value_text
 from query_api.filter.language import DURATION
 from query_api.filter.matches import value_at
-from query_api.spans.narrow_rows import MODEL, SERVICE
+from query_api.spans.narrow_rows import MODEL, PROVIDER, SERVICE
 from query_api.spans.rows import attributes_with, hex_ids
 from query_api.spans.usage import TraceSums
 from query_api.spans.versions import ID_BYTES, Version, integers_of, values_of
@@ -147,6 +147,9 @@ def _stored() -> Mapping[str, _Stored]:
         ),
         "service": _Stored((f"{SERVICE} AS service",), partial(_text, "service")),
         "model": _Stored((f"{MODEL} AS model",), partial(_text, "model")),
+        "provider": _Stored((f"{PROVIDER} AS provider",), partial(_text, "provider")),
+        "session": _Stored(("session_in_attributes",), partial(_text, "session_in_attributes")),
+        "user": _Stored(("user_in_attributes",), partial(_text, "user_in_attributes")),
         "tokens": _Stored(("tokens_leaf",), partial(_number_leaf, "tokens_leaf")),
         "cost": _Stored(("cost_leaf",), partial(_number_leaf, "cost_leaf")),
     }

@@ -160,6 +160,8 @@ SHORTHANDS: Final[Mapping[str, tuple[ValuePlace, ...]]] = {
     "service": (SERVICE_NAME,),
     "model": (_in_ag("meta", "response", "model"), _in_ag("meta", "request", "model")),
     "provider": (_in_ag("meta", "system"),),
+    "session": (_in_ag("session", "id"),),
+    "user": (_in_ag("user", "id"),),
     "tokens": (_in_ag("metrics", "tokens", "incremental", "total"),),
     "cost": (_in_ag("metrics", "costs", "incremental", "total"),),
 }

@@ -59,7 +59,7 @@ class ConditionModel(Strict):
     field: str = ModelField(
         description=(
             "The field to test. `attributes`, `resource` and `scope` need a `key`. The shorthands are `duration`"
-            " (milliseconds), `service`, `model`, `provider`, `tokens` and `cost`."
+            " (milliseconds), `service`, `model`, `provider`, `session` and `user` (of any span), `tokens` and `cost`."
         )
     )
     key: str | None = ModelField(

@@ -46,6 +46,10 @@ SERVICE: Final = r"if(service_name = '\0', '', service_name)"
 MODEL: Final = "if(substring(model_leaf, 1, 1) IN ('s', 'n'), substring(model_leaf, 2), '')"
 """The model of the response, else of the request, as text; ``''`` if there is none."""
 
+_SYSTEM: Final = "leaves['ag.meta.system']"
+PROVIDER: Final = f"if(substring({_SYSTEM}, 1, 1) IN ('s', 'n'), substring({_SYSTEM}, 2), '')"
+"""The provider of the model as text; ``''`` if there is none."""
+
 SESSION: Final = "if(ifNull(session_id, '') != '', assumeNotNull(session_id), session_in_attributes)"
 
 COLUMNS: Final = (

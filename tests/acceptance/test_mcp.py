@@ -32,7 +32,7 @@ def shop(stack: RunningStack) -> RunningStack:
     messages = {"ag.data.inputs.messages": PROMPT, "ag.data.outputs.messages": ANSWER}
     spans = [
         _span("1", "support agent", attributes={"ag.type.span": "agent", "ag.session.id": SESSION}),
-        _span("2", "ask model", parent_id="0" * 15 + "1", attributes={**call, **messages}),
+        _span("2", "ask model", parent_id="0" * 15 + "1", attributes={**call, **messages, "ag.session.id": SESSION}),
         _span("3", "refund", parent_id="0" * 15 + "1", status_code="STATUS_CODE_ERROR", status_message="card expired"),
     ]
     stack.ask("/tracing/spans/ingest", {"spans": spans})
@@ -55,6 +55,10 @@ async def test_model_finds_reads_and_groups_spans(shop: RunningStack) -> None:
         found = await call(session, "query_spans", conditions=f"trace_id is {TRACE_ID}", sort="cost")
         assert [span["span_name"] for span in found["spans"]] == ["ask model"]
         assert found["spans"][0]["cost"] == 0.25
+        of_session = await call(session, "query_spans", conditions=f"session is {SESSION}")
+        assert [(span["span_name"], span["session"]) for span in of_session["spans"]] == [
+            ("ask model", SESSION), ("support agent", SESSION),
+        ]  # fmt: skip
 
         pages = [await call(session, "query_spans", conditions=f"trace_id is {TRACE_ID}", limit=2)]
         pages.append(await call(session, "query_spans", conditions=f"trace_id is {TRACE_ID}", page=pages[0]["next"]))

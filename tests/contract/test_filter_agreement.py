@@ -166,6 +166,8 @@ def test_corpus_is_complete_and_belongs_to_one_project(corpus: FilterCorpus) -> 
 LONG_FORMS = {
     "service": ("resource", "service.name"),
     "provider": ("attributes", "ag.meta.system"),
+    "session": ("attributes", "ag.session.id"),
+    "user": ("attributes", "ag.user.id"),
     "tokens": ("attributes", "ag.metrics.tokens.incremental.total"),
     "cost": ("attributes", "ag.metrics.costs.incremental.total"),
 }

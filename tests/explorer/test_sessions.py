@@ -58,3 +58,25 @@ async def test_session_shows_its_totals_and_its_turns_in_order(explorer: Explore
     tokens = sum(trace.get("tokens") or 0 for trace in traces)
     assert await shown() == (str(len(traces)), f"{tokens:,}", [trace["start_time"] for trace in traces])
     await explorer.survives(shown)
+
+
+async def test_session_of_a_span_filters_and_leads_to_its_page(explorer: Explorer):
+    of_session = {"conditions": [{"field": "session", "value": "thread-5"}]}
+    count = explorer.stack.ask("/spans/query", {"filtering": of_session, "windowing": {"limit": 1000}})["count"]
+    await explorer.open("spans")
+    await explorer.page.keyboard.press("/")
+    await explorer.page.keyboard.type("session=thread-5")
+    await explorer.page.keyboard.press("Enter")
+    await expect(explorer.page.locator(".chip-text")).to_have_text("session = thread-5")
+    await expect(explorer.page.locator(".table")).to_have_attribute("aria-rowcount", str(count))
+    await explorer.page.locator(".rows .row a").first.click()
+    await explorer.page.locator(".span-panel").get_by_role("link", name="thread-5").click()
+    await expect(explorer.page.locator("h1")).to_have_text("thread-5")
+
+
+async def test_session_that_looks_like_a_number_is_a_text(explorer: Explorer):
+    await explorer.open("spans")
+    await explorer.page.keyboard.press("/")
+    await explorer.page.keyboard.type("session = 42")
+    await explorer.page.keyboard.press("Enter")
+    await expect(explorer.page.locator(".chip-text")).to_have_text('session = "42"')

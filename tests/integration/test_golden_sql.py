@@ -92,6 +92,7 @@ FILTERS: dict[str, list[dict[str, Any]]] = {
     "model_is": [{"field": "model", "value": "gpt-4.1"}],
     "model_exists": [{"field": "model", "operator": "exists"}],
     "provider_like": [{"field": "provider", "operator": "like", "value": "open%"}],
+    "session_is": [{"field": "session", "value": "s-1"}],
     "tokens_btwn": [{"field": "tokens", "operator": "btwn", "value": [100, 200]}],
     "cost_in": [{"field": "cost", "operator": "in", "value": [0.5, "0.5"]}],
     "groups": [

@@ -104,7 +104,7 @@ def random_span(source: random.Random, number: int) -> Span:
     elif source.random() < 0.3:
         attributes["ag.metrics.tokens.incremental.total"] = source.choice((3, 64))
         attributes["ag.metrics.costs.incremental.total"] = source.choice((0.125, 2))
-    for path in ("ag.meta.response.model", "ag.meta.request.model", "ag.session.id"):
+    for path in ("ag.meta.response.model", "ag.meta.request.model", "ag.session.id", "ag.user.id"):
         if source.random() < 0.4:
             attributes[path] = source.choice(("gpt-4.1", "claude", "local"))
     start_us = source.randrange(0, 30 * HOUR_US)
@@ -155,7 +155,7 @@ MEASURES = st.one_of(
     ),
     st.fixed_dictionaries(
         {
-            "of": st.sampled_from(["trace_id", "span_name", "parent_id", "model", "app.label", REGION]),
+            "of": st.sampled_from(["trace_id", "span_name", "parent_id", "model", "user", "app.label", REGION]),
             "as": st.just(["uniq"]),
         }
     ),
@@ -167,6 +167,7 @@ PLACES = [
     "parent_id",
     "model",
     "service",
+    "session",
     "duration",
     "start_time",
     LABEL,

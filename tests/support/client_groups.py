@@ -19,7 +19,7 @@ Shown: TypeAlias = dict[str, Any]
 Amounts: TypeAlias = tuple[float, float, float]
 
 PERCENTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
-SHORTHANDS: Final = ("duration", "service", "model", "provider", "tokens", "cost")
+SHORTHANDS: Final = ("duration", "service", "model", "provider", "session", "user", "tokens", "cost")
 TIMES: Final = ("start_time", "end_time")
 _UNITS: Final = {"tokens": "tokens", "cost": "costs"}
 _AMOUNTS: Final = ("prompt", "completion", "total")

@@ -107,6 +107,12 @@ def random_shorthands(source: random.Random) -> dict[str, Any]:
     }
 
 
+def random_identity(source: random.Random) -> dict[str, Any]:
+    """Values that the shorthands ``session`` and ``user`` read."""
+    values = (*TEXTS[:8], "gpt-4.1", 5, 61, True, None)
+    return {path: source.choice(values) for path in ("ag.session.id", "ag.user.id") if source.random() < 0.5}
+
+
 def random_owner_attributes(source: random.Random) -> dict[str, Any]:
     """Of a resource or scope: with a service, and under names that its members have too."""
     named = {key: random_value(source, depth=1) for key in ("name", "version") if source.random() < 0.3}
@@ -175,7 +181,12 @@ def random_span(source: random.Random, number: int) -> Span:
         end_ns=start_ns + source.choice((0, 1_500, 10**9)),
         status_code=source.randrange(3),
         status_message=source.choice((None, *TEXTS)),
-        attributes={**random_attributes(source), **usage, **random_shorthands(source)},
+        attributes={
+            **random_attributes(source),
+            **usage,
+            **random_shorthands(source),
+            **random_identity(random.Random(number)),
+        },
         events=tuple(_few(source, lambda source: random_event(source, start_ns))),
         links=source.choice((None, tuple(_few(source, random_link)))),
         references=source.choice((None, _few(source, random_reference))),

@@ -27,6 +27,16 @@ export function modelOf(span) {
   return attribute(span, 'ag.meta.response.model') ?? attribute(span, 'ag.meta.request.model') ?? '';
 }
 
+/** @param {Span} span */
+export function sessionOf(span) {
+  return attribute(span, 'ag.session.id') ?? '';
+}
+
+/** @param {Span} span */
+export function userOf(span) {
+  return attribute(span, 'ag.user.id') ?? '';
+}
+
 /** @param {Span} span  @returns {number | undefined} */
 export function tokensOf(span) {
   return attribute(span, 'ag.metrics.tokens.incremental.total');

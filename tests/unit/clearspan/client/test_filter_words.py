@@ -28,6 +28,15 @@ from query_api.filter.parse import FilteringModel, parse
         ),
         ("status is error", [{"field": "status_code", "operator": "is", "value": "STATUS_CODE_ERROR"}]),
         ("session_id is 1e5", [{"field": "session_id", "operator": "is", "value": "1e5"}]),
+        ("session is 42", [{"field": "session", "operator": "is", "value": "42"}]),
+        (
+            "session=s-1 and cost>=0.5",
+            [
+                {"field": "session", "operator": "is", "value": "s-1"},
+                {"field": "cost", "operator": "gte", "value": 0.5},
+            ],
+        ),
+        ("user!=u-9", [{"field": "user", "operator": "is_not", "value": "u-9"}]),
         ("span_id is 1234567890123456", [{"field": "span_id", "operator": "is", "value": "1234567890123456"}]),
         ("start_time gte -15m", [{"field": "start_time", "operator": "gte", "value": "-15m"}]),
         ("end_time eq 1777636802500", [{"field": "end_time", "operator": "eq", "value": 1777636802500}]),
@@ -62,6 +71,7 @@ def test_words_are_the_conditions(words: str, conditions: list[dict[str, Any]]) 
         ("attributes is 3", "'attributes' needs a path, for example attributes.http.status"),
         ("cost", "'cost' needs an operator and a value"),
         ("cost is", "'cost is' needs a value"),
+        ("cost=", "'cost=' is not a field"),
         ("cost about 3", "'about' is not an operator here; allowed: is, is_not, eq"),
         ("content is 3", "'is' is not an operator here; allowed: contains."),
         ("cost is 3 4", "expected 'and' after 'cost is 3', got '4'; quote a value that has spaces"),

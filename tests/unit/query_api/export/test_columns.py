@@ -60,6 +60,21 @@ def test_cells_are_typed() -> None:
     assert orjson.loads(_cell(SPAN, "attributes")) == SPAN["attributes"]
 
 
+def test_session_and_user_are_those_of_any_span() -> None:
+    call = {
+        **SPAN,
+        "attributes": {"ag": {"session": {"id": "s-1"}, "user": {"id": "u-1"}, "meta": {"system": "openai"}}},
+    }
+
+    assert [_cell(call, name) for name in ("session", "user", "provider", "session_id")] == [
+        "s-1",
+        "u-1",
+        "openai",
+        None,
+    ]
+    assert {"session", "user"} < set(SUMMARY_COLUMNS)
+
+
 def test_absent_members_are_null() -> None:
     bare = {**SPAN, "attributes": {}}
     for name in ("parent_id", "status_message", "tokens", "cost", "model", "links", "attributes.ag.meta"):

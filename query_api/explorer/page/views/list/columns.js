@@ -1,7 +1,8 @@
 /** The columns of the lists. A trace is a row of `/traces/summaries/query`, a span is the object that the API returns. */
 import { html } from 'htm/preact';
 import { cost, duration, short } from '../../app/format.js';
-import { attribute, costOf, durationOf, isError, modelOf, serviceOf, tokensOf } from '../../app/spans.js';
+import { costOf, durationOf, isError, modelOf, serviceOf, sessionOf, tokensOf, userOf } from '../../app/spans.js';
+import { SessionLink } from '../../components/session_link.js';
 import { Time } from '../../components/time.js';
 
 /** @typedef {import('../../components/table.js').Column<any>} Column */
@@ -13,12 +14,12 @@ import { Time } from '../../components/time.js';
  * A quick filter by a field, where the row has a value of it.
  * @param {string} field
  * @param {unknown} value
- * @param {{key?: string, text?: string}} [options]
+ * @param {string} [text]
  * @returns {Quick | null}
  */
-function by(field, value, { key, text = String(value ?? '') } = {}) {
+function by(field, value, text = String(value ?? '')) {
   if (value === undefined || value === null || value === '') return null;
-  return { condition: key ? { field, key, operator: 'is', value } : { field, operator: 'is', value }, text };
+  return { condition: { field, operator: 'is', value }, text };
 }
 
 /**
@@ -39,7 +40,6 @@ function byModels(models = []) {
 }
 
 const FAILED = 'STATUS_CODE_ERROR';
-const SESSION = { key: 'ag.session.id' };
 
 /** @type {Columns} */
 export const TRACE_COLUMNS = {
@@ -55,7 +55,7 @@ export const TRACE_COLUMNS = {
     { name: 'tokens', title: 'Tokens', width: '5rem', numeric: true, sort: 'tokens', cell: (trace) => short(trace.tokens) },
     { name: 'cost', title: 'Cost', width: '7rem', numeric: true, sort: 'cost', cell: (trace) => cost(trace.cost) },
     { name: 'duration', title: 'Duration', width: '9rem', numeric: true, sort: 'duration', cell: (trace) => html`<${Bar} value=${trace.duration} longest=${longest} />` },
-    { name: 'session', title: 'Session', width: 'minmax(6rem, 1fr)', cell: (trace) => trace.session_id ?? '', quick: (trace) => ofRoot(by('attributes', trace.session_id, SESSION)) },
+    { name: 'session', title: 'Session', width: 'minmax(6rem, 1fr)', cell: (trace) => html`<${SessionLink} id=${trace.session_id} />`, quick: (trace) => ofRoot(by('session', trace.session_id)) },
     { name: 'id', title: 'Trace id', width: '18rem', cell: (trace) => html`<code>${trace.trace_id}</code>` },
   ],
 };
@@ -72,8 +72,9 @@ export const SPAN_COLUMNS = {
     { name: 'tokens', title: 'Tokens', width: '5rem', numeric: true, sort: 'tokens', cell: (span) => short(tokensOf(span)) },
     { name: 'cost', title: 'Cost', width: '7rem', numeric: true, sort: 'cost', cell: (span) => cost(costOf(span)) },
     { name: 'duration', title: 'Duration', width: '9rem', numeric: true, sort: 'duration', cell: (span) => html`<${Bar} value=${durationOf(span)} longest=${longest} />` },
-    { name: 'status', title: 'Status', width: 'minmax(6rem, 1fr)', cell: (span) => (isError(span) ? html`<span class="error-text">${span.status_message || 'error'}</span>` : ''), quick: (span) => by('status_code', span.status_code, { text: isError(span) ? 'failed' : 'this status' }) },
-    { name: 'session', title: 'Session', width: 'minmax(6rem, 1fr)', cell: (span) => attribute(span, 'ag.session.id') ?? '', quick: (span) => by('attributes', attribute(span, 'ag.session.id'), SESSION) },
+    { name: 'status', title: 'Status', width: 'minmax(6rem, 1fr)', cell: (span) => (isError(span) ? html`<span class="error-text">${span.status_message || 'error'}</span>` : ''), quick: (span) => by('status_code', span.status_code, isError(span) ? 'failed' : 'this status') },
+    { name: 'session', title: 'Session', width: 'minmax(6rem, 1fr)', cell: (span) => html`<${SessionLink} id=${sessionOf(span)} />`, quick: (span) => by('session', sessionOf(span)) },
+    { name: 'user', title: 'User', width: 'minmax(6rem, 1fr)', cell: userOf, quick: (span) => by('user', userOf(span)) },
     { name: 'id', title: 'Span id', width: '11rem', cell: (span) => html`<code>${span.span_id}</code>` },
   ],
 };

@@ -21,7 +21,7 @@ const SPANS_MAX = 500;
 
 /** @param {{sessionId: string}} props */
 export function SessionView({ sessionId }) {
-  const ofSession = { field: 'attributes', key: 'ag.session.id', operator: 'is', value: sessionId };
+  const ofSession = { field: 'session', operator: 'is', value: sessionId };
   const loadPage = useCallback(async (/** @type {string | null} */ next, /** @type {AbortSignal} */ abort) => {
     const windowing = { order: 'ascending', limit: PAGE, next: next ?? undefined };
     const answer = await post('traces/summaries/query', { filtering: { conditions: [ofSession] }, windowing }, abort);

@@ -14,7 +14,7 @@ const SESSIONS_MAX = 500;
 
 /** Sessions whose traces also belong to another session: each takes a request. */
 const ASKED_ALONE_MAX = 10;
-const SESSION = { field: 'attributes', key: 'ag.session.id' };
+const SESSION = 'session';
 
 /** @typedef {{id: string, turns: number, last: string, totals: import('./totals.js').Totals | null}} Session  `totals` is `null` if its traces are too many to add up. */
 
@@ -63,7 +63,7 @@ const COLUMNS = /** @type {import('../../components/table.js').Column<Session>[]
  * @returns {Promise<{rows: Session[], complete: boolean}>}
  */
 async function sessions(windowing, abort) {
-  const filtering = { conditions: [{ ...SESSION, operator: 'exists' }] };
+  const filtering = { conditions: [{ field: SESSION, operator: 'exists' }] };
   const groups = post('spans/groups/query', {
     filtering,
     windowing,
@@ -74,14 +74,14 @@ async function sessions(windowing, abort) {
   }, abort);
   const [answer, { bySession }] = await Promise.all([groups, totalsBySession(filtering, windowing, abort)]);
   const found = answer.groups.map((/** @type {any} */ { by, values }) => {
-    const id = String(by['ag.session.id']);
+    const id = String(by[SESSION]);
     return { id, turns: values.trace_id.uniq, last: values.start_time.max, totals: bySession.get(id) ?? null };
   });
   let asked = 0;
   const rows = await Promise.all(found.map(async (/** @type {Session} */ session) => {
     if ((session.totals?.turns ?? 0) >= session.turns) return session;
     if ((asked += 1) > ASKED_ALONE_MAX) return { ...session, totals: null };
-    const ofSession = { conditions: [{ ...SESSION, operator: 'is', value: session.id }] };
+    const ofSession = { conditions: [{ field: SESSION, operator: 'is', value: session.id }] };
     const alone = await totalsBySession(ofSession, windowing, abort, session.id);
     return { ...session, totals: alone.complete ? alone.bySession.get(session.id) ?? null : null };
   }));

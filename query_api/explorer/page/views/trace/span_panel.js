@@ -4,11 +4,12 @@ import { param, setParams } from '../../app/address.js';
 import { API, get } from '../../app/api.js';
 import { cost, duration, number } from '../../app/format.js';
 import { marksOf, useLoaded } from '../../app/loading.js';
-import { attribute, costOf, durationOf, isError, modelOf, serviceOf } from '../../app/spans.js';
+import { attribute, costOf, durationOf, isError, modelOf, serviceOf, sessionOf, userOf } from '../../app/spans.js';
 import { keyHeader } from '../../components/commands.js';
 import { CopyButton } from '../../components/copy.js';
 import { JsonTree, LongText } from '../../components/json_tree.js';
 import { ErrorNotice } from '../../components/notices.js';
+import { SessionLink } from '../../components/session_link.js';
 import { Time } from '../../components/time.js';
 import { Attributes } from './attributes.js';
 import { Conversation, messagesOf } from './conversation.js';
@@ -81,6 +82,8 @@ function Facts({ span }) {
     <div><dt>Duration</dt><dd>${duration(durationOf(span))}</dd></div>
     ${serviceOf(span) && html`<div><dt>Service</dt><dd>${serviceOf(span)}<${SpanFilter} condition=${is('service', serviceOf(span))} /></dd></div>`}
     ${modelOf(span) && html`<div><dt>Model</dt><dd>${modelOf(span)}<${SpanFilter} condition=${is('model', modelOf(span))} /></dd></div>`}
+    ${sessionOf(span) && html`<div><dt>Session</dt><dd><${SessionLink} id=${sessionOf(span)} /><${SpanFilter} condition=${is('session', sessionOf(span))} /></dd></div>`}
+    ${userOf(span) && html`<div><dt>User</dt><dd>${userOf(span)}<${SpanFilter} condition=${is('user', userOf(span))} /></dd></div>`}
     ${tokens?.total != null && html`<div><dt>Tokens</dt><dd>${number(tokens.total)} <span class="soft">${[
       tokens.prompt != null && `${number(tokens.prompt)} in`, tokens.completion != null && `${number(tokens.completion)} out`,
       tokens.cached ? `${number(tokens.cached)} cached` : '', tokens.reasoning ? `${number(tokens.reasoning)} reasoning` : '',
