@@ -75,7 +75,9 @@ async def create_unlimited_key(request: Request) -> Response:
 
 
 async def delete_prefixed_key(request: Request) -> Response:
-    """Revoke the key that begins with these 8 characters, and end its requests; other processes do so within a second."""
+    """Revoke the key that begins with these 8 characters and end its requests; other processes of the API do so within
+    a second.
+    """
     keys, prefix = keys_of(request), request.path["prefix"]
     for key in await keys.of_project(request.project_id):
         if key.prefix == prefix and key.revoked_at is None:
