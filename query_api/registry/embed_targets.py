@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
@@ -136,17 +137,47 @@ def holder_of(target: EmbedTarget) -> EmbedTarget:
     return target._replace(paths=((REFERENCES_OF_DATA,),), key=None, leads_through=False)
 
 
-def followed(target: EmbedTarget, references: Any) -> EmbedTarget:
-    """Return the target to which ``references`` of its data lead under its key. Raises ``Unresolved``."""
-    key = target.key or ""
-    entry = _entry(references, key) if isinstance(references, dict) else None
-    if not isinstance(entry, dict):
-        what = f"no reference under the key '{key[:200]}'" if key else "no single key; give one"
-        raise Unresolved(f"{described(target)} has {what}", EmbedError.NOTHING_THERE)
-    if entry and entry.keys() <= set(Reference._fields):
-        word = key.rpartition(".")[2]
-        entry = {word if _NAMED.fullmatch(word) else "application_revision": entry}
-    return _target(_present(entry))._replace(paths=target.paths, leads_through=target.leads_through)
+class KeyedReferences:
+    """The references of an environment, found by their keys."""
+
+    def __init__(self, references: Any) -> None:
+        self._by_key: Mapping[str, Any] = references if isinstance(references, dict) else {}
+        self._by_variant: defaultdict[str, list[Any]] = defaultdict(list)
+        for entry in self._by_key.values():
+            for slug in _variant_slugs(entry):
+                self._by_variant[slug].append(entry)
+
+    def followed(self, target: EmbedTarget) -> EmbedTarget:
+        """Return what the key of a target leads to. Raises ``Unresolved``."""
+        key = target.key or ""
+        entry = self._find(key)
+        if not isinstance(entry, dict):
+            what = f"no reference under the key '{key[:200]}'" if key else "no single key; give one"
+            raise Unresolved(f"{described(target)} has {what}", EmbedError.NOTHING_THERE)
+        if entry and entry.keys() <= set(Reference._fields):
+            word = key.rpartition(".")[2]
+            entry = {word if _NAMED.fullmatch(word) else "application_revision": entry}
+        return _target(_present(entry))._replace(paths=target.paths, leads_through=target.leads_through)
+
+    def _find(self, key: str) -> Any:
+        """Return the entry of a key: of its text, else of the path that it is, else of the variant with that slug."""
+        if not key:
+            return next(iter(self._by_key.values())) if len(self._by_key) == 1 else None
+        if key in self._by_key:
+            return self._by_key[key]
+        nested: Any = self._by_key
+        for step in key.split("."):
+            nested = nested.get(step) if isinstance(nested, dict) else None
+        if nested is not None:
+            return nested
+        of_variant = self._by_variant.get(key, [])
+        return of_variant[0] if len(of_variant) == 1 else None
+
+
+def _variant_slugs(entry: Any) -> set[str]:
+    sent = [entry.get(f"{word}_variant") for word in KINDS] if isinstance(entry, dict) else []
+    slugs = [reference.get("slug") for reference in sent if isinstance(reference, dict)]
+    return {slug for slug in slugs if isinstance(slug, str)}
 
 
 def described(target: EmbedTarget) -> str:
@@ -158,28 +189,6 @@ def described(target: EmbedTarget) -> str:
         for member, value in ((reference._asdict() if reference is not None else {}).items())
         if value is not None
     )
-
-
-def _entry(references: Mapping[str, Any], key: str) -> Any:
-    """Return the entry of a key: of its text, else of the path that it is, else of the variant with that slug."""
-    if not key:
-        return next(iter(references.values())) if len(references) == 1 else None
-    if key in references:
-        return references[key]
-    nested: Any = references
-    for step in key.split("."):
-        nested = nested.get(step) if isinstance(nested, dict) else None
-    return nested if nested is not None else _entry_of_variant(references, key)
-
-
-def _entry_of_variant(references: Mapping[str, Any], slug: str) -> Any:
-    found = [
-        entry
-        for entry in references.values()
-        if isinstance(entry, dict)
-        and any(isinstance(sent := entry.get(f"{word}_variant"), dict) and sent.get("slug") == slug for word in KINDS)
-    ]
-    return found[0] if len(found) == 1 else None
 
 
 def _present(members: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from common.errors import InvalidInput
 from common.fair_share import in_thread
-from query_api.registry.embed_targets import EmbedError, Unresolved, beyond, described, followed, holder_of
+from query_api.registry.embed_targets import EmbedError, KeyedReferences, Unresolved, beyond, described, holder_of
 from query_api.registry.embeds import Embed, depth_of, holds_embed, may_embed, replaced, targets_in
 from query_api.registry.fields import JSON_DEPTH_MAX, json_text
 from query_api.registry.responses import reference_members
@@ -139,7 +139,7 @@ class _Reader:
         keyed = [target for target in targets if target.key is not None]
         direct = [target for target in targets if target.key is None]
         first = await self._read([*direct, *map(holder_of, keyed)])
-        ways = {target: _followed(target, first[holder_of(target)]) for target in keyed}
+        ways = await in_thread(_ways, keyed, first)
         second = await self._read([way.target for way in ways.values() if isinstance(way, _Way)])
         return {target: first[target] for target in direct} | {
             target: _at_end(way, second[way.target]) if isinstance(way, _Way) else way for target, way in ways.items()
@@ -162,11 +162,27 @@ class _Way(NamedTuple):
     target: EmbedTarget
 
 
-def _followed(target: EmbedTarget, holder: _Found) -> _Way | _Failure:
-    if isinstance(holder, _Failure):
-        return holder
+class _Held(NamedTuple):
+    """The references of an environment, and what leads to it."""
+
+    references: Mapping[str, Any]
+    keyed: KeyedReferences
+
+
+def _ways(keyed: Sequence[EmbedTarget], read: Mapping[EmbedTarget, _Found]) -> dict[EmbedTarget, _Way | _Failure]:
+    held = {holder: _held(read[holder]) for holder in map(holder_of, keyed)}
+    return {target: _followed(target, held[holder_of(target)]) for target in keyed}
+
+
+def _held(part: _Found) -> _Held | _Failure:
+    return part if isinstance(part, _Failure) else _Held(part.references, KeyedReferences(part.value))
+
+
+def _followed(target: EmbedTarget, held: _Held | _Failure) -> _Way | _Failure:
+    if isinstance(held, _Failure):
+        return held
     try:
-        return _Way(holder.references, followed(target, holder.value))
+        return _Way(held.references, held.keyed.followed(target))
     except Unresolved as exc:
         return _Failure(str(exc), exc.error)
 

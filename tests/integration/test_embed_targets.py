@@ -248,6 +248,22 @@ async def test_reference_of_an_environment_is_read_as_text(environment: HistoryC
     assert detail.endswith(f" holds nothing at '{path}.none'.")
 
 
+async def test_keys_of_a_level_are_followed_in_two_statements(
+    environment: HistoryClient, monkeypatch: pytest.MonkeyPatch
+):
+    statements: list[str] = []
+    fetch_all = Database.fetch_all
+
+    async def counted(self: Database, sql: str, *arguments: object) -> Any:
+        statements.append(sql)
+        return await fetch_all(self, sql, *arguments)
+
+    monkeypatch.setattr(Database, "fetch_all", counted)
+
+    assert await value_of(environment, [keyed("a.b"), keyed("nested"), embed()]) == ["Hello", "Good day", "Hello"]
+    assert len(statements) == 2
+
+
 # Paths
 
 
@@ -346,6 +362,22 @@ async def test_embeds_on_the_way_count(client: HistoryClient):
     assert await value_of(client, here * 2, max_embeds=4, max_depth=2) == "HelloHello"
     assert "max_embeds" in await refused(client, {"here": here * 2}, max_embeds=3)
     assert "max_depth" in await refused(client, {"here": here}, max_depth=1)
+
+
+async def test_ways_that_multiply_end_at_the_limits(client: HistoryClient):
+    """Every level embeds the one before twice, by a path that leads through it."""
+    await revision(client, "g0", "g0", {"parameters": {"v": {"w": "x" * 1_000}}})
+    for number in range(1, 10):
+        before = embed("parameters", application={"slug": f"g{number - 1}"})
+        twice = f"@{{{{application.slug=g{number}, path=in.v.w}}}}" * 2
+        await revision(client, f"g{number}", f"g{number}", {"parameters": {"in": before, "v": {"w": twice}}})
+    here = {"here": "@{{application.slug=g9, path=v.w}}"}
+
+    few = await resolved(client, {"here": "@{{application.slug=g3, path=v.w}}"}, max_depth=20)
+    detail = await refused(client, here, max_depth=20, max_embeds=500)
+
+    assert few[0] == {"here": "x" * 8_000}
+    assert "max_embeds" in detail
 
 
 async def test_marker_is_never_a_value(client: HistoryClient):
