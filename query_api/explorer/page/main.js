@@ -3,6 +3,7 @@ import { render } from 'preact';
 import { html } from 'htm/preact';
 import { effect } from '@preact/signals';
 import { address, href, listenToAddress, viewName } from './app/address.js';
+import { Boundary } from './components/boundary.js';
 import { Shell } from './components/shell.js';
 import { ApplicationsView } from './views/applications/applications.js';
 import { DeadLettersView } from './views/dead_letters/dead_letters.js';
@@ -26,8 +27,13 @@ function View() {
   }
 }
 
+/** One view that fails leaves the others. */
+function Page() {
+  return html`<${Boundary} key=${address.value.path.join('/')}><${View} /></${Boundary}>`;
+}
+
 listenToAddress();
 effect(() => { document.title = `${viewName.value.replace('-', ' ')} · Clearspan`; });
 const root = /** @type {HTMLElement} */ (document.getElementById('app'));
 root.replaceChildren();
-render(html`<${Shell}><${View} /></${Shell}>`, root);
+render(html`<${Shell}><${Page} /></${Shell}>`, root);

@@ -1,4 +1,7 @@
-/** Reads the members of a span that views show. A span is the object that the API returns. */
+/**
+ * Reads the members of a span that views show. A span is the object that the API returns; what applications put into it
+ * may have any shape, so a view reads such a member as the text, number, list or object that it needs.
+ */
 
 /** @typedef {Record<string, any>} Span */
 
@@ -11,6 +14,27 @@ export function attribute(span, path) {
   return path.split('.').reduce((value, name) => (value == null ? undefined : value[name]), span.attributes);
 }
 
+/** A value as text: as it is, or as JSON; `''` if it is absent. @param {unknown} value */
+export function textOf(value) {
+  if (value === null || value === undefined) return '';
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}
+
+/** The objects of a list; none if the value is no list. @param {unknown} value @returns {Record<string, any>[]} */
+export function objectsOf(value) {
+  return Array.isArray(value) ? value.filter(isObject) : [];
+}
+
+/** @param {unknown} value @returns {value is Record<string, any>} */
+export function isObject(value) {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** @param {unknown} value @returns {number | undefined} */
+export function numberOf(value) {
+  return typeof value === 'number' ? value : undefined;
+}
+
 /** @param {Span} span  @returns {number} milliseconds */
 export function durationOf(span) {
   const nanoseconds = BigInt(span.end_time_unix_nano ?? 0) - BigInt(span.start_time_unix_nano ?? 0);
@@ -19,32 +43,32 @@ export function durationOf(span) {
 
 /** @param {Span} span */
 export function serviceOf(span) {
-  return span.resource?.attributes?.service?.name ?? '';
+  return textOf(span.resource?.attributes?.service?.name);
 }
 
 /** @param {Span} span */
 export function modelOf(span) {
-  return attribute(span, 'ag.meta.response.model') ?? attribute(span, 'ag.meta.request.model') ?? '';
+  return textOf(attribute(span, 'ag.meta.response.model') ?? attribute(span, 'ag.meta.request.model'));
 }
 
 /** @param {Span} span */
 export function sessionOf(span) {
-  return attribute(span, 'ag.session.id') ?? '';
+  return textOf(attribute(span, 'ag.session.id'));
 }
 
 /** @param {Span} span */
 export function userOf(span) {
-  return attribute(span, 'ag.user.id') ?? '';
+  return textOf(attribute(span, 'ag.user.id'));
 }
 
 /** @param {Span} span  @returns {number | undefined} */
 export function tokensOf(span) {
-  return attribute(span, 'ag.metrics.tokens.incremental.total');
+  return numberOf(attribute(span, 'ag.metrics.tokens.incremental.total'));
 }
 
 /** @param {Span} span  @returns {number | undefined} */
 export function costOf(span) {
-  return attribute(span, 'ag.metrics.costs.incremental.total');
+  return numberOf(attribute(span, 'ag.metrics.costs.incremental.total'));
 }
 
 /** @param {Span} span */

@@ -1,6 +1,7 @@
 /** JSON as a tree to open and close. Long texts and long lists show their beginning. Everything is text, never markup. */
 import { html } from 'htm/preact';
 import { useState } from 'preact/hooks';
+import { textOf } from '../app/spans.js';
 
 const TEXT_MAX = 2_000;
 const ITEMS_MAX = 100;
@@ -40,10 +41,11 @@ function Scalar({ value }) {
 
 /**
  * A text that may be very long: its beginning first, the whole on request.
- * @param {{text: string, class?: string, max?: number}} props
+ * @param {{text: unknown, class?: string, max?: number}} props  Other values are shown as JSON.
  */
-export function LongText({ text, class: className = '', max = TEXT_MAX }) {
+export function LongText({ text: value, class: className = '', max = TEXT_MAX }) {
   const [isWhole, setWhole] = useState(false);
+  const text = textOf(value);
   if (text.length <= max || isWhole) return html`<span class="long-text ${className}" dir="auto">${text}</span>`;
   return html`<span class="long-text ${className}" dir="auto">${text.slice(0, max)}…
     <button class="quiet" onClick=${() => setWhole(true)}>Show all ${text.length.toLocaleString('en')} characters</button></span>`;

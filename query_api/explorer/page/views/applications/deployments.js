@@ -40,7 +40,7 @@ async function deployedIn(environment, abort) {
   const revisions = found.toSorted((/** @type {any} */ a, /** @type {any} */ b) => Number(b.version) - Number(a.version));
   const references = Object.entries(revisions[0]?.data?.references ?? {});
   const rows = await Promise.all(references.map(async ([key, reference]) => {
-    const id = /** @type {any} */ (reference).application_revision?.id;
+    const id = /** @type {any} */ (reference)?.application_revision?.id;
     const { application_revision: revision } = id ? await get(`applications/revisions/${id}`, {}, abort) : {};
     return { environment, key, revision, ...sinceWhen(revisions, key) };
   }));

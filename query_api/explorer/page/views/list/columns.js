@@ -18,7 +18,7 @@ import { Time } from '../../components/time.js';
  * @returns {Quick | null}
  */
 function by(field, value, text = String(value ?? '')) {
-  if (value === undefined || value === null || value === '') return null;
+  if (value === undefined || value === null || value === '' || typeof value === 'object') return null;
   return { condition: { field, operator: 'is', value }, text };
 }
 

@@ -1,6 +1,6 @@
 /** The messages of a model call: what went in, then what came out, with tool calls and reasoning. */
 import { html } from 'htm/preact';
-import { attribute } from '../../app/spans.js';
+import { attribute, isObject, objectsOf, textOf } from '../../app/spans.js';
 import { JsonTree, LongText } from '../../components/json_tree.js';
 
 /** @typedef {{side: 'input' | 'output', message: Record<string, any>}} Turn */
@@ -15,8 +15,7 @@ export function messagesOf(span) {
 
 /** @param {any} messages @param {'input' | 'output'} side @returns {Turn[]} */
 function turns(messages, side) {
-  if (!Array.isArray(messages)) return [];
-  return messages.filter((message) => message && typeof message === 'object').map((message) => ({ side, message }));
+  return objectsOf(messages).map((message) => ({ side, message }));
 }
 
 /** @param {{span: import('../../app/spans.js').Span}} props */
@@ -29,12 +28,12 @@ export function Conversation({ span }) {
 
 /** @param {Turn} props */
 export function Message({ side, message }) {
-  const role = String(message.role ?? (side === 'output' ? 'assistant' : 'user'));
+  const role = textOf(message.role) || (side === 'output' ? 'assistant' : 'user');
   return html`<article class="message role-${role.replace(/\W/g, '')} ${side}">
     <header><span class="role">${role}</span>
-      ${message.name && html`<span class="soft">${message.name}</span>`}
-      ${message.tool_call_id && html`<code class="soft">${message.tool_call_id}</code>`}
-      ${message.finish_reason && html`<span class="soft finish">${message.finish_reason}</span>`}
+      ${message.name && html`<span class="soft">${textOf(message.name)}</span>`}
+      ${message.tool_call_id && html`<code class="soft">${textOf(message.tool_call_id)}</code>`}
+      ${message.finish_reason && html`<span class="soft finish">${textOf(message.finish_reason)}</span>`}
     </header>
     ${message.reasoning && html`<${Reasoning} text=${message.reasoning} />`}
     <${Content} content=${message.content} />
@@ -60,9 +59,9 @@ function TextOrJson({ text }) {
 /** @param {{part: any}} props */
 function Part({ part }) {
   if (typeof part === 'string') return html`<${TextOrJson} text=${part} />`;
-  if (!part || typeof part !== 'object') return html`<${JsonTree} value=${part} />`;
+  if (!isObject(part)) return html`<${JsonTree} value=${part} />`;
   const text = part.text ?? part.content;
-  if (part.type === 'reasoning' || part.type === 'thinking') return html`<${Reasoning} text=${String(text ?? part.thinking ?? '')} />`;
+  if (part.type === 'reasoning' || part.type === 'thinking') return html`<${Reasoning} text=${text ?? part.thinking} />`;
   const url = part.image_url?.url ?? part.image_url ?? (part.type === 'image' ? part.url : undefined);
   if (typeof url === 'string') return html`<p class="text"><${Link} url=${url} /></p>`;
   if (typeof text === 'string') return html`<${TextOrJson} text=${text} />`;
@@ -75,18 +74,18 @@ function Link({ url }) {
   return /^https?:\/\//.test(url) ? html`<a href=${url} target="_blank" rel="noreferrer noopener">${label}</a>` : html`<span class="soft">${label}</span>`;
 }
 
-/** @param {{text: string}} props */
+/** @param {{text: unknown}} props */
 function Reasoning({ text }) {
-  return html`<details class="reasoning"><summary>Reasoning</summary><p class="text"><${LongText} text=${String(text)} /></p></details>`;
+  return html`<details class="reasoning"><summary>Reasoning</summary><p class="text"><${LongText} text=${text} /></p></details>`;
 }
 
 /** @param {{call: any}} props */
 function ToolCall({ call }) {
   const name = call?.name ?? call?.function?.name ?? 'tool';
-  const sent = call?.arguments ?? call?.function?.arguments;
+  const sent = isObject(call) ? call.arguments ?? call.function?.arguments : call;
   const read = typeof sent === 'string' ? parsed(sent) ?? sent : sent;
   return html`<div class="tool-call">
-    <header><span class="soft">calls</span> <strong>${name}</strong> ${call?.id && html`<code class="soft">${call.id}</code>`}</header>
+    <header><span class="soft">calls</span> <strong>${textOf(name)}</strong> ${call?.id && html`<code class="soft">${textOf(call.id)}</code>`}</header>
     ${read !== undefined && html`<${JsonTree} value=${read} open=${3} />`}
   </div>`;
 }

@@ -3,16 +3,17 @@ import { html } from 'htm/preact';
 import { href } from '../../app/address.js';
 import { post } from '../../app/api.js';
 import { useLoaded } from '../../app/loading.js';
+import { objectsOf, textOf } from '../../app/spans.js';
 import { JsonTree } from '../../components/json_tree.js';
 import { ErrorNotice } from '../../components/notices.js';
 
-/** @typedef {{id?: string, slug?: string, version?: string, attributes?: {key?: string}}} SpanReference */
+/** @typedef {{id?: string, slug?: string, version?: string, attributes?: {key?: unknown}}} SpanReference  `key` may be of any kind. */
 
 /** @param {{span: import('../../app/spans.js').Span}} props */
 export function Links({ span }) {
-  const references = /** @type {SpanReference[]} */ (span.references ?? []);
+  const references = /** @type {SpanReference[]} */ (objectsOf(span.references));
   return html`
-    ${(span.links ?? []).map((/** @type {any} */ link) => html`<section class="event">
+    ${objectsOf(span.links).map((link) => html`<section class="event">
       <h3><a href=${href(['traces', link.trace_id], { span: link.span_id })}>Span <code>${link.span_id}</code> of trace <code>${link.trace_id}</code></a></h3>
       ${link.attributes && html`<${JsonTree} value=${link.attributes} />`}
     </section>`)}
@@ -27,8 +28,9 @@ export function Links({ span }) {
  */
 function Revision({ kind, references }) {
   const named = references.flatMap(({ attributes, id, slug, version }) => {
-    const [, part] = new RegExp(`^${kind}(_variant|_revision)?$`).exec(attributes?.key ?? '') ?? [];
-    return attributes?.key?.startsWith(kind) ? [[`${kind}${part ?? ''}_ref`, { id, slug, version }]] : [];
+    const key = textOf(attributes?.key);
+    const [, part] = new RegExp(`^${kind}(_variant|_revision)?$`).exec(key) ?? [];
+    return key.startsWith(kind) ? [[`${kind}${part ?? ''}_ref`, { id, slug, version }]] : [];
   });
   const loaded = useLoaded(async (abort) => {
     if (named.length === 0) return null;
@@ -49,7 +51,7 @@ function Revision({ kind, references }) {
 
 /** @param {SpanReference} reference */
 function wordsOf({ attributes }) {
-  const words = (attributes?.key ?? 'reference').replace('_', ' ');
+  const words = (textOf(attributes?.key) || 'reference').replace('_', ' ');
   return `${words[0]?.toUpperCase()}${words.slice(1)}`;
 }
 

@@ -4,7 +4,10 @@ import { param, setParams } from '../../app/address.js';
 import { API, get } from '../../app/api.js';
 import { cost, duration, number } from '../../app/format.js';
 import { marksOf, useLoaded } from '../../app/loading.js';
-import { attribute, costOf, durationOf, isError, modelOf, serviceOf, sessionOf, userOf } from '../../app/spans.js';
+import {
+  attribute, costOf, durationOf, isError, isObject, modelOf, numberOf, objectsOf, serviceOf, sessionOf, textOf, tokensOf, userOf,
+} from '../../app/spans.js';
+import { Boundary } from '../../components/boundary.js';
 import { keyHeader } from '../../components/commands.js';
 import { CopyButton } from '../../components/copy.js';
 import { JsonTree, LongText } from '../../components/json_tree.js';
@@ -42,17 +45,18 @@ function Details({ span }) {
       ${tabs.map(({ name, title }) => html`<button role="tab" aria-selected=${name === current?.name}
         onClick=${() => setParams({ tab: name === tabs[0]?.name ? null : name }, { replace: true })}>${title}</button>`)}
     </div>
-    <div class="tab-content" role="tabpanel">${current?.content()}</div>`;
+    <div class="tab-content" role="tabpanel"><${Boundary} key=${`${span.span_id} ${current?.name}`}>${current?.content()}</${Boundary}></div>`;
 }
 
 /** @param {import('../../app/spans.js').Span} span */
 function tabsOf(span) {
   const tabs = [];
   if (messagesOf(span).length) tabs.push({ name: 'conversation', title: 'Conversation', content: () => html`<${Conversation} span=${span} />` });
-  if (Object.keys(attribute(span, 'ag.data') ?? {}).length) tabs.push({ name: 'data', title: 'Data', content: () => html`<${Data} data=${attribute(span, 'ag.data')} />` });
+  const data = attribute(span, 'ag.data');
+  if (isObject(data) && Object.keys(data).length) tabs.push({ name: 'data', title: 'Data', content: () => html`<${Data} data=${data} />` });
   tabs.push({ name: 'attributes', title: 'Attributes', content: () => html`<${Attributes} span=${span} />` });
-  if (span.events?.length) tabs.push({ name: 'events', title: `Events ${span.events.length}`, content: () => html`<${Events} events=${span.events} start=${span.start_time} />` });
-  if (span.links?.length || span.references?.length) tabs.push({ name: 'links', title: 'Links', content: () => html`<${Links} span=${span} />` });
+  if (objectsOf(span.events).length) tabs.push({ name: 'events', title: `Events ${span.events.length}`, content: () => html`<${Events} events=${span.events} start=${span.start_time} />` });
+  if (objectsOf(span.links).length || objectsOf(span.references).length) tabs.push({ name: 'links', title: 'Links', content: () => html`<${Links} span=${span} />` });
   tabs.push({ name: 'resource', title: 'Resource', content: () => html`<h3>Resource</h3><${JsonTree} value=${span.resource ?? {}} open=${5} action=${filterIn('resource')} /><h3>Scope</h3><${JsonTree} value=${span.scope ?? {}} open=${5} action=${filterIn('scope')} />` });
   tabs.push({ name: 'raw', title: 'JSON', content: () => html`<${Raw} span=${span} />` });
   return tabs;
@@ -84,10 +88,9 @@ function Facts({ span }) {
     ${modelOf(span) && html`<div><dt>Model</dt><dd>${modelOf(span)}<${SpanFilter} condition=${is('model', modelOf(span))} /></dd></div>`}
     ${sessionOf(span) && html`<div><dt>Session</dt><dd><${SessionLink} id=${sessionOf(span)} /><${SpanFilter} condition=${is('session', sessionOf(span))} /></dd></div>`}
     ${userOf(span) && html`<div><dt>User</dt><dd>${userOf(span)}<${SpanFilter} condition=${is('user', userOf(span))} /></dd></div>`}
-    ${tokens?.total != null && html`<div><dt>Tokens</dt><dd>${number(tokens.total)} <span class="soft">${[
-      tokens.prompt != null && `${number(tokens.prompt)} in`, tokens.completion != null && `${number(tokens.completion)} out`,
-      tokens.cached ? `${number(tokens.cached)} cached` : '', tokens.reasoning ? `${number(tokens.reasoning)} reasoning` : '',
-    ].filter(Boolean).join(', ')}</span></dd></div>`}
+    ${tokensOf(span) != null && html`<div><dt>Tokens</dt><dd>${number(tokensOf(span))} <span class="soft">${[
+      ['prompt', 'in'], ['completion', 'out'], ['cached', 'cached'], ['reasoning', 'reasoning'],
+    ].map(([name = '', words]) => (numberOf(tokens?.[name]) ? `${number(tokens[name])} ${words}` : '')).filter(Boolean).join(', ')}</span></dd></div>`}
     ${costOf(span) != null && html`<div><dt>Cost</dt><dd>${cost(costOf(span))}</dd></div>`}
     <div><dt>Type</dt><dd>${span.span_type}<${SpanFilter} condition=${is('span_type', span.span_type)} /></dd></div>
     <div><dt>Kind</dt><dd>${String(span.span_kind ?? '').replace('SPAN_KIND_', '').toLowerCase()}</dd></div>
@@ -100,7 +103,7 @@ function Exception({ span }) {
   const exception = attribute(span, 'ag.exception') ?? {};
   const message = span.status_message || exception.message || 'The span has the status ERROR and no message.';
   return html`<div class="notice error compact" role="note">
-    ${exception.type && html`<strong>${exception.type}</strong>`}<p class="text"><${LongText} text=${message} max=${MESSAGE_MAX} /></p></div>`;
+    ${exception.type && html`<strong>${textOf(exception.type)}</strong>`}<p class="text"><${LongText} text=${message} max=${MESSAGE_MAX} /></p></div>`;
 }
 
 /** @param {{span: import('../../app/spans.js').Span}} props */
