@@ -4,7 +4,7 @@
 holds at most half of them, rounded up. A free place goes to the waiting project that holds the fewest and may hold one
 more; within a project, to the request that arrived first (``RequestTurn``), else first come, first served. Nothing is
 kept of a project that neither holds nor waits.
-``in_thread`` runs blocking work in threads that are divided in this way.
+``in_thread`` runs blocking work in threads that are divided in this way, and that nothing else uses.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import time
 from bisect import insort
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from operator import attrgetter
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
@@ -31,13 +32,13 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 THREADS_COUNT: Final = min(32, (os.cpu_count() or 1) + 4)
-"""The default of ``concurrent.futures.ThreadPoolExecutor``."""
+"""Threads for the work of requests; as many as ``concurrent.futures.ThreadPoolExecutor`` has by default."""
 
 QUEUE_S: Final = 60.0
 """How long the program's own work waits for a thread."""
 
-_SHARES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, FairShare]] = WeakKeyDictionary()
-"""By event loop, because each has its own executor."""
+_THREADS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Threads]] = WeakKeyDictionary()
+"""By event loop. They are not those of the loop: work of the program itself, such as inserts, has those."""
 
 
 TURN_WORK_S: Final = 1.0
@@ -280,17 +281,24 @@ async def in_thread(
     A thread whose caller was cancelled counts until it ends.
     """
     loop, tenant = asyncio.get_running_loop(), current_tenant()
-    share = _share_of(loop)
-    await share.acquire(tenant, timeout_s=QUEUE_S)
-    running = loop.run_in_executor(None, partial(copy_context().run, partial(function, *args, **kwargs)))
-    running.add_done_callback(lambda _: share.release(tenant))
+    threads = _threads_of(loop)
+    await threads.share.acquire(tenant, timeout_s=QUEUE_S)
+    work = partial(copy_context().run, partial(function, *args, **kwargs))
+    running = loop.run_in_executor(threads.executor, work)
+    running.add_done_callback(lambda _: threads.share.release(tenant))
     return await shielded(running)
 
 
-def _share_of(loop: asyncio.AbstractEventLoop) -> FairShare:
-    if loop not in _SHARES:
-        _SHARES[loop] = FairShare("threads", THREADS_COUNT)
-    return _SHARES[loop]
+class _Threads(NamedTuple):
+    share: FairShare
+    executor: ThreadPoolExecutor
+
+
+def _threads_of(loop: asyncio.AbstractEventLoop) -> _Threads:
+    if loop not in _THREADS:
+        executor = ThreadPoolExecutor(THREADS_COUNT, thread_name_prefix="requests")
+        _THREADS[loop] = _Threads(FairShare("threads", THREADS_COUNT), executor)
+    return _THREADS[loop]
 
 
 async def shielded(running: asyncio.Future[Result], /) -> Result:

@@ -321,3 +321,17 @@ async def test_abandoned_thread_counts_until_it_ends(monkeypatch: pytest.MonkeyP
         go_on.set()
         await asyncio.sleep(0.01)
         assert await in_thread(str, 5) == "5"
+
+
+async def test_work_of_requests_leaves_the_threads_of_the_loop_to_the_program() -> None:
+    go_on = threading.Event()
+    working = [asyncio.create_task(in_thread(go_on.wait, 120)) for _ in range(fair_share.THREADS_COUNT)]
+    await asyncio.sleep(0)
+
+    try:
+        async with asyncio.timeout(60):
+            assert await asyncio.to_thread(str, 5) == "5"
+    finally:
+        go_on.set()
+
+    assert await asyncio.gather(*working) == [True] * len(working)
