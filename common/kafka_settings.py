@@ -131,6 +131,12 @@ class KafkaSettings(Group):
     """A worker that sends no heartbeat for this long loses its partitions, in seconds."""
 
     names: ClassVar[KafkaNames] = _OWN_NAMES
+    is_foreign: ClassVar[bool] = False
+    """Whether a project chose the cluster."""
+
+    def refusal_of(self, _address: str, /) -> str | None:
+        """Return why an IP address may not be reached, or ``None`` if it may."""
+        return None
 
     @property
     def has_tls(self) -> bool:

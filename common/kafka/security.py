@@ -21,6 +21,8 @@ from aiokafka import errors as driver_errors
 from aiokafka.abc import AbstractTokenProvider
 from typing_extensions import override
 
+from common.host_names import UnresolvedNameError
+from common.kafka.foreign_servers import BoundedScram, ForeignLoop, RefusedServer
 from common.kafka_settings import KafkaSettings, SaslSettings
 from common.secret_files import UnreadableSecret, read_secret
 from common.setting_types import load_function
@@ -171,6 +173,8 @@ def connection_failure(error: BaseException, settings: KafkaSettings) -> str | N
     credentials = names.token if settings.sasl.mechanism == "OAUTHBEARER" else names.credentials
     if isinstance(error, TokenUnavailable):
         return f"no token: {error.args[0]}; see {names.token}"
+    if isinstance(error, UnresolvedNameError | RefusedServer):
+        return str(error.args[-1])
     if isinstance(error, driver_errors.UnsupportedSaslMechanismError):
         return f"the broker does not offer this mechanism of SASL; see {names.mechanism}"
     if isinstance(error, driver_errors.IllegalSaslStateError):
@@ -205,6 +209,8 @@ async def _watched(host: str, port: int, **options: Any) -> Any:
     """Connect as the driver does, and note a failure."""
     failure = _current.get()
     connection = conn.AIOKafkaConnection(host, port, **options)
+    if failure is not None and failure.settings.is_foreign:
+        connection._loop = ForeignLoop(connection._loop, failure.settings.refusal_of)
     try:
         await connection.connect()
     except BaseException as exc:
@@ -235,6 +241,10 @@ class CheckedOAuth(conn.OAuthAuthenticator):  # type: ignore[misc] # the driver 
 
 
 def watch_connections() -> None:
-    """Make every client of the driver note why it cannot connect. Safe to call again."""
+    """Make every client of the driver note why it cannot connect, and compute no longer than is usual.
+
+    Safe to call again.
+    """
     driver_client.create_conn = _watched
     conn.OAuthAuthenticator = CheckedOAuth
+    conn.ScramAuthenticator = BoundedScram

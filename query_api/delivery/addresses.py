@@ -7,20 +7,25 @@ name was resolved, because the answer of a name server may change in between.
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from typing_extensions import override
 from yarl import URL
 
 from common.delivery_settings import DeliverySettings
+from common.host_names import resolve
 from query_api.delivery.special_networks import addresses_inside, purpose_of
 
 SETTING: Final = "CLEARSPAN_DELIVERY__PRIVATE_ADDRESSES"
 NETWORKS_SETTING: Final = "CLEARSPAN_DELIVERY__REFUSED_NETWORKS"
+
+
+Networks: TypeAlias = tuple[IPv4Network | IPv6Network, ...]
 
 
 class RefusedAddressError(OSError):
@@ -32,7 +37,7 @@ class AddressRules:
     """Which addresses may be reached (``DeliverySettings``)."""
 
     private_addresses: bool = False
-    refused_networks: tuple[IPv4Network | IPv6Network, ...] = ()
+    refused_networks: Networks = ()
 
     @classmethod
     def of(cls, settings: DeliverySettings) -> AddressRules:
@@ -54,7 +59,7 @@ class AddressRules:
 
     def connector(self) -> aiohttp.TCPConnector:
         """Return a connector whose sockets reach only allowed addresses; others raise ``RefusedAddressError``."""
-        return aiohttp.TCPConnector(limit=4, socket_factory=self._socket)
+        return aiohttp.TCPConnector(limit=4, socket_factory=self._socket, resolver=_Resolver())
 
     def _socket(self, info: Any) -> socket.socket:
         family, kind, protocol, _, address = info
@@ -65,12 +70,33 @@ class AddressRules:
         return found
 
 
-async def refusal_of_host(url: str, rules: AddressRules) -> str | None:
-    """Return why an address of the host may not be reached, or ``None``.
+class _Resolver(AbstractResolver):
+    """Resolves names for a connector as ``common.host_names`` does."""
 
-    Raises ``OSError`` if the host cannot be resolved.
-    """
-    host = URL(url).host or ""
-    infos = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    refusals = (rules.refusal(str(info[4][0])) for info in infos)
+    @override
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Return the addresses of a host. Raises as ``common.host_names.resolve``."""
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(address[0]),
+                port=port,
+                family=found,
+                proto=protocol,
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+            for found, _, protocol, _, address in await resolve(host, port)
+            if family in (found, socket.AF_UNSPEC)
+        ]
+
+    @override
+    async def close(self) -> None:
+        """Do nothing: no resource is held."""
+
+
+async def refusal_of_host(url: str, rules: AddressRules) -> str | None:
+    """Return why an address of the host may not be reached, or ``None``. Raises as ``resolve``."""
+    refusals = (rules.refusal(str(info[4][0])) for info in await resolve(URL(url).host or ""))
     return next((refusal for refusal in refusals if refusal is not None), None)

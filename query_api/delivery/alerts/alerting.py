@@ -205,10 +205,10 @@ class Alerting:
     async def _seen(self, alert: DueAlert, definition: AlertDefinition, at: datetime) -> AlertEvaluation:
         """Run the groups of the alert. Raises ``ServiceError``."""
         tools, query = self._tools, self._tools.settings.query
-        has_neighbors = tools.keys is not None and await tools.keys.has_neighbors(alert.project_id)
+        tenant = await self._tenant(alert.project_id)
         lineage = Lineage(tools.database, QUERIES.kind, Owner(alert.project_id, DEFAULT_USER_ID))
         now_us = round(at.timestamp() * 1_000_000)
-        with working_for(Tenant(alert.project_id, has_neighbors, queue_s=query.queue_s)):
+        with working_for(tenant):
             watched = await watched_spans(alert.selection, lineage)
             spans = ProjectSpans(
                 tools.store,
@@ -216,13 +216,22 @@ class Alerting:
                 clock=tools.clock,
                 budget_s=query.budget_s,
                 budget_rows=query.budget_rows,
-                has_neighbors=has_neighbors,
+                has_neighbors=tenant.has_neighbors,
             )
             matching = await compile_node(watched.filtering, now_us=now_us)
             return await evaluate(spans, definition, matching, now_us=now_us, rate_percent=watched.rate_percent)
 
+    async def _tenant(self, project_id: UUID) -> Tenant:
+        keys = self._tools.keys
+        has_neighbors = keys is not None and await keys.has_neighbors(project_id)
+        return Tenant(project_id, has_neighbors, queue_s=self._tools.settings.query.queue_s)
+
     async def _send_all(self, alert: SendingAlert) -> None:
         """Send the waiting messages of an alert in their order, until one fails."""
+        with working_for(await self._tenant(alert.project_id)):
+            await self._send_waiting(alert)
+
+    async def _send_waiting(self, alert: SendingAlert) -> None:
         leases = self._tools.leases
         target = open_message_target(alert.target, alert.secrets, settings=self._tools.settings)
         outcome = "delivered"

@@ -13,6 +13,7 @@ from typing import Final
 import aiohttp
 from multidict import CIMultiDictProxy
 
+from common.errors import Overloaded
 from query_api.delivery.addresses import AddressRules, RefusedAddressError
 from query_api.delivery.targets.target import TargetRefused, TargetUnavailable
 
@@ -50,6 +51,8 @@ class HttpSender:
                 return await (_beginning if reads_response else _drain)(response.content)
         except RefusedAddressError as exc:
             raise TargetRefused(f"{exc}.") from exc
+        except Overloaded as exc:
+            raise TargetUnavailable(exc.public_message) from exc
         except TimeoutError as exc:
             raise TargetUnavailable(f"The target did not answer within {self._timeout_s:g} s.") from exc
         except (aiohttp.ClientError, OSError, ValueError) as exc:

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Final
 
 import orjson
+from typing_extensions import override
 
 from common.errors import ServiceError, TooLarge
 from common.kafka.cluster import read_cluster_id
@@ -18,6 +19,7 @@ from common.kafka.record import CONTENT_TYPE_HEADER, CONTENT_TYPES
 from common.kafka_settings import KafkaNames, SaslSettings
 from common.settings import Encoding, KafkaSettings
 from common.tls import TlsNames, TlsSettings
+from query_api.delivery.addresses import AddressRules, Networks
 from query_api.delivery.targets.target import DeliveryBatch, TargetRefused, TargetUnavailable
 
 BATCH_HEADER: Final = "clearspan-batch-id"
@@ -35,13 +37,22 @@ class KafkaTarget:
     """One topic of a cluster. A topic that Clearspan itself uses is refused, under whatever address it is reached."""
 
     def __init__(
-        self, target: Mapping[str, Any], secrets: Mapping[str, Any], *, own: KafkaSettings, timeout_s: float
+        self,
+        target: Mapping[str, Any],
+        secrets: Mapping[str, Any],
+        *,
+        own: KafkaSettings,
+        timeout_s: float,
+        refused_networks: Networks = (),
     ) -> None:
-        """``target`` and ``secrets`` have the members of ``KafkaIn``; ``own`` is the cluster of Clearspan itself."""
+        """``target`` and ``secrets`` have the members of ``KafkaIn``; ``own`` is the cluster of Clearspan itself.
+
+        A cluster may have private addresses, but none in ``refused_networks``.
+        """
         topic: str = target["topic"]
         self._topic = topic
         self._own = own
-        self._there = _settings_there(target, secrets, own=own, timeout_s=timeout_s)
+        self._there = _settings_there(target, secrets, own=own, timeout_s=timeout_s, refused_networks=refused_networks)
         self._producer = IdempotentProducer(self._there)
         self._is_checked = topic not in own_topics(own)
 
@@ -97,6 +108,9 @@ class KafkaTarget:
 class _TargetSettings(KafkaSettings):
     """Settings of the cluster of a target, which its own members name."""
 
+    rules: AddressRules = AddressRules(private_addresses=True)
+
+    is_foreign: ClassVar[bool] = True
     names: ClassVar[KafkaNames] = KafkaNames(
         TlsNames("target.security_protocol", "target.ca", "target", "target.bootstrap"),
         "target.sasl_mechanism",
@@ -104,12 +118,23 @@ class _TargetSettings(KafkaSettings):
         "target",
     )
 
+    @override
+    def refusal_of(self, address: str, /) -> str | None:
+        """Return why an IP address may not be reached, or ``None`` if it may."""
+        return self.rules.refusal(address)
+
 
 def _settings_there(
-    target: Mapping[str, Any], secrets: Mapping[str, Any], *, own: KafkaSettings, timeout_s: float
+    target: Mapping[str, Any],
+    secrets: Mapping[str, Any],
+    *,
+    own: KafkaSettings,
+    timeout_s: float,
+    refused_networks: Networks,
 ) -> KafkaSettings:
     """Return settings to reach the cluster of a target with the user of the target, never with that of Clearspan."""
     there = {
+        "rules": AddressRules(private_addresses=True, refused_networks=refused_networks),
         "request_timeout_s": timeout_s,
         "security_protocol": target.get("security_protocol", "PLAINTEXT"),
         "tls": TlsSettings(ca=target.get("ca", "")),

@@ -57,7 +57,13 @@ def open_message_target(
                 target["url"], secrets["secret"], timeout_s=delivery.timeout_s, rules=AddressRules.of(delivery)
             )
         case "kafka":
-            return KafkaTarget(target, secrets, own=settings.kafka, timeout_s=delivery.timeout_s)
+            return KafkaTarget(
+                target,
+                secrets,
+                own=settings.kafka,
+                timeout_s=delivery.timeout_s,
+                refused_networks=AddressRules.of(delivery).refused_networks,
+            )
         case kind:
             raise ServiceError(f"A target of the kind {kind} takes no messages.")
 
@@ -107,7 +113,7 @@ def refuse_spans_only(target: TargetIn, *, at: str) -> None:
 async def refuse_address(url: str, *, settings: Settings, at: str) -> None:
     """Raise ``InvalidInput`` if a URL names an address that the settings do not allow.
 
-    A name that cannot be resolved now is checked again for each connection.
+    A name that cannot be resolved now is checked again for each connection. Raises ``Overloaded`` as ``resolve``.
     """
     try:
         refusal = await refusal_of_host(url, AddressRules.of(settings.delivery))
