@@ -13,14 +13,17 @@ from typing import Any, Final
 
 import re2
 
+PATHS_MAX: Final = 20_000
+FINDERS_MAX: Final = 128
 _PATTERN_MEMORY: Final = 8 << 20
 _HIDDEN_IN_JSON: Final = re.compile(r'["\\/\x00-\x1f]')
 """Characters that JSON may write as an escape without ``\\u``."""
 
-_ESCAPED_ASCII: Final = r"\\u(?:00[2-7]|017[fF]|212[aA])"
+_ESCAPED_ASCII: Final = r"\\(?:u(?:00[2-7]|017[fF]|212[aA])|x[2-7]|U000000[2-7])"
 """Escapes of characters that match ASCII in any case: ASCII, a long s and the sign of Kelvin."""
 
 _NOTHING: Final = r"[^\x00-\x{10FFFF}]"
+_ANYTHING: Final = re2.compile("(?s).")
 
 
 def compile_key(pattern: str) -> Any:
@@ -41,6 +44,8 @@ class KeyPatterns:
         self._any_name = _compiled_or_none(
             "|".join(f"(?i:{re2.escape(name)})" for name in chain(*self._names)) or _NOTHING
         )
+        self._finder_of: dict[frozenset[str], Any] = {}
+        self._finder_of_path: dict[str, Any] = {}
         self._last: tuple[str | None, list[int]] = None, []
         self._usual_names = self._names_in("", self._anywhere)
 
@@ -57,6 +62,29 @@ class KeyPatterns:
         Empty if no further pattern can match below; ``None`` if there are no such names.
         """
         return self._further_names(path, self._below.matching(f"{path}."))
+
+    def finder_below(self, path: str) -> Any:
+        """Return an expression that finds something in each text that may hold a key of a further pattern below this
+        path; ``None`` if no further pattern can match below.
+        """
+        if path not in self._finder_of_path:
+            if len(self._finder_of_path) >= PATHS_MAX:
+                self._finder_of_path.clear()
+            self._finder_of_path[path] = self._finder(self.names_below(path) if path else self._names_of_all())
+        return self._finder_of_path[path]
+
+    def _names_of_all(self) -> frozenset[str] | None:
+        """Return such names for all patterns, for texts that have no path: no part of a pattern is above them."""
+        return frozenset(names[0] for names in self._names) if all(self._names) else None
+
+    def _finder(self, names: frozenset[str] | None) -> Any:
+        if not names:
+            return _ANYTHING if names is None else None
+        if names not in self._finder_of:
+            if len(self._finder_of) >= FINDERS_MAX:
+                self._finder_of.clear()
+            self._finder_of[names] = find_names(sorted(names)) or _ANYTHING
+        return self._finder_of[names]
 
     def names_everywhere(self, path: str) -> frozenset[str] | None:
         """Return such names for the patterns that may match below every path below this one; ``""`` is all paths."""
@@ -99,7 +127,7 @@ def find_names(names: Sequence[str]) -> Any:
     """Return an expression that finds any of these names in a key and in JSON text, and each escape that may hide one;
     ``None`` if there are too many.
     """
-    escape = _ESCAPED_ASCII if all(map(str.isascii, names)) else r"\\u"
+    escape = _ESCAPED_ASCII if all(map(str.isascii, names)) else r"\\(?:u|x[0-9a-fA-F]|U000)"
     return _compiled_or_none("|".join([f"(?i:{re2.escape(name)})" for name in names] + [escape]))
 
 

@@ -19,6 +19,8 @@ from uuid import UUID
 
 import orjson
 
+from common.json_like import GONE, edited
+from common.json_tokens import JSON_STARTS, json_in, may_hold_keys, repeats_keys
 from common.mask_keys import KeyPatterns
 from common.mask_texts import TextRule, TextRules, compile_value
 
@@ -35,7 +37,6 @@ whole. The usual cost is a hundredth; one project must not slow down its neighbo
 
 KNOWN_PATHS_MAX: Final = 20_000
 TEXT_RULES_MAX: Final = 1_000
-_JSON_BEGINS: Final = frozenset('{["')
 
 
 class MaskAction(StrEnum):
@@ -141,11 +142,8 @@ class _Found(NamedTuple):
     values: TextRules
 
 
-class _Dropped:
-    """Stands for a value that is gone."""
-
-
-DROPPED: Final = _Dropped()
+DROPPED: Final = GONE
+"""Stands for a value that is gone."""
 
 
 class Mask:
@@ -246,21 +244,50 @@ class Mask:
         return [kept for kept in masked if kept is not DROPPED]
 
     def _text(self, place: MaskPlace, path: str, text: str, values: TextRules, depth: int) -> Any:
-        """Return a text as JSON with masked values if it is JSON, and then without what rules find in it."""
-        inner = json_in(text)
-        if inner is not None:
-            kept = REDACTED if depth >= DEPTH_MAX else self._inside(place, path, inner, values, depth + 1)
+        """Return a text with masked values in what is JSON or like it, and then without what rules find in it."""
+        if may_hold_keys(text):
+            kept = self._inside(place, path, text, values, depth)
             if kept is DROPPED:
                 return DROPPED
-            if kept is not inner:
-                text = orjson.dumps(kept).decode()
+            text = kept
         return self._plain(text, values)
 
-    def _inside(self, place: MaskPlace, path: str, inner: Any, values: TextRules, depth: int) -> Any:
-        """Return a value that was JSON inside of a text at this path."""
+    def _inside(self, place: MaskPlace, path: str, text: str, values: TextRules, depth: int) -> Any:
+        """Return a text with masked values in the JSON that it is or holds."""
+        is_reached = self._is_reached(place, path, text)
+        inner = json_in(text)
+        if inner is None or (is_reached and repeats_keys(text)):
+            if not is_reached and not (values.rules and text[:1] in JSON_STARTS):
+                return text
+            return self._edited(place, path, text, depth)
+        if depth >= DEPTH_MAX:
+            return orjson.dumps(REDACTED).decode()
         if isinstance(inner, str):
-            return self._text(place, path, inner, values, depth)
-        return (self._members if isinstance(inner, dict) else self._elements)(place, path, inner, depth)
+            kept = self._text(place, path, inner, values, depth + 1)
+        else:
+            kept = (self._members if isinstance(inner, dict) else self._elements)(place, path, inner, depth + 1)
+        return text if kept is inner else kept if kept is DROPPED else orjson.dumps(kept).decode()
+
+    def _edited(self, place: MaskPlace, path: str, text: str, depth: int) -> Any:
+        """Return a text that cannot be parsed, with the values after masked keys replaced."""
+        if depth >= DEPTH_MAX or self._is_time_over:
+            self.count += 1
+            return REDACTED
+        before_s, begun_s = self._searched_s, thread_time()
+        try:
+            return edited(text, path, _Editor(self, place, depth), levels_max=DEPTH_MAX - depth)
+        finally:
+            self._searched_s = before_s + thread_time() - begun_s
+
+    def _is_reached(self, place: MaskPlace, path: str, text: str) -> bool:
+        """Return whether a rule with a key may concern something in a text at this path."""
+        rules = self._rules[place]
+        if not rules.has_keys or self._is_time_over:
+            return rules.has_keys
+        begun_s = thread_time()
+        finder = rules.keys.finder_below(path)
+        self._searched_s += thread_time() - begun_s
+        return finder is not None and finder.search(text) is not None
 
     def _plain(self, text: str, values: TextRules) -> Any:
         if values.knows(text):
@@ -333,15 +360,27 @@ class Mask:
         return self._text_rules[key]
 
 
-def json_in(text: str) -> Any:
-    """Return the object, array or text that a text is as JSON; ``None`` if it is none or empty."""
-    begin = text[:1]
-    if begin not in _JSON_BEGINS:
-        begin = text.lstrip()[:1]
-    if not begin or begin not in _JSON_BEGINS or len(text) < 2:
-        return None
-    try:
-        inner = orjson.loads(text)
-    except ValueError:
-        return None
-    return inner or None
+class _Editor:
+    """Masks values in a text that cannot be parsed."""
+
+    def __init__(self, mask: Mask, place: MaskPlace, depth: int) -> None:
+        self._mask = mask
+        self._place = place
+        self._depth = depth
+
+    def takes(self, path: str, /) -> bool:
+        return self._mask._of(self._place, path).action is not None
+
+    def whole(self, path: str, value: Any, /) -> Any:
+        return self._mask._value(self._place, path, value, self._depth)
+
+    def too_deep(self) -> str:
+        self._mask.count += 1
+        return REDACTED
+
+    def part(self, path: str, text: str, /) -> Any:
+        return self._mask._text(self._place, path, text, self._mask._of(self._place, path).values, self._depth + 1)
+
+    def name(self, path: str, key: str, /) -> Any:
+        shown = self._mask.key(self._place, path, key)
+        return DROPPED if shown is None else shown

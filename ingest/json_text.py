@@ -7,12 +7,12 @@ nothing is rejected this late.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import orjson
 
 from common.json_numbers import json_number
+from common.json_tokens import parsed_json
 from common.limits import SpanLimits
 from common.path_growth import has_long_paths
 from common.span import Value
@@ -34,9 +34,9 @@ def read_json(text: str, *, levels_max: int = LEVELS_MAX, name: str = "") -> Val
     if "\\u0000" in text:
         raise NotJson
     try:
-        loaded = _loads(text)
+        loaded = parsed_json(text)
         value: Value = loaded if _is_ready(loaded, levels_max) else _ready(loaded, levels_max)
-    except (ValueError, TypeError, RecursionError) as error:  # orjson raises TypeError if it cannot write
+    except ValueError as error:
         raise NotJson from error
     if isinstance(value, dict | list) and has_long_paths(name, value):
         raise NotJson
@@ -50,16 +50,6 @@ def scalar_text(value: Value) -> str | None:
     if isinstance(value, bool | int | float):
         return orjson.dumps(json_number(value) if isinstance(value, float) else value).decode()
     return None
-
-
-def _loads(text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        if "NaN" not in text and "Infinity" not in text:
-            raise
-    # Python's own parser knows the literals; orjson then rejects what that parser accepts wrongly.
-    return orjson.loads(orjson.dumps(json.loads(text, parse_constant=str)))
 
 
 def _is_ready(value: Any, levels: int) -> bool:

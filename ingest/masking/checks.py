@@ -12,17 +12,16 @@ from typing import Any, Final, Protocol
 
 import orjson
 
+from common.json_tokens import JSON_STARTS, json_in, may_hold_keys, texts_in
 from common.mask_keys import find_names
 from common.mask_texts import TextRules
-from common.masking import DEPTH_MAX, json_in
+from common.masking import DEPTH_MAX
 
 LEVELS_MAX: Final = DEPTH_MAX // 2
 """Levels that a check follows: a text that has at most as many is known at any level up to this one."""
 
 KNOWN_CHARACTERS_MAX: Final = 4_000_000
 _CONTAINERS: Final = frozenset({dict, list})
-JSON_STARTS: Final = frozenset('{[" \t\r\n')
-"""First characters of texts that may be JSON."""
 
 
 class Check(Protocol):
@@ -34,7 +33,7 @@ class Check(Protocol):
 
 
 class NameCheck:
-    """No key has one of these names, neither in objects nor in JSON inside of text."""
+    """No key has one of these names, neither in objects nor in JSON, or text like it, inside of text."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = sorted(names)
@@ -46,9 +45,7 @@ class NameCheck:
     def clears(self, values: Collection[Any], /) -> bool:
         """Return whether these values surely stay as they are."""
         with_keys = [
-            value
-            for value in values
-            if (value[:1] in JSON_STARTS if type(value) is str else type(value) in _CONTAINERS)
+            value for value in values if (may_hold_keys(value) if type(value) is str else type(value) in _CONTAINERS)
         ]
         if not with_keys:
             return True
@@ -62,13 +59,13 @@ class NameCheck:
 
 
 def _names_and_json(values: Iterable[Any]) -> list[str]:
-    """Return all keys, and all texts that may be JSON, which may hold keys."""
+    """Return all keys, and all texts that may hold keys."""
     texts: list[str] = []
     waiting = list(values)
     while waiting:
         value = waiting.pop()
         if isinstance(value, str):
-            if value[:1] in JSON_STARTS:
+            if may_hold_keys(value):
                 texts.append(value)
         elif isinstance(value, dict):
             texts.extend(value)
@@ -117,8 +114,9 @@ class TextCheck:
             if kind is str:
                 if value not in known:
                     texts.append(value)
-                    if value[:1] in JSON_STARTS and (inner := json_in(value)) is not None:
-                        deeper.append(inner)
+                    if value[:1] in JSON_STARTS:
+                        inner = json_in(value)
+                        deeper.extend(texts_in(value) if inner is None else (inner,))
             elif kind is dict:
                 if not known.issuperset(value):
                     deeper.extend(value)

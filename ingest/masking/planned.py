@@ -14,9 +14,10 @@ from time import thread_time
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from common.json_tokens import may_hold_keys
 from common.mask_texts import TextRules
 from common.masking import DROPPED, Mask, MaskAction, MaskPlace, MaskSet, ProjectRules, unpack
-from ingest.masking.checks import JSON_STARTS, Check, NameCheck, TextCheck
+from ingest.masking.checks import Check, NameCheck, TextCheck
 
 PLANS_MAX: Final = 4_096
 """Keys of a project that have a plan; when there are more, all are forgotten."""
@@ -89,7 +90,7 @@ class PlannedMask(Mask):
     def text(self, place: MaskPlace, text: str) -> str | None:
         """Return a text that has no key, such as a name; ``None`` if it is dropped."""
         check = self._bare[place]
-        if text[:1] in JSON_STARTS and self._rules[place].has_keys:  # a key may name a member of the JSON
+        if may_hold_keys(text) and self._rules[place].has_keys:  # a key may name a member of the JSON
             return super().text(place, text)
         if check is None or check.knows(text) or (not self._is_time_over and check.clears((text,))):
             return text

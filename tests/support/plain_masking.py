@@ -10,6 +10,9 @@ from typing import Any
 import orjson
 import re2
 
+from common.json_like import edited
+from common.json_tokens import JSON_STARTS, may_hold_keys, parsed_json, repeats_keys
+from common.mask_keys import KeyPatterns
 from common.masking import DEPTH_MAX, DROPPED, REDACTED, MaskAction, MaskPlace, MaskRule, ProjectRules
 
 
@@ -84,19 +87,34 @@ class PlainMask:
         return [element for element in masked if element is not DROPPED]
 
     def _text(self, place: MaskPlace, path: str, text: str, rules: list[MaskRule], depth: int) -> Any:
-        inner = _json(text)
-        if inner:
+        kept = self._inside(place, path, text, rules, depth) if may_hold_keys(text) else text
+        return DROPPED if kept is DROPPED else self._searched(kept, rules)
+
+    def _inside(self, place: MaskPlace, path: str, text: str, rules: list[MaskRule], depth: int) -> Any:
+        """What a text is that is JSON, or like it."""
+        inner, is_named = _json(text), self._names_occur(place, path, text)
+        if not inner or (is_named and repeats_keys(text)):
+            if not is_named and not (rules and text[:1] in JSON_STARTS):
+                return text
             if depth >= DEPTH_MAX:
-                kept: Any = REDACTED
-            elif isinstance(inner, str):
-                kept = self._text(place, path, inner, rules, depth + 1)
-            else:
-                kept = (self._object if isinstance(inner, dict) else self._array)(place, path, inner, depth + 1)
-            if kept is DROPPED:
-                return DROPPED
-            if _kept(inner, kept) is not inner:
-                text = orjson.dumps(kept).decode()
-        return self._searched(text, rules)
+                self.count += 1
+                return REDACTED
+            return edited(text, path, _PlainEditor(self, place, depth), levels_max=DEPTH_MAX - depth)
+        if depth >= DEPTH_MAX:
+            kept: Any = REDACTED
+        elif isinstance(inner, str):
+            kept = self._text(place, path, inner, rules, depth + 1)
+        else:
+            kept = (self._object if isinstance(inner, dict) else self._array)(place, path, inner, depth + 1)
+        if kept is DROPPED:
+            return DROPPED
+        return orjson.dumps(kept).decode() if _kept(inner, kept) is not inner else text
+
+    def _names_occur(self, place: MaskPlace, path: str, text: str) -> bool:
+        """Whether a text may hold a key that a rule names."""
+        keys = KeyPatterns([rule.key for rule in self._in(place) if rule.key is not None])
+        finder = keys.finder_below(path)
+        return finder is not None and finder.search(text) is not None
 
     def _searched(self, text: str, rules: list[MaskRule]) -> Any:
         for rule in rules:
@@ -138,10 +156,37 @@ def _concerns(rule: MaskRule, path: str | None) -> bool:
     return any(expression.fullmatch(each) is not None for each in above)
 
 
+class _PlainEditor:
+    """What becomes of values in text that cannot be parsed."""
+
+    def __init__(self, mask: PlainMask, place: MaskPlace, depth: int) -> None:
+        self._mask = mask
+        self._place = place
+        self._depth = depth
+
+    def takes(self, path: str) -> bool:
+        return any(rule.value is None and _concerns(rule, path) for rule in self._mask._in(self._place))
+
+    def whole(self, path: str, value: Any) -> Any:
+        return self._mask._value(self._place, path, value, self._depth)
+
+    def too_deep(self) -> str:
+        self._mask.count += 1
+        return REDACTED
+
+    def part(self, path: str, text: str) -> Any:
+        rules = self._mask._about_text(self._place, path)
+        return self._mask._text(self._place, path, text, rules, self._depth + 1)
+
+    def name(self, path: str, key: str) -> Any:
+        shown = self._mask.key(self._place, path, key)
+        return DROPPED if shown is None else shown
+
+
 def _json(text: str) -> Any:
     if text.lstrip()[:1] not in ("{", "[", '"'):
         return None
     try:
-        return orjson.loads(text)
+        return parsed_json(text)
     except ValueError:
         return None

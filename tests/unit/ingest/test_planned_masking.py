@@ -49,6 +49,8 @@ EXPRESSIONS = (
     r"(?s)b.a", r"1\.5", r"\Qa.b", r"[^\x00-\x7f]", r'"email":', r"\\", r"user", r"\B-", r"[\s,]{2}", r"hash:|masked",
 )  # fmt: skip
 TEXTS = (
+    '{"user": "sk-abc1", "n": NaN}', '{"e\\u006dail": "\\u0073k-abc1", "n": 1e999}', "{'email': 'sk-abc1'}",
+    'say {"email": 1} and', '{"email": "sk-abc1"}\n{"a": {"user": 1}}', '{"user": {"email": "sk-', '{"email": 1, "email": 2}',
     "", "sk-abc1", "key sk-abc1, 1", "a\nb", "a.b", "email", "é ſ", "plain", "1", "1.50", '"sk-abc1"', "[", '{"a', " [1]",
     '"\\u0073k-abc1"', '{"e\\u006dail": 1}', '{"\\u212aey": "email"}', '[1.50, 1e3, true]', '"\\"sk-abc1\\""', "user\n",
 )  # fmt: skip
