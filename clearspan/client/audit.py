@@ -19,7 +19,7 @@ from clearspan.client.audit_spans import MarkedRun, new_run, send_through_http, 
 from clearspan.client.audit_ways import NAMED_MAX, ReadBack, WayResult, is_good
 from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage, open_connection
 from clearspan.client.output import TableColumn, note, print_table
-from clearspan.commands.audit import SendOptions
+from clearspan.commands.audit import NOT_MADE, SendOptions
 from clearspan.commands.options import ServerOptions
 from clearspan.console import at_running_stack, fail, print_json
 from clearspan.embedded.layout import Layout, Running
@@ -29,9 +29,6 @@ from common.settings import Settings
 Result = TypeVar("Result")
 
 WRONG_USAGE: Final = 2
-NOT_MADE: Final = 4
-"""The exit code if the audit could not be made, so that nothing is known."""
-
 _COLUMNS: Final = (
     TableColumn("way", is_whole=True),
     TableColumn("found", "right", is_whole=True),

@@ -13,10 +13,10 @@ from contextlib import aclosing
 from typing import Any, Final
 from uuid import UUID
 
-from clearspan.client.audit import NOT_MADE
 from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage, open_connection
 from clearspan.client.output import ProgressLine, TableColumn, note, print_table, show_progress
 from clearspan.client.suspects import PartitionReport, Suspect, Suspects
+from clearspan.commands.audit import NOT_MADE
 from clearspan.commands.options import ServerOptions
 from clearspan.console import at_running_stack, fail, print_json
 from common.errors import ServiceError

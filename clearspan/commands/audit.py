@@ -19,6 +19,9 @@ from clearspan.commands.options import (
 
 SPANS_MAX: Final = 10_000
 
+NOT_MADE: Final = 4
+"""The exit code if the audit could not be made, so that nothing is known."""
+
 DESCRIPTION: Final = """\
 Check a running installation. Without --verify it sends marked spans through Kafka or HTTP, and reads them back in four
 ways: by id, by filter, page by page, and from the feed. It says for each way how long it took, and which spans are

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -45,7 +46,6 @@ SPAN_TYPE: Final = "task"
 _SCALARS: Final = (STRING, BOOL, INT, DOUBLE)
 _HOLE: Final = re.compile(r'"\\u0000(\d+)\\u0000"')
 _TEXT_HOLE: Final = re.compile("s?\0(\\d+)\0")
-_FRACTIONS: Final = pa.array(["", *(f".{thousandths:03d}".rstrip("0") for thousandths in range(1, 1000))])
 _DURATION: Final = '{"cumulative":}'
 _NO_DURATION: Final = "{}"
 _QUOTES: Final = 2
@@ -359,7 +359,15 @@ class _Texts:
 def _milliseconds(micros: Numbers) -> pa.Array:
     """Return positive durations in milliseconds, as JSON shows them."""
     whole = pc.cast(pa.array(micros // 1000), pa.string())
-    return pc.binary_join_element_wise(whole, _FRACTIONS.take(pa.array(micros % 1000)), "")
+    return pc.binary_join_element_wise(whole, _fractions().take(pa.array(micros % 1000)), "")
+
+
+@cache
+def _fractions() -> pa.Array:
+    """Return what follows the digits before the point, by the thousandths. Not made at import: Arrow would load pandas
+    for it, before the decoder can prevent that (``child.py``).
+    """
+    return pa.array(["", *(f".{thousandths:03d}".rstrip("0") for thousandths in range(1, 1000))])
 
 
 def _escaped(texts: pa.Array) -> tuple[Numbers, pa.Array]:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from clearspan.client import verify
-from clearspan.client.audit import NOT_MADE
 from clearspan.client.suspects import PartitionReport
+from clearspan.commands.audit import NOT_MADE
 from clearspan.commands.options import ServerOptions
 from common.settings import Encoding, KafkaSettings, Settings, TopicSettings
 
