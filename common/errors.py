@@ -52,7 +52,11 @@ class ErrorCode(StrEnum):
 
 
 class RejectionCode(StrEnum):
-    """Why a record or a span is in the dead-letter topic."""
+    """Why a record or a span is in the dead-letter topic.
+
+    ``NULL_CHARACTER``, ``INVALID_UTF8`` and ``NESTING_TOO_DEEP`` are in dead letters of older releases. Such spans are
+    repaired now (``common/codec/repair.py``).
+    """
 
     UNDECODABLE = "undecodable"
     UNSUPPORTED_CONTENT_TYPE = "unsupported_content_type"

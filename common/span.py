@@ -61,21 +61,23 @@ MODEL_CALLS = ("llm", "chat", "completion", "embedding", "rerank")
 
 
 class Resource(NamedTuple):
-    """Who made the spans. ``attributes`` are nested (reference §2.2)."""
+    """Who made the spans. ``attributes`` are nested (reference §2.2). ``repaired`` is as in ``Span``."""
 
     attributes: Attributes
     dropped_attributes_count: int = 0
     schema_url: str = ""
+    repaired: tuple[str, ...] = ()
 
 
 class Scope(NamedTuple):
-    """Which instrumentation made the spans. ``attributes`` are nested (reference §2.2)."""
+    """Which instrumentation made the spans. ``attributes`` and ``repaired`` are as in ``Resource``."""
 
     name: str = ""
     version: str = ""
     attributes: Attributes = {}  # noqa: RUF012 - never mutated: a value, like the tuple around it
     dropped_attributes_count: int = 0
     schema_url: str = ""
+    repaired: tuple[str, ...] = ()
 
 
 NO_RESOURCE = Resource({})
@@ -109,6 +111,7 @@ class Span(NamedTuple):
     ``links`` is ``None`` where the member was absent: an empty list makes an annotation (reference §3.4).
     ``references`` and ``hashes`` are JSON-ready objects, only ``span_json`` carries them.
     ``resource`` and ``scope`` are shared between the spans of one record: the same object, not an equal one.
+    ``repaired`` are the places whose texts or values had to be repaired (``common/codec/repair.py``).
     """
 
     trace_id: bytes
@@ -130,6 +133,7 @@ class Span(NamedTuple):
     dropped_links_count: int = 0
     resource: Resource = NO_RESOURCE
     scope: Scope = NO_SCOPE
+    repaired: tuple[str, ...] = ()
     references: list[dict[str, Any]] | None = None
     hashes: list[dict[str, Any]] | None = None
     session_id: str | None = None

@@ -36,6 +36,10 @@ DEAD_LETTERS: Final = Counter(
     "clearspan_dead_letters_total", "Records and spans published to the dead-letter topic, by code.", ["code"]
 )
 BASE64_IDS: Final = Counter("clearspan_base64_ids_total", "Ids in OTLP/JSON that were base64 instead of hexadecimal.")
+REPAIRED_SPANS: Final = Counter(
+    "clearspan_repaired_spans_total",
+    "Spans in which something had to be repaired to be stored; the member `repaired` of the span names the places.",
+)
 MAPPING_ERRORS: Final = Counter(
     "clearspan_semconv_mapping_errors_total",
     "Attributes whose value does not fit their key; the attribute is stored as sent and not mapped.",

@@ -45,9 +45,14 @@ def _link(link: Link) -> dict[str, Any]:
 
 
 def source_json(source: Resource | Scope) -> bytes:
-    """Return a resource or scope as JSON text; empty if it says nothing."""
-    members = _present(**source._asdict())
+    """Return a resource or scope as JSON text; empty if it says nothing. What was repaired is a member of its spans."""
+    members = _present(**source._replace(repaired=())._asdict())
     return orjson.dumps(members) if members else b""
+
+
+def repaired_json(places: Sequence[str]) -> bytes:
+    """Return the member ``repaired`` as JSON text; empty if nothing was repaired."""
+    return orjson.dumps(places) if places else b""
 
 
 def _present(**members: Any) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 """The columns of the table ``spans`` that say what was sent, of spans that were read in columns
-(``common/codec/otlp_columns.py``). The derived columns are made elsewhere.
+(``common/codec/otlp_columns.py``). The derived columns are made elsewhere. Such spans need no repair.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ def sent_columns(
         "links": _parts(fields["links"], {at: links_json(span.links) for at, span in selected.items()}),
         "resource": _sources(arrays.resource_of, resources),
         "scope": _sources(arrays.scope_of, scopes),
+        "repaired": _dictionary([b""], np.array([arrays.spans_count])),
     }
 
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 from common.arrow_views import Numbers, lengths_of
 from common.clickhouse.dictionary_column import DictionaryColumn
 from common.clickhouse.leaves import SpanLeaves
-from common.clickhouse.member_json import events_json, links_json, source_json
+from common.clickhouse.member_json import events_json, links_json, repaired_json, source_json
 from common.clickhouse.templates import Templates
 from common.span import NO_METRICS, Attributes, Metrics, NormalizedSpan, Span
 
@@ -72,13 +72,14 @@ OPTIONAL_MEMBERS: Final[Mapping[str, Member]] = {
     "hashes": _JSON,
     "resource": _JSON,
     "scope": _JSON,
+    "repaired": _JSON,
 }
-"""In the order of the bits of the column ``members``, lowest first; the engine sets them (``ddl/0001_spans.sql``).
+"""In the order of the bits of the column ``members``, lowest first; the engine sets them (``ddl/0008_repaired.sql``).
 Stored rows depend on the order: append only."""
 
 ALL_MEMBERS: Final = 2 ** len(OPTIONAL_MEMBERS) - 1
 
-_DICTIONARIES: Final = frozenset({"resource", "scope"})
+_DICTIONARIES: Final = frozenset({"resource", "scope", "repaired"})
 _KINDS: Final[Mapping[str, pa.DataType]] = {
     "project_id": _ID,
     "span_id": _ID,
@@ -108,6 +109,7 @@ _COLUMNS: Final = (
     "usage_is_own",
     "resource",
     "scope",
+    "repaired",
     "attributes_template",
     "response_bytes",
     "leaves",
@@ -209,6 +211,7 @@ class _Chunk:
         self._partition_ids = DictionaryColumn()
         self._resources = DictionaryColumn()
         self._scopes = DictionaryColumn()
+        self._repaired = DictionaryColumn()
         self._normalized = NormalizedColumns(with_attributes_text=with_attributes_text)
 
     @property
@@ -251,6 +254,7 @@ class _Chunk:
         columns["links"].extend(links)
         self._resources.extend(fields["resource"], source_json)
         self._scopes.extend(fields["scope"], source_json)
+        self._repaired.extend(fields["repaired"], repaired_json)
         self._payload_bytes += sum(map(len, events)) + sum(map(len, links))
 
     def table(self) -> pa.Table:
@@ -261,6 +265,7 @@ class _Chunk:
             "partition_id": self._partition_ids.array(),
             "resource": self._resources.array(),
             "scope": self._scopes.array(),
+            "repaired": self._repaired.array(),
         }
         return table_of(columns | self._normalized.columns())
 

@@ -15,7 +15,7 @@ from common.errors import Rejected, RejectionCode
 from common.json_numbers import INT64_MAX, INTEGERS_END, INTEGERS_FIRST
 from common.limits import MIB, SpanLimits
 from common.path_growth import GROWTH_MAX, has_long_paths
-from common.span import Attributes, Span
+from common.span import Attributes
 
 LATEST_NS: Final = INT64_MAX
 """The last time that columns can hold, in 2262; no setting exceeds it."""
@@ -97,21 +97,6 @@ def check_times(start_ns: int, end_ns: int, bounds: Bounds) -> None:
     )
 
 
-def null_character(where: str) -> Rejected:
-    """Return the rejection of U+0000, which the text columns and indexes of stores cannot distinguish."""
-    return Rejected(
-        RejectionCode.NULL_CHARACTER, f"{where} contains the character U+0000, which is not allowed in text."
-    )
-
-
-def nesting_too_deep(where: str, depth_max: int) -> Rejected:
-    """Return the rejection of a value with too many levels of arrays and objects."""
-    return Rejected(
-        RejectionCode.NESTING_TOO_DEEP,
-        f"{where} is nested more than {depth_max} levels deep; at most {depth_max} are allowed.",
-    )
-
-
 def invalid_type(where: str, found: Any, allowed: str) -> Rejected:
     """Return the rejection of a member of the wrong kind."""
     return Rejected(RejectionCode.INVALID_TYPE, f"{where} is {_kind(found)}; it must be {allowed}.")
@@ -129,28 +114,11 @@ def at_key(where: str, key: str) -> str:
 
 def shown(found: object) -> str:
     """Return a value as an error message quotes it, cut if it is long."""
-    text = f"“{found}”" if isinstance(found, str) else repr(found)
+    try:
+        text = f"“{found}”" if isinstance(found, str) else repr(found)
+    except RecursionError:
+        text = _kind(found)
     return text if len(text) <= 80 else f"{text[:77]}…"
-
-
-def check_no_null(value: Any, where: str) -> None:
-    """Raise ``Rejected`` if any text or key in a JSON-ready value holds U+0000."""
-    if isinstance(value, str):
-        if "\0" in value:
-            raise null_character(where)
-    elif isinstance(value, dict):
-        for key, member in value.items():
-            check_no_null(key, f"A key in {where}")
-            check_no_null(member, at_key(where, key))
-    elif isinstance(value, list | tuple):
-        for element in value:
-            check_no_null(element, where)
-
-
-def check_span_has_no_null(span: Span) -> None:
-    """Raise ``Rejected`` if any text of the span holds U+0000. For codecs that saw one somewhere in the record."""
-    for name, value in zip(Span._fields, span, strict=True):
-        check_no_null(value, name)
 
 
 def json_double(value: float) -> int | float | str:

@@ -17,16 +17,16 @@ from typing import Any, ClassVar, Final
 import orjson
 
 from common.codec.checks import (
-    PART_BYTES_MIN,
     SMALL_PARTS_MAX,
     Bounds,
     check_parts,
     invalid_type,
     json_bytes,
     json_double,
-    null_character,
     unknown_enum,
 )
+from common.codec.json_lenient import parse_leniently
+from common.codec.repair import Faults, json_text
 from common.errors import Rejected, RejectionCode
 from common.json_numbers import INT64_MAX, INT64_MIN
 from common.limits import SpanLimits
@@ -112,8 +112,8 @@ def parts_of(found: Any, where: str) -> list[Any]:
 def _json_size(parts: list[Any]) -> int:
     try:
         return len(orjson.dumps(parts))
-    except orjson.JSONEncodeError:  # nested past 254 levels: not nearly empty, and rejected for it
-        return len(parts) * PART_BYTES_MIN
+    except orjson.JSONEncodeError:  # nested past 254 levels, or with half of a surrogate pair
+        return len(json_text(parts, lambda part: part))
 
 
 def otlp_scalar(kind: str, value: Any, where: str) -> bool | int | float | str:
@@ -157,14 +157,24 @@ def from_base64(text: str) -> bytes | None:
 class JsonReader(ABC):
     """Reads the parts of spans that both formats have; a subclass says how their members are spelled."""
 
-    __slots__ = ("_bounds", "_depth_max", "_may_hold_null")
+    __slots__ = ("_bounds", "_faults")
     trace_state: ClassVar[str]
     dropped_attributes_count: ClassVar[str]
 
     def __init__(self, bounds: Bounds, record: bytes) -> None:
         self._bounds = bounds
-        self._depth_max = bounds.nesting_depth_max
-        self._may_hold_null = _ESCAPED_NULL in record
+        self._faults = Faults(bounds.nesting_depth_max, are_found=_ESCAPED_NULL in record)
+
+    def parsed_alone(self, raw: bytes, where: str) -> Any:
+        """Parse one piece of JSON, leniently if it must be. Raises ``Rejected``; ``where`` names the piece."""
+        try:
+            return orjson.loads(raw)
+        except orjson.JSONDecodeError as exc:
+            self._faults.are_found = True
+            try:
+                return parse_leniently(raw)
+            except ValueError:
+                raise Rejected(RejectionCode.UNDECODABLE, f"{where} is not JSON: {exc}.") from exc
 
     @abstractmethod
     def _attributes(self, found: Any, where: str) -> Attributes:
@@ -175,20 +185,24 @@ class JsonReader(ABC):
         return count_of(members.get(name), f"{where}.{name}")
 
     def _resource(self, members: dict[str, Any], schema_url: str) -> Resource:
-        return Resource(
-            attributes=nest(self._attributes(members.get("attributes"), "resource.attributes")),
+        resource = Resource(
+            attributes=self._attributes(members.get("attributes"), "resource.attributes"),
             dropped_attributes_count=self._dropped(members, "resource"),
             schema_url=schema_url,
         )
+        resource = self._faults.repaired_resource(resource)
+        return resource._replace(attributes=nest(resource.attributes))
 
     def _scope(self, members: dict[str, Any], schema_url: str) -> Scope:
-        return Scope(
+        scope = Scope(
             name=text_of(members.get("name"), "scope.name"),
             version=text_of(members.get("version"), "scope.version"),
-            attributes=nest(self._attributes(members.get("attributes"), "scope.attributes")),
+            attributes=self._attributes(members.get("attributes"), "scope.attributes"),
             dropped_attributes_count=self._dropped(members, "scope"),
             schema_url=schema_url,
         )
+        scope = self._faults.repaired_scope(scope)
+        return scope._replace(attributes=nest(scope.attributes))
 
     def _event(self, members: dict[str, Any], time_ns: int) -> Event:
         return Event(
@@ -217,32 +231,3 @@ def parsed_whole(record: bytes, limits: SpanLimits) -> Any:
         return orjson.loads(record)
     except orjson.JSONDecodeError:
         return None
-
-
-def parsed_alone(raw: bytes, where: str, *, nesting_depth_max: int) -> Any:
-    """Parse one piece of JSON. Raises ``Rejected`` with the code of what is wrong with it."""
-    try:
-        return orjson.loads(raw)
-    except orjson.JSONDecodeError as exc:
-        raise _fault(raw, where, str(exc), nesting_depth_max) from exc
-
-
-def _fault(raw: bytes, where: str, words: str, nesting_depth_max: int) -> Rejected:
-    try:
-        raw.decode()
-    except UnicodeDecodeError as exc:
-        return Rejected(
-            RejectionCode.INVALID_UTF8, f"{where} is not UTF-8 at its byte {exc.start}; text must be UTF-8."
-        )
-    if "depth limit" in words:
-        return Rejected(
-            RejectionCode.NESTING_TOO_DEEP,
-            f"{where} is nested deeper than {nesting_depth_max} levels, which is the limit.",
-        )
-    if "surrogate" in words:
-        return Rejected(
-            RejectionCode.INVALID_UTF8, f"{where} contains half of a surrogate pair, which is not a character."
-        )
-    if b"\0" in raw:
-        return null_character(where)
-    return Rejected(RejectionCode.UNDECODABLE, f"{where} is not JSON: {words}.")

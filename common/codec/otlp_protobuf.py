@@ -2,15 +2,16 @@
 
 Source: opentelemetry-proto 1.x, ``trace.proto`` and ``common.proto``; ``TracesData`` is the same on the wire.
 Protobuf's own parser reads the whole record, which is fast. It rejects the record for one span with a text that is not
-UTF-8 or with deep nesting; then the record is split on the wire (``protobuf_cut``) and each span is read alone. So is a
-large record, because the parser takes ninety times the bytes of empty spans.
+UTF-8 or with deep nesting; then the record is split on the wire (``protobuf_cut``), each span is read alone, and one
+that the parser rejects is read leniently (``protobuf_lenient``). A large record is split too, because the parser takes
+ninety times the bytes of empty spans.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -33,14 +34,14 @@ from common.codec.checks import (
     check_times,
     json_bytes,
     json_double,
-    null_character,
     shown,
     unknown_enum,
 )
 from common.codec.decoded import NO_TRACE_ID, Decoded, Group, Rejection, gather, gather_split, guarded, missing_id
 from common.codec.layout import Layout
 from common.codec.protobuf_cut import BrokenWire, lay_out_request
-from common.codec.protobuf_fault import fault_of, first_field
+from common.codec.protobuf_lenient import LenientMessage, first_field
+from common.codec.repair import Faults
 from common.errors import Rejected, RejectionCode
 from common.ids import ZERO_ID
 from common.limits import MIB, SpanLimits
@@ -53,6 +54,8 @@ WHOLE_BYTES_MAX: Final = MIB
 UNKNOWN_BYTES_MAX: Final = 150
 """More unknown bytes may be 75 or more groups inside of each other."""
 
+_T = TypeVar("_T")
+_PLAIN_KINDS: Final = frozenset({"string_value", "int_value", "bool_value"})
 _NO_RESOURCE_SPANS: Final = "The record has no resource_spans: it is not an export of spans."
 _ID_SIZES: Final = {"trace_id_form": "16 bytes", "span_id_form": "8 bytes"}
 
@@ -72,9 +75,10 @@ def decode(value: bytes, *, limits: SpanLimits, now_ns: int) -> Decoded:
         return _decode_split(value, limits, bounds, is_refused_whole=True)
     if value and not request.resource_spans:
         raise Rejected(RejectionCode.UNDECODABLE, _NO_RESOURCE_SPANS)
+    faults = Faults(bounds.nesting_depth_max)
     if len(value) <= limits.span_bytes_max:  # no span can be larger than its record
-        return gather(_groups(request, bounds), partial(_span, bounds))
-    return gather(_groups(request, bounds), partial(_sized_span, limits, bounds))
+        return gather(_groups(request, faults), partial(_span, bounds, faults))
+    return gather(_groups(request, faults), partial(_sized_span, limits, bounds, faults))
 
 
 def lay_out(value: bytes) -> Layout:
@@ -86,37 +90,50 @@ def lay_out(value: bytes) -> Layout:
 
 
 def read_resource(raw: bytes, schema_url: str, bounds: Bounds) -> Resource:
-    """Return a resource whose message came alone. Raises ``Rejected`` or ``DecodeError``, like all functions below."""
-    return _resource(ResourceSpansMessage(resource=_part(ResourceMessage, raw), schema_url=schema_url), bounds)
+    """Return a resource whose message came alone.
+
+    Raises ``Rejected`` or ``DecodeError``, like all functions below; also if anything of the message must be repaired.
+    """
+    return _read(_resource, ResourceSpansMessage(resource=_part(ResourceMessage, raw), schema_url=schema_url), bounds)
 
 
 def read_scope(raw: bytes, schema_url: str, bounds: Bounds) -> Scope:
     """Return a scope whose message came alone."""
-    return _scope(ScopeSpansMessage(scope=_part(ScopeMessage, raw), schema_url=schema_url), bounds)
+    return _read(_scope, ScopeSpansMessage(scope=_part(ScopeMessage, raw), schema_url=schema_url), bounds)
 
 
 def read_event(raw: bytes, bounds: Bounds) -> Event:
     """Return an event whose message came alone."""
-    event = _event(_part(SpanMessage.Event, raw), bounds.nesting_depth_max)
+    event = _read(_event, _part(SpanMessage.Event, raw), bounds)
     check_paths("events.attributes", event.attributes)
     return event
 
 
 def read_link(raw: bytes, bounds: Bounds) -> Link:
     """Return a link whose message came alone."""
-    return _link(_part(SpanMessage.Link, raw), bounds.nesting_depth_max)
+    return _read(_link, _part(SpanMessage.Link, raw), bounds)
 
 
 def read_array(raw: bytes, bounds: Bounds) -> Any:
     """Return an array among values whose message came alone."""
-    value = AnyValue(array_value=_part(ArrayValue, raw))
-    return _value(value, bounds.nesting_depth_max, "attributes", "")
+    return _read(_attribute, AnyValue(array_value=_part(ArrayValue, raw)), bounds)
 
 
 def read_object(raw: bytes, bounds: Bounds) -> Any:
     """Return an object among values whose message came alone."""
-    value = AnyValue(kvlist_value=_part(KeyValueList, raw))
-    return _value(value, bounds.nesting_depth_max, "attributes", "")
+    return _read(_attribute, AnyValue(kvlist_value=_part(KeyValueList, raw)), bounds)
+
+
+def _read(read: Callable[[Any, Faults], _T], message: Any, bounds: Bounds) -> _T:
+    faults = Faults(bounds.nesting_depth_max)
+    found = read(message, faults)
+    if faults.are_found:
+        raise DecodeError
+    return found
+
+
+def _attribute(value: Any, faults: Faults) -> Any:
+    return _value(value, faults, faults.depth_max, "attributes", "")
 
 
 def _part(message_type: Any, raw: bytes) -> Any:
@@ -131,23 +148,25 @@ def _part(message_type: Any, raw: bytes) -> Any:
     return message
 
 
-def _groups(request: Any, bounds: Bounds) -> Iterator[Group]:
+def _groups(request: Any, faults: Faults) -> Iterator[Group]:
     for resource_spans in request.resource_spans:
         resource: Resource | Rejection | None = None
         for scope_spans in resource_spans.scope_spans:
             if not scope_spans.spans:  # a record may hold millions of these
                 continue
             if resource is None:
-                resource = guarded(_resource, resource_spans, bounds)
-            yield Group(resource, guarded(_scope, scope_spans, bounds), scope_spans.spans)
+                resource = guarded(_resource, resource_spans, faults)
+            yield Group(resource, guarded(_scope, scope_spans, faults), scope_spans.spans)
 
 
-def _sized_span(limits: SpanLimits, bounds: Bounds, message: Any, resource: Resource, scope: Scope) -> Span:
+def _sized_span(
+    limits: SpanLimits, bounds: Bounds, faults: Faults, message: Any, resource: Resource, scope: Scope
+) -> Span:
     check_span_size(message.ByteSize(), limits)
-    return _span(bounds, message, resource, scope)
+    return _span(bounds, faults, message, resource, scope)
 
 
-def _span(bounds: Bounds, message: Any, resource: Resource, scope: Scope) -> Span:
+def _span(bounds: Bounds, faults: Faults, message: Any, resource: Resource, scope: Scope) -> Span:
     trace_id = message.trace_id
     span_id = message.span_id
     parent_id = message.parent_span_id
@@ -165,27 +184,26 @@ def _span(bounds: Bounds, message: Any, resource: Resource, scope: Scope) -> Spa
     status_code = status.code
     if status_code > 2 or status_code < 0:
         raise unknown_enum("status.code", status_code, "a StatusCode, 0 to 2")
-    depth_max = bounds.nesting_depth_max
     events = message.events
     links = message.links
     if len(events) > SMALL_PARTS_MAX:
         check_parts("events", len(events), sum([event.ByteSize() for event in events]))
     if len(links) > SMALL_PARTS_MAX:
         check_parts("links", len(links), sum([link.ByteSize() for link in links]))
-    return Span(
+    span = Span(
         trace_id=trace_id,
         span_id=span_id + span_id,
         parent_id=parent_id or None,
-        name=_text(message.name, "name"),
+        name=_text(message.name, faults),
         kind=kind,
         start_ns=start_ns,
         end_ns=end_ns,
         status_code=status_code,
-        status_message=_text(status.message, "status.message") or None,
-        attributes=_attributes(message.attributes, depth_max, "attributes"),
-        events=tuple([_event(event, depth_max) for event in events]) if events else (),
-        links=tuple([_link(link, depth_max) for link in links]) if links else None,
-        trace_state=_text(message.trace_state, "trace_state"),
+        status_message=_text(status.message, faults) or None,
+        attributes=_attributes(message.attributes, faults, "attributes"),
+        events=tuple([_event(event, faults) for event in events]) if events else (),
+        links=tuple([_link(link, faults) for link in links]) if links else None,
+        trace_state=_text(message.trace_state, faults),
         flags=message.flags,
         dropped_attributes_count=message.dropped_attributes_count,
         dropped_events_count=message.dropped_events_count,
@@ -193,6 +211,7 @@ def _span(bounds: Bounds, message: Any, resource: Resource, scope: Scope) -> Spa
         resource=resource,
         scope=scope,
     )
+    return faults.repaired(span)
 
 
 def _bad_id(trace_id: bytes, span_id: bytes) -> Rejected:
@@ -221,16 +240,16 @@ def _parent_id(parent_id: bytes) -> bytes | None:
     return parent_id + parent_id if any(parent_id) else None
 
 
-def _event(message: Any, depth_max: int) -> Event:
+def _event(message: Any, faults: Faults) -> Event:
     return Event(
-        name=_text(message.name, "The name of an event"),
+        name=_text(message.name, faults),
         time_ns=message.time_unix_nano,
-        attributes=_attributes(message.attributes, depth_max, "events.attributes"),
+        attributes=_attributes(message.attributes, faults, "events.attributes"),
         dropped_attributes_count=message.dropped_attributes_count,
     )
 
 
-def _link(message: Any, depth_max: int) -> Link:
+def _link(message: Any, faults: Faults) -> Link:
     """Read a link as sent. Ids that are empty or zero are kept as zeros: OpenTelemetry allows a link that has only
     attributes.
     """
@@ -245,34 +264,40 @@ def _link(message: Any, depth_max: int) -> Link:
     return Link(
         trace_id=trace_id,
         span_id=span_id + span_id,
-        attributes=_attributes(message.attributes, depth_max, "links.attributes"),
-        trace_state=_text(message.trace_state, "links.trace_state"),
+        attributes=_attributes(message.attributes, faults, "links.attributes"),
+        trace_state=_text(message.trace_state, faults),
         flags=message.flags,
         dropped_attributes_count=message.dropped_attributes_count,
     )
 
 
-def _resource(message: Any, bounds: Bounds) -> Resource:
-    return Resource(
-        attributes=nest(_attributes(message.resource.attributes, bounds.nesting_depth_max, "resource.attributes")),
-        dropped_attributes_count=message.resource.dropped_attributes_count,
-        schema_url=_text(message.schema_url, "resource.schema_url"),
+def _resource(message: Any, faults: Faults) -> Resource:
+    resource = faults.repaired_resource(
+        Resource(
+            attributes=_attributes(message.resource.attributes, faults, "resource.attributes"),
+            dropped_attributes_count=message.resource.dropped_attributes_count,
+            schema_url=_text(message.schema_url, faults),
+        )
     )
+    return resource._replace(attributes=nest(resource.attributes))
 
 
-def _scope(message: Any, bounds: Bounds) -> Scope:
-    scope = message.scope
-    return Scope(
-        name=_text(scope.name, "scope.name"),
-        version=_text(scope.version, "scope.version"),
-        attributes=nest(_attributes(scope.attributes, bounds.nesting_depth_max, "scope.attributes")),
-        dropped_attributes_count=scope.dropped_attributes_count,
-        schema_url=_text(message.schema_url, "scope.schema_url"),
+def _scope(message: Any, faults: Faults) -> Scope:
+    sent = message.scope
+    scope = faults.repaired_scope(
+        Scope(
+            name=_text(sent.name, faults),
+            version=_text(sent.version, faults),
+            attributes=_attributes(sent.attributes, faults, "scope.attributes"),
+            dropped_attributes_count=sent.dropped_attributes_count,
+            schema_url=_text(message.schema_url, faults),
+        )
     )
+    return scope._replace(attributes=nest(scope.attributes))
 
 
-def _attributes(key_values: Iterable[Any], depth_max: int, where: str) -> Attributes:
-    """Return attributes as JSON-ready values.
+def _attributes(key_values: Iterable[Any], faults: Faults, where: str) -> Attributes:
+    """Return attributes as JSON-ready values; note if one must be repaired.
 
     Text is tried before ``WhichOneof``, which costs as much as three reads: most values are text (measured with upb, 11
     text attributes: 10 µs a span against 12).
@@ -284,57 +309,54 @@ def _attributes(key_values: Iterable[Any], depth_max: int, where: str) -> Attrib
         text = value.string_value
         if text:
             if "\0" in text:
-                raise null_character(at_key(where, key))
+                faults.are_found = True
             attributes[key] = text
         else:
-            attributes[key] = _value(value, depth_max, where, key)
+            attributes[key] = _value(value, faults, faults.depth_max, where, key)
     if "\0" in "".join(attributes):
-        raise null_character(f"A key in {where}")
+        faults.are_found = True
     return attributes
 
 
-def _value(value: Any, levels_left: int, where: str, key: str) -> Any:
+def _value(value: Any, faults: Faults, levels_left: int, where: str, key: str) -> Any:
     """Return one value. ``levels_left`` is how many arrays and objects may still be opened; ``where`` and ``key`` name
     it.
     """
+    found = _opened(value, where, key)
+    kind = type(found)
+    if kind is str:
+        return _text(found, faults)
+    if kind is not list and kind is not dict:
+        return found
+    if levels_left == 0:
+        return faults.deep(value, partial(_opened, where=where, key=key))
+    if kind is list:
+        return [_value(element, faults, levels_left - 1, where, key) for element in found]
+    _text("".join(found), faults)
+    return {name: _value(member, faults, levels_left - 1, where, key) for name, member in found.items()}
+
+
+def _opened(value: Any, where: str, key: str) -> Any:
+    """Return a scalar, or the messages of the values of an array or object."""
     kind = value.WhichOneof("value")
-    if kind == "string_value":
-        text: str = value.string_value
-        if "\0" in text:
-            raise null_character(at_key(where, key))
-        return text
-    if kind == "int_value":
-        return value.int_value
-    if kind == "bool_value":
-        return value.bool_value
+    if kind in _PLAIN_KINDS:
+        return getattr(value, kind)
     if kind == "double_value":
         return json_double(value.double_value)
     if kind == "bytes_value":
         return json_bytes(value.bytes_value)
     if kind is None:
         return None
-    if kind not in ("array_value", "kvlist_value"):
-        raise Rejected(RejectionCode.INVALID_TYPE, f"{at_key(where, key)} is a {kind}, which has no meaning in a span.")
-    return _container(kind, value, levels_left, where, key)
-
-
-def _container(kind: str, value: Any, levels_left: int, where: str, key: str) -> list[Any] | dict[str, Any]:
-    """Return an array or object; see ``_value``."""
-    if levels_left == 0:
-        raise Rejected(
-            RejectionCode.NESTING_TOO_DEEP, f"{at_key(where, key)} is nested too deep: it exceeds the limit of levels."
-        )
     if kind == "array_value":
-        return [_value(element, levels_left - 1, where, key) for element in value.array_value.values]
-    members = {member.key: _value(member.value, levels_left - 1, where, key) for member in value.kvlist_value.values}
-    if "\0" in "".join(members):
-        raise null_character(f"A key in {at_key(where, key)}")
-    return members
+        return list(value.array_value.values)
+    if kind == "kvlist_value":
+        return {member.key: member.value for member in value.kvlist_value.values}
+    raise Rejected(RejectionCode.INVALID_TYPE, f"{at_key(where, key)} is a {kind}, which has no meaning in a span.")
 
 
-def _text(text: str, where: str) -> str:
+def _text(text: str, faults: Faults) -> str:
     if "\0" in text:
-        raise null_character(where)
+        faults.are_found = True
     return text
 
 
@@ -347,30 +369,32 @@ def _decode_split(value: bytes, limits: SpanLimits, bounds: Bounds, *, is_refuse
         )
     if not layout.spans and first_field(value) is None:
         raise Rejected(RejectionCode.UNDECODABLE, _NO_RESOURCE_SPANS)
+    faults = Faults(bounds.nesting_depth_max)
     return gather_split(
         layout,
         limits,
-        lambda raw, resource, scope: _span(bounds, _parsed_span(raw, bounds), resource, scope),
-        lambda raw: _resource(_parsed_alone(ResourceSpansMessage, raw, bounds), bounds),
-        lambda raw: _scope(_parsed_alone(ScopeSpansMessage, raw, bounds), bounds),
+        lambda raw, *wrappers: _read_alone(
+            SpanMessage, raw, faults, lambda span: _span(bounds, faults, span, *wrappers)
+        ),
+        lambda raw: _read_alone(ResourceSpansMessage, raw, faults, lambda message: _resource(message, faults)),
+        lambda raw: _read_alone(ScopeSpansMessage, raw, faults, lambda message: _scope(message, faults)),
     )
 
 
-def _parsed_span(raw: bytes, bounds: Bounds) -> Any:
+def _read_alone(message_type: Any, raw: bytes, faults: Faults, read: Callable[[Any], _T]) -> _T:
+    """Parse one message by itself, leniently if it must be, and read it. Raises ``Rejected``."""
     try:
-        return _parsed_alone(SpanMessage, raw, bounds)
-    except Rejected:
-        if first_field(raw) is None:
+        message = message_type.FromString(raw)
+    except DecodeError:
+        faults.are_found = True
+    else:
+        return read(message)
+    descriptor = message_type.DESCRIPTOR
+    try:
+        return read(LenientMessage(descriptor, raw, [(0, len(raw))]))
+    except BrokenWire as exc:
+        if message_type is SpanMessage and first_field(raw) is None:
             raise missing_id(b"", **_ID_SIZES) from None
-        raise
-
-
-def _parsed_alone(message_type: Any, raw: bytes, bounds: Bounds) -> Any:
-    """Parse one message by itself. Raises ``Rejected`` with what is wrong with it."""
-    try:
-        return message_type.FromString(raw)
-    except DecodeError as exc:
-        descriptor = message_type.DESCRIPTOR
-        raise fault_of(descriptor, raw, depth_max=bounds.nesting_depth_max) or Rejected(
-            RejectionCode.UNDECODABLE, f"The bytes of the {descriptor.name} are not a message of protobuf."
+        raise Rejected(
+            RejectionCode.UNDECODABLE, f"The bytes of the {descriptor.name} are not a message of protobuf: {exc}."
         ) from exc

@@ -110,15 +110,6 @@ def delimited_fields(value: bytes, within: tuple[int, int], wanted: int) -> Iter
             yield content, after
 
 
-def is_utf8(raw: bytes) -> bool:
-    """Return whether a text on the wire is UTF-8."""
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def fields(value: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:
     """Yield the fields between two bytes: number, wire type, and where its tag starts, its content starts, and it ends.
 
@@ -126,7 +117,7 @@ def fields(value: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, 
     """
     at = start
     while at < end:
-        tag, content = _varint(value, at, end)
+        tag, content = varint_at(value, at, end)
         number, wire_type = tag >> 3, tag & 7
         if number == 0:
             raise BrokenWire(f"byte {at} begins a field with the number 0")
@@ -138,9 +129,9 @@ def fields(value: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, 
 def _extent(value: bytes, at: int, end: int, *, number: int, wire_type: int) -> tuple[int, int]:
     """Return where the content of a field begins and ends."""
     if wire_type == VARINT:
-        return at, _varint(value, at, end)[1]
+        return at, varint_at(value, at, end)[1]
     if wire_type == LEN:
-        size, at = _varint(value, at, end)
+        size, at = varint_at(value, at, end)
         after = at + size
     elif wire_type == FIXED64:
         after = at + 8
@@ -159,7 +150,7 @@ def _group_end(value: bytes, at: int, end: int, *, number: int) -> int:
     """Return the byte after the end tag of an unknown group; nested groups are skipped."""
     open_groups = [number]
     while open_groups:
-        tag, at = _varint(value, at, end)
+        tag, at = varint_at(value, at, end)
         inner, wire_type = tag >> 3, tag & 7
         if wire_type == START_GROUP and len(open_groups) < GROUPS_MAX:
             open_groups.append(inner)
@@ -172,8 +163,8 @@ def _group_end(value: bytes, at: int, end: int, *, number: int) -> int:
     return at
 
 
-def _varint(value: bytes, at: int, end: int) -> tuple[int, int]:
-    """Return an unsigned number of up to ten bytes, and the byte after it."""
+def varint_at(value: bytes, at: int, end: int) -> tuple[int, int]:
+    """Return an unsigned number of up to ten bytes, and the byte after it. Raises ``BrokenWire``."""
     if at < end and value[at] < 0x80:  # nearly all tags and most lengths
         return value[at], at + 1
     result = 0

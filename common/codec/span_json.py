@@ -2,13 +2,15 @@
 
 Every member of a response is used when the span is published again; what the server derives (``trace_type``,
 ``span_type``, ``created_at`` and the like) is derived again. Source: reference §2, §2.1, §4.2, and contract §4 for the
-further members. A record that the parser rejects as a whole is cut span by span (``json_cut``).
+further members. A record that the parser rejects as a whole is cut span by span (``json_cut``), and a span that it
+rejects is read leniently (``json_lenient``).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -19,11 +21,9 @@ from common.codec.checks import (
     at_key,
     bounds_of,
     check_record_size,
-    check_span_has_no_null,
     check_times,
     invalid_type,
     json_double,
-    nesting_too_deep,
 )
 from common.codec.decoded import Decoded, Group, gather, gather_split
 from common.codec.json_cut import lay_out_spans
@@ -34,11 +34,11 @@ from common.codec.json_members import (
     integer_of,
     list_of,
     object_of,
-    parsed_alone,
     parsed_whole,
     parts_of,
     text_of,
 )
+from common.codec.repair import PLACE_LENGTH_MAX, REPAIRED_MAX
 from common.errors import Rejected, RejectionCode
 from common.ids import ZERO_ID, parse_span_id, parse_trace_id
 from common.json_numbers import INT64_MIN, UINT64_MAX
@@ -114,8 +114,7 @@ def _members(document: Any) -> list[Any]:
 
 def _decode_split(value: bytes, limits: SpanLimits, reader: _Reader) -> Decoded:
     def read(raw: bytes, _resource: Resource, _scope: Scope) -> Span:
-        found = parsed_alone(raw, "The span", nesting_depth_max=limits.nesting_depth_max)
-        return reader.span(found, long_integers=_long_integers(raw))
+        return reader.span(reader.parsed_alone(raw, "The span"), long_integers=_long_integers(raw))
 
     return gather_split(lay_out(value), limits, read, lambda _: NO_RESOURCE, lambda _: NO_SCOPE)
 
@@ -177,13 +176,12 @@ class _Reader(JsonReader):
             dropped_links_count=count_of(get("dropped_links_count"), "dropped_links_count"),
             resource=self._read_resource(get("resource")),
             scope=self._read_scope(get("scope")),
+            repaired=_places(get("repaired")),
             references=self._identified(get("references"), "references"),
             hashes=self._identified(get("hashes"), "hashes"),
             **{member: _optional_text(get(member), member) for member in PROMOTED_TEXTS},
         )
-        if self._may_hold_null:
-            check_span_has_no_null(span)
-        return span
+        return self._faults.repaired(span)
 
     def _times(self, members: dict[str, Any]) -> tuple[int, int]:
         """Return start and end. Each defaults to the other, both to that of the record; nanoseconds win over the
@@ -226,18 +224,11 @@ class _Reader(JsonReader):
         self, found: Any, where: str, last: tuple[bytes, _Shared], read: Callable[[dict[str, Any], str], _Shared]
     ) -> tuple[bytes, _Shared]:
         """Return what was read last if ``found`` is equal to it; each with its JSON."""
-        written = self._written(found, where)
-        if written == last[0]:
+        written = _written(found)
+        if written and written == last[0]:
             return last
         members = object_of(found, where)
         return written, read(members, text_of(members.get("schema_url"), f"{where}.schema_url"))
-
-    def _written(self, found: Any, where: str) -> bytes:
-        """Return the JSON of a parsed value. Two are equal only if values and types are; in Python, 1 equals true."""
-        try:
-            return orjson.dumps(found)
-        except orjson.JSONEncodeError as exc:  # values from JSON can be written, unless they are nested past 254 levels
-            raise nesting_too_deep(where, self._depth_max) from exc
 
     def _identified(self, found: Any, where: str) -> list[dict[str, Any]] | None:
         """Return references or hashes: JSON-ready objects, ids as dashed UUIDs; ``None`` if the member is absent."""
@@ -245,7 +236,7 @@ class _Reader(JsonReader):
             return None
         read = []
         for element in list_of(found, where):
-            members = self._value(object_of(element, f"An element of {where}"), self._depth_max, where)
+            members = self._value(object_of(element, f"An element of {where}"), self._faults.depth_max, where)
             if members.get("id") is not None:
                 members["id"] = _uuid(members["id"], f"{where}.id")
             read.append(members)
@@ -253,7 +244,7 @@ class _Reader(JsonReader):
 
     def _attributes(self, found: Any, where: str) -> Attributes:
         attributes = {}
-        depth_max = self._depth_max
+        depth_max = self._faults.depth_max
         for key, value in object_of(found, where).items():
             if type(value) is str:
                 attributes[key] = value
@@ -267,17 +258,21 @@ class _Reader(JsonReader):
         opened.
         """
         kind = type(found)
-        if kind is float:
-            if not -_INT64_END < found < _INT64_END:
-                self._check_no_integer(found, where)
-            return json_double(found)
         if kind is dict or kind is list:
             if levels_left == 0:
-                raise nesting_too_deep(where, self._depth_max)
+                return self._faults.deep(found, partial(self._opened, where=where))
             if kind is dict:
                 return {key: self._value(member, levels_left - 1, where) for key, member in found.items()}
             return [self._value(element, levels_left - 1, where) for element in found]
-        return found
+        return self._opened(found, where) if kind is float else found
+
+    def _opened(self, found: Any, where: str) -> Any:
+        """Return a double in canonical form, and anything else as it is."""
+        if type(found) is not float:
+            return found
+        if not -_INT64_END < found < _INT64_END:
+            self._check_no_integer(found, where)
+        return json_double(found)
 
     def _check_no_integer(self, found: float, where: str) -> None:
         if self._long_integers is None:
@@ -286,6 +281,23 @@ class _Reader(JsonReader):
             raise Rejected(
                 RejectionCode.INVALID_TYPE, f"{where} is an integer beyond 64 bits; allowed: -2^63 to 2^64-1."
             )
+
+
+def _written(found: Any) -> bytes:
+    """Return the JSON of a parsed value, empty if it must be repaired first. Two are equal only if values and types
+    are; in Python, 1 equals true.
+    """
+    try:
+        return orjson.dumps(found)
+    except orjson.JSONEncodeError:  # nested past 254 levels, or with half of a surrogate pair
+        return b""
+
+
+def _places(found: Any) -> tuple[str, ...]:
+    """Return the places that were repaired when the span was stored before."""
+    places = list_of(found, "repaired")[:REPAIRED_MAX]
+    texts = [text_of(place, "An element of repaired")[:PLACE_LENGTH_MAX] for place in places]
+    return tuple(filter(None, texts))
 
 
 def _long_integers(span: bytes) -> set[float]:

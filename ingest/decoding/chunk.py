@@ -30,7 +30,7 @@ from common.errors import RejectionCode
 from common.kafka.record import Partition, Record
 from common.settings import Encoding
 from common.span import NormalizedSpan
-from common.telemetry import BASE64_IDS, MAPPING_ERRORS, RECORDS_EMPTY, RECORDS_IN, SPANS_IN
+from common.telemetry import BASE64_IDS, MAPPING_ERRORS, RECORDS_EMPTY, RECORDS_IN, REPAIRED_SPANS, SPANS_IN
 from ingest.dead_letter import CutDeadLetter, cut_dead_letters
 from ingest.decode import DecodedRecord, Rules, decode_record, empty_record, is_undecodable, only, without_projects
 from ingest.decoding.columns import NOTHING, ColumnRecord, decode_in_columns
@@ -66,6 +66,7 @@ class Chunk:
 
 class RecordOutcome(NamedTuple):
     """The outcome of one record. ``bytes_count`` is the approximate memory of its rows, dead letters and rejections.
+    ``repaired_count`` is how many of its spans had to be repaired (``common/codec/repair.py``).
 
     ``is_undecodable``: see ``decode.is_undecodable``. ``mapping_errors`` counts the values of known meaning that could
     not be read, by reason (``ingest/semconv/rows.py``).
@@ -79,6 +80,7 @@ class RecordOutcome(NamedTuple):
     is_undecodable: bool
     base64_ids_count: int
     mapping_errors: Mapping[str, int]
+    repaired_count: int = 0
 
 
 class DecodedChunk(NamedTuple):
@@ -148,6 +150,7 @@ def count_records(records: Iterable[ChunkRecord]) -> None:
         rejections = outcome.rejections
         SPANS_IN.labels(record.topic).inc(outcome.rows_count + (0 if rejections.is_of_record else len(rejections)))
         BASE64_IDS.inc(outcome.base64_ids_count)
+        REPAIRED_SPANS.inc(outcome.repaired_count)
         for reason, count in outcome.mapping_errors.items():
             MAPPING_ERRORS.labels(reason).inc(count)
 
@@ -258,6 +261,7 @@ def _outcome(
         is_undecodable=is_undecodable(decoded, rules),
         base64_ids_count=decoded.base64_ids_count,
         mapping_errors=mapping_errors,
+        repaired_count=sum(1 for span in decoded.spans if span.repaired),
     )
 
 

@@ -60,6 +60,7 @@ def _masked(span: Span, mask: PlannedMask, project: UUID, sources: dict[tuple[in
     trace_state = mask.text(MaskPlace.ATTRIBUTES, span.trace_state) or ""
     resource = _masked_source(span.resource, mask, project, sources)
     scope = _masked_source(span.scope, mask, project, sources)
+    repaired = span.repaired and tuple(mask.text_anywhere(place) or "" for place in span.repaired)
     if (
         attributes is not span.attributes
         or name is not span.name
@@ -69,6 +70,7 @@ def _masked(span: Span, mask: PlannedMask, project: UUID, sources: dict[tuple[in
         or status_message is not span.status_message
         or links is not span.links
         or trace_state is not span.trace_state
+        or repaired is not span.repaired
     ):
         span = span._replace(
             name=name,
@@ -79,6 +81,7 @@ def _masked(span: Span, mask: PlannedMask, project: UUID, sources: dict[tuple[in
             trace_state=trace_state,
             resource=resource,
             scope=scope,
+            repaired=repaired,
         )
     return span if span[-len(_NOT_SENT) :] == _NOT_SENT else _masked_members(span, mask)
 

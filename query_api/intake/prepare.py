@@ -16,6 +16,7 @@ import orjson
 from pydantic import BaseModel
 
 from common.codec import span_json
+from common.codec.repair import json_text
 from common.errors import InvalidInput, Rejected, TooLarge
 from common.ids import parse_trace_id, span_id_hex, trace_id_hex
 from common.limits import SpanLimits
@@ -250,7 +251,7 @@ def _join(values: Sequence[bytes]) -> bytes:
 
 
 def _value_of_trace(trace_id: bytes, spans: Sequence[Json], *, limits: SpanLimits) -> bytes:
-    value = orjson.dumps({"spans": spans})
+    value = _SPANS % b",".join(map(_written, spans))
     if len(value) > limits.record_bytes_max:
         raise TooLarge(
             f"The spans of trace {trace_id_hex(trace_id)} take {len(value)} bytes with their times;"
@@ -258,7 +259,7 @@ def _value_of_trace(trace_id: bytes, spans: Sequence[Json], *, limits: SpanLimit
         )
     if len(value) > limits.span_bytes_max:
         for span in spans:
-            if (size := len(orjson.dumps(span))) > limits.span_bytes_max:
+            if (size := len(_written(span))) > limits.span_bytes_max:
                 raise TooLarge(
                     f"The span {span['span_id']} takes {size} bytes with its times;"
                     f" the limit is {limits.span_bytes_max}."
@@ -282,9 +283,16 @@ def _decode(placed: Sequence[PlacedSpan], *, limits: SpanLimits, now_ns: int) ->
 
 def _json(place: PlacedSpan) -> bytes:
     try:
-        return orjson.dumps(place.span)
+        return _written(place.span)
     except orjson.JSONEncodeError as exc:
         raise InvalidInput(f"{place.path}: {exc}; integers from -2^63 to 2^64-1 are allowed.") from exc
+
+
+def _written(span: Json) -> bytes:
+    try:
+        return orjson.dumps(span)
+    except orjson.JSONEncodeError:  # perhaps nested past 254 levels, which the worker repairs
+        return json_text(span, lambda value: value).encode()
 
 
 def _with_times(sent: Json, span: Span) -> Json:

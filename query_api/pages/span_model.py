@@ -102,3 +102,8 @@ class SpanModel(PromotedTexts):
     dropped_attributes_count: DroppedCount = None
     dropped_events_count: DroppedCount = None
     dropped_links_count: DroppedCount = None
+    repaired: list[str] | None = Field(
+        None,
+        description="The places whose values could not be stored as they were sent: characters that no text may hold"
+        " are U+FFFD there, and values nested too deep are JSON text. At most 20; absent if nothing was repaired.",
+    )

@@ -104,17 +104,6 @@ BAD = {
     "end far ahead": ({"end_ns": NOW_NS + LIMITS.ahead_ns_max + 1}, RejectionCode.ABSURD_TIME),
     "kind unknown": ({"kind": 6}, RejectionCode.UNKNOWN_ENUM),
     "status unknown": ({"status_code": 3}, RejectionCode.UNKNOWN_ENUM),
-    "null in a name": ({"name": "a\0b"}, RejectionCode.NULL_CHARACTER),
-    "null in a value": ({"value": "a\0b"}, RejectionCode.NULL_CHARACTER),
-    "null in a key": ({"key": "a\0b"}, RejectionCode.NULL_CHARACTER),
-    "null in a nested value": ({"nested": "a\0b"}, RejectionCode.NULL_CHARACTER),
-    "name not UTF-8": ({"name": "@@"}, RejectionCode.INVALID_UTF8),
-    "value not UTF-8": ({"value": "@@"}, RejectionCode.INVALID_UTF8),
-    "key not UTF-8": ({"key": "@@"}, RejectionCode.INVALID_UTF8),
-    "nested 25 levels": ({"levels": 25}, RejectionCode.NESTING_TOO_DEEP),
-    "nested 40 levels": ({"levels": 40}, RejectionCode.NESTING_TOO_DEEP),
-    "nested 1,000 levels": ({"levels": 1_000}, RejectionCode.NESTING_TOO_DEEP),
-    "nested 5,000 levels": ({"levels": 5_000}, RejectionCode.NESTING_TOO_DEEP),
 }
 KEPT = {
     "nested 24 levels": {"levels": 24},
@@ -208,8 +197,7 @@ def test_every_valid_nesting_limit_is_applied_exactly(codec):
 
     decoded = decode(codec, value, limits)
 
-    assert decoded.span_indexes == [0]
-    assert [rejection.code for rejection in decoded.rejections.in_full] == [RejectionCode.NESTING_TOO_DEEP]
+    assert [span.repaired for span in decoded.spans] == [(), ("attributes.deep",)]
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
@@ -233,6 +221,69 @@ def test_span_above_its_size_limit_is_rejected_alone(codec):
     assert decoded.span_indexes == [0, 2]
     assert [rejection.code for rejection in decoded.rejections.in_full] == [RejectionCode.SPAN_TOO_LARGE]
     assert not decode(codec, value, SpanLimits(span_bytes_max=big)).rejections
+
+
+# What can be repaired is kept
+
+REPAIRED = {
+    "null in a name": ({"name": "a\0b"}, {"name": "a\ufffdb"}, "span_name"),
+    "null in a value": ({"value": "a\0b"}, {"value": "a\ufffdb"}, "attributes.key"),
+    "null in a key": ({"key": "a\0b"}, {"key": "a\ufffdb"}, "attributes.a\ufffdb"),
+    "null in a nested value": ({"nested": "a\0b"}, {"nested": "a\ufffdb"}, "attributes.nested"),
+    "name not UTF-8": ({"name": "@@"}, {"name": "\ufffd\ufffd"}, "span_name"),
+    "value not UTF-8": ({"value": "a@@b"}, {"value": "a\ufffd\ufffdb"}, "attributes.key"),
+    "key not UTF-8": ({"key": "a@@"}, {"key": "a\ufffd\ufffd"}, "attributes.a\ufffd\ufffd"),
+    "nested value not UTF-8": ({"nested": "@@"}, {"nested": "\ufffd\ufffd"}, "attributes.nested"),
+}
+DEEP = (25, 40, 1_000, 5_000)
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+@pytest.mark.parametrize("fault", REPAIRED)
+def test_span_with_a_character_that_no_text_may_hold_is_repaired(codec, fault):
+    members, clean, place = REPAIRED[fault]
+    [expected, _] = decode(codec, record_of(codec, [clean, {}])).spans
+
+    decoded = decode(codec, record_of(codec, [members, {}]))
+
+    assert not decoded.rejections
+    assert repr(decoded.spans[0]) == repr(expected._replace(repaired=(place,)))
+    assert decoded.spans[1].repaired == ()
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+@pytest.mark.parametrize("levels", DEEP)
+def test_value_below_the_deepest_level_becomes_its_json_text(codec, levels):
+    decoded = decode(codec, record_of(codec, [{"levels": levels}, {}]))
+
+    assert not decoded.rejections
+    value, depth = decoded.spans[0].attributes["deep"], 0
+    while type(value) is list:
+        [value], depth = value, depth + 1
+    assert (depth, value) == (24, "[" * (levels - 24) + '"x"' + "]" * (levels - 24))
+    assert type(value) is str
+    assert decoded.spans[0].repaired == ("attributes.deep",)
+    assert decoded.spans[1].repaired == ()
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+def test_value_with_absurdly_many_levels_is_too_large(codec):
+    decoded = decode(codec, record_of(codec, [{"levels": 60_000}, {}]))
+
+    assert decoded.span_indexes == [1]
+    assert [rejection.code for rejection in decoded.rejections.in_full] == [RejectionCode.SPAN_TOO_LARGE]
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+@pytest.mark.parametrize("bad", ["trace id too short", "start of long ago", "kind unknown"])
+def test_span_that_can_be_repaired_is_rejected_for_other_reasons(codec, bad):
+    members, code = BAD[bad]
+    spoiled: dict[str, object] = {"value": "@@", "levels": 5_000}
+
+    decoded = decode(codec, record_of(codec, [spoiled | members, {"value": "\0"}]))
+
+    assert decoded.span_indexes == [1]
+    assert [rejection.code for rejection in decoded.rejections.in_full] == [code]
 
 
 # Only rejections are raised

@@ -56,6 +56,15 @@ async def client(broker: MemoryBroker) -> AsyncIterator[aiohttp.ClientSession]:
         yield client
 
 
+def _faulty_protobuf(fault: bytes) -> bytes:
+    """A request with two spans; the name of one is ``fault``."""
+    return _request(b"12345678", b"87654321").SerializeToString().replace(b"\x2a\x01n", b"\x2a\x01" + fault, 1)
+
+
+def _faulty_json(fault: bytes) -> bytes:
+    return _json_request("12" * 8, "34" * 8).replace(b'"name": "n"', b'"name": "%b"' % fault, 1)
+
+
 def _type(content_type: str, **more: str) -> dict[str, str]:
     return {"Content-Type": content_type, **more}
 
@@ -94,10 +103,8 @@ def _request(*span_ids: bytes, trace_id: bytes = b"t" * 16) -> ExportTraceServic
 
 
 def _json_request(*span_ids: str) -> bytes:
-    spans = [
-        {"traceId": "ab" * 16, "spanId": span_id, "startTimeUnixNano": str(NOW_NS), "endTimeUnixNano": str(NOW_NS)}
-        for span_id in span_ids
-    ]
+    times = {"startTimeUnixNano": str(NOW_NS), "endTimeUnixNano": str(NOW_NS)}
+    spans = [{"traceId": "ab" * 16, "spanId": span_id, "name": "n", **times} for span_id in span_ids]
     return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).encode()
 
 
@@ -197,14 +204,27 @@ async def test_rejected_spans_are_reported_in_json_too(client: aiohttp.ClientSes
     assert len(_published(broker, JSON)) == 1
 
 
-async def test_invalid_utf8_rejects_only_its_span(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:
-    body = _request(b"12345678", b"87654321").SerializeToString().replace(b"\x2a\x01n", b"\x2a\x01\xff", 1)
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        (PROTOBUF, _faulty_protobuf(b"\xff")),
+        (PROTOBUF, _faulty_protobuf(b"\0")),
+        (JSON, _faulty_json(b"\xff")),
+        (JSON, _faulty_json(b"\\ud800")),
+        (JSON, _faulty_json(b"\\u0000")),
+        (JSON, _faulty_json(b"\0")),
+    ],
+)
+async def test_text_that_the_worker_repairs_is_accepted(
+    content_type: str, body: bytes, client: aiohttp.ClientSession, broker: MemoryBroker
+) -> None:
+    response = await client.post("/otlp/v1/traces", data=body, headers=_type(content_type))
 
-    response = await client.post("/otlp/v1/traces", data=body, headers=_type(PROTOBUF))
-
-    partial = ExportTraceServiceResponse.FromString(await response.read()).partial_success
-    assert partial.rejected_spans == 1
-    assert len(_published(broker, PROTOBUF)) == 1
+    assert (response.status, b"rejected" in (await response.read())) == (200, False)
+    assert sorted((span.name, span.repaired) for span in _published(broker, content_type)) == [
+        ("n", ()),
+        ("\ufffd", ("span_name",)),
+    ]
 
 
 @pytest.mark.parametrize("content_type", [PROTOBUF, JSON])

@@ -44,6 +44,7 @@ GIVEN: dict[str, Any] = {
     "hashes": [{"id": "h", "attributes": {"key": "of"}}],
     "resource": Resource({"service": {"name": "shop"}}),
     "scope": Scope("hand"),
+    "repaired": ("attributes.a", "span_name"),
 }
 
 

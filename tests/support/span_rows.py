@@ -57,6 +57,7 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     "hashes": _TEXT,
     "resource": _WORD,
     "scope": _WORD,
+    "repaired": _WORD,
     "response_bytes": pa.uint32(),
     "leaves": pa.map_(pa.binary(), pa.binary()),
 }

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from common.codec.checks import bounds_of, check_no_null, check_times, json_double
+from common.codec.checks import bounds_of, check_times, json_double
 from common.errors import Rejected, RejectionCode
 from common.limits import SpanLimits
 
@@ -49,12 +49,3 @@ def test_time_limits_stay_within_the_range_of_columns():
     check_times(NOW_NS, 2**63 - 1, bounds)
     with pytest.raises(Rejected, match=r"The end time is 2262.*; allowed: .* to 2262"):
         check_times(NOW_NS, 2**63, bounds)
-
-
-def test_null_character_is_found_anywhere_and_its_path_is_named():
-    check_no_null({"a": ["b", 1, None, {"c": "d"}]}, "attributes")
-
-    with pytest.raises(Rejected, match=r"^attributes\.a\.c contains the character U\+0000"):
-        check_no_null({"a": ["b", {"c": "d\0"}]}, "attributes")
-    with pytest.raises(Rejected, match=r"^A key in attributes\.a contains"):
-        check_no_null({"a": {"\0": 1}}, "attributes")

@@ -302,13 +302,38 @@ def test_empty_requests_have_no_spans(value):
 
 
 @pytest.mark.parametrize(
+    ("name", "repaired"),
+    [
+        (b'"\\ud800"', "\ufffd"),
+        (b'"a\\ude00\\ud83d"', "a\ufffd\ufffd"),
+        (b'"\\ud83d\\ude00\xff"', "\U0001f600\ufffd"),
+        (b'"\xff"', "\ufffd"),
+        (b'"\xf0\x9f\x98"', "\ufffd"),
+        (b'"\xed\xa0\x80"', "\ufffd" * 3),
+        (b'"a\0b"', "a\ufffdb"),
+        (b'"\\\\ud800\xff"', "\\ud800\ufffd"),
+    ],
+)
+def test_text_that_is_not_unicode_is_repaired(name, repaired):
+    value = record(a_span(name="@@"), a_span(spanId="00000000000000cd")).replace(b'"@@"', name)
+
+    decoded = decode(value, limits=LIMITS, now_ns=NOW_NS)
+
+    assert [(span.name, span.repaired) for span in decoded.spans] == [(repaired, ("span_name",)), ("", ())]
+
+
+@pytest.mark.parametrize(
     ("name", "code"),
     [
-        (b'"\\ud800"', RejectionCode.INVALID_UTF8),
-        (b'"\xff"', RejectionCode.INVALID_UTF8),
-        (b'"a\0b"', RejectionCode.NULL_CHARACTER),
         (b"nonsense", RejectionCode.UNDECODABLE),
-        (b"[" * 2_000 + b"]" * 2_000, RejectionCode.NESTING_TOO_DEEP),
+        (b'"\xff\n"', RejectionCode.UNDECODABLE),
+        (b'"\xff" \0', RejectionCode.UNDECODABLE),
+        (b'"\\\xff"', RejectionCode.UNDECODABLE),
+        (b"[" * 2_000 + b"]" * 2_000, RejectionCode.INVALID_TYPE),
+        (b"[" * 2_000 + b"NaN" + b"]" * 2_000, RejectionCode.UNDECODABLE),
+        (b"[" * 2_000 + b"1 2" + b"]" * 2_000, RejectionCode.UNDECODABLE),
+        (b"[" * 2_000 + b'{"a" 2}' + b"]" * 2_000, RejectionCode.UNDECODABLE),
+        (b"[" * 2_000 + b"{2}" + b"]" * 2_000, RejectionCode.UNDECODABLE),
     ],
 )
 def test_unparsable_span_is_rejected_alone(name, code):
@@ -320,16 +345,35 @@ def test_unparsable_span_is_rejected_alone(name, code):
     assert [(rejection.span_index, rejection.code) for rejection in decoded.rejections.in_full] == [(1, code)]
 
 
+def test_enum_that_is_an_array_of_many_levels_is_rejected():
+    for levels in (10, 990, 5_000):
+        value = record(a_span(kind="@@")).replace(b'"@@"', b"[" * levels + b"]" * levels)
+
+        (rejection,) = decode(value, limits=LIMITS, now_ns=NOW_NS).rejections.in_full
+
+        assert rejection.code is RejectionCode.UNKNOWN_ENUM
+
+
 @pytest.mark.parametrize("text", ["\0", "@@"])
-def test_bad_resource_rejects_only_its_own_spans(text):
+def test_place_in_a_resource_is_named_by_its_own_spans_alone(text):
     bad = {
-        "resource": {"attributes": [{"key": "k", "value": {"stringValue": text}}]},
+        "resource": {"attributes": [{"key": "k.l", "value": {"stringValue": text}}]},
         "scopeSpans": [{"spans": [a_span()]}],
     }
     good = {"scopeSpans": [{"spans": [a_span(spanId="00000000000000cd")]}]}
     value = json.dumps({"resourceSpans": [bad, good]}).encode().replace(b"@@", b"\xff")
 
     decoded = decode(value, limits=LIMITS, now_ns=NOW_NS)
+
+    assert decoded.spans[0].resource.attributes == {"k": {"l": "\ufffd"}}
+    assert [span.repaired for span in decoded.spans] == [("resource.attributes.k.l",), ()]
+
+
+def test_resource_of_the_wrong_type_rejects_only_its_own_spans():
+    bad = {"resource": {"attributes": 5}, "scopeSpans": [{"spans": [a_span()]}]}
+    good = {"scopeSpans": [{"spans": [a_span(spanId="00000000000000cd")]}]}
+
+    decoded = decode(json.dumps({"resourceSpans": [bad, good]}).encode(), limits=LIMITS, now_ns=NOW_NS)
 
     assert decoded.span_indexes == [1]
     assert decoded.rejections.in_full[0].span_index == 0

@@ -11,6 +11,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from common.codec import otlp_protobuf
 from common.codec.decoded import Decoded, Rejections
 from common.codec.otlp_protobuf import decode, lay_out
+from common.codec.protobuf_cut import encode_delimited
 from common.errors import Rejected, RejectionCode
 from common.limits import SpanLimits
 from common.span import NO_RESOURCE, NO_SCOPE
@@ -105,7 +106,7 @@ def test_resource_and_scope_attributes_are_nested():
 
 @pytest.mark.parametrize("part", ["resource", "scope"])
 @pytest.mark.parametrize("text", ["a\0b", "@@"])
-def test_bad_resource_or_scope_rejects_only_its_own_spans(part, text):
+def test_place_in_a_resource_or_scope_is_named_by_its_own_spans_alone(part, text):
     request = a_request()
     request.resource_spans.add().CopyFrom(request.resource_spans[0])
     request.resource_spans[1].scope_spans[0].spans[0].span_id = b"\x03" * 8
@@ -116,10 +117,8 @@ def test_bad_resource_or_scope_rejects_only_its_own_spans(part, text):
 
     decoded = decode(value, limits=LIMITS, now_ns=NOW_NS)
 
-    assert decoded.span_indexes == [1]
-    assert [(one.span_index, one.code) for one in decoded.rejections.in_full] == [
-        (0, RejectionCode.NULL_CHARACTER if text == "a\0b" else RejectionCode.INVALID_UTF8)
-    ]
+    assert [span.repaired for span in decoded.spans] == [(f"{part}.attributes.k",), ()]
+    assert getattr(decoded.spans[0], part).attributes["k"] == text.replace("\0", "\ufffd").replace("@", "\ufffd")
 
 
 def test_cut_out_bytes_keep_unknown_fields():
@@ -188,22 +187,69 @@ def test_span_without_an_id_among_good_ones_gets_no_hint():
     assert rejection.reason == "The span has no trace id: it must be 16 bytes."
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "reason"),
-    [
-        ("gen_ai.prompt", "@@", "attributes.gen_ai.prompt is not UTF-8; text must be UTF-8."),
-        ("@@", "value", "A key in attributes is not UTF-8; text must be UTF-8."),
-    ],
-)
-def test_reason_has_the_path_and_what_is_valid(key, value, reason):
-    request = a_request()
-    attribute = request.resource_spans[0].scope_spans[0].spans[0].attributes.add(key=key)
-    attribute.value.array_value.values.add().string_value = value
+def test_every_place_that_is_repaired_is_named_once():
+    request = a_request(name="@@", trace_state="@@")
+    span = request.resource_spans[0].scope_spans[0].spans[0]
+    span.status.message = "@@"
+    span.attributes.add(key="gen_ai.prompt").value.array_value.values.add().string_value = "@@"
+    inner = span.attributes.add(key="a.b").value.kvlist_value.values.add(key="c").value.array_value
+    for _ in range(2):
+        inner.values.add().kvlist_value.values.add(key="d").value.string_value = "@@"
+    for _ in range(2):
+        span.events.add(name="@@").attributes.add(key="k").value.string_value = "@@"
+        span.links.add(trace_state="@@").attributes.add(key="k").value.string_value = "@@"
+    scope_spans = request.resource_spans[0].scope_spans[0]
+    scope_spans.schema_url = scope_spans.scope.name = scope_spans.scope.version = "@@"
+    request.resource_spans[0].schema_url = "@@"
     record = request.SerializeToString().replace(b"@@", b"\xff\xfe")
+
+    (span,) = decode(record, limits=LIMITS, now_ns=NOW_NS).spans
+
+    assert span.repaired == (
+        *("span_name", "status_message", "trace_state", "attributes.gen_ai.prompt", "attributes.a.b.c.d"),
+        *("events.name", "events.attributes.k", "links.attributes.k", "links.trace_state", "resource.schema_url"),
+        *("scope.name", "scope.version", "scope.schema_url"),
+    )
+    assert "\udfff" not in repr(span)
+
+
+def test_places_are_at_most_20_and_cut_if_they_are_long():
+    request = a_request()
+    span = request.resource_spans[0].scope_spans[0].spans[0]
+    for number in range(30):
+        span.attributes.add(key=f"{number}" + "k" * 1_000).value.string_value = "\0"
+
+    repaired = the_span(request).repaired
+
+    assert len(repaired) == 20
+    assert {len(place) for place in repaired} == {200}
+    assert {place[-1] for place in repaired} == {"…"}
+    assert set(the_span(request).attributes.values()) == {"\ufffd"}
+
+
+def test_parts_of_a_message_that_is_read_leniently_are_merged():
+    """As protobuf's own parser does: a message that is sent twice is one, the last of scalars and of kinds counts."""
+    request = a_request(name="@@")
+    span = request.resource_spans[0].scope_spans[0].spans[0].SerializeToString()
+    status = b"\x7a\x03\x12\x01a" + b"\x7a\x02\x18\x02"
+    value = b"\x4a\x09\x0a\x01k\x12\x04\x0a\x00\x18\x05" + b"\x4a\x0b\x0a\x01l\x12\x02\x18\x05\x12\x02\x2a\x00"
+    content = span + status + value + b"\x30\x04\x30\x05" + b"\x85\x01\x07\x00\x00\x00"
+    record = encode_delimited(1, encode_delimited(2, encode_delimited(2, content)))
+    (whole,) = decode(record, limits=LIMITS, now_ns=NOW_NS).spans
+
+    (repaired,) = decode(record.replace(b"@@", b"\xff\xff"), limits=LIMITS, now_ns=NOW_NS).spans
+
+    assert whole.attributes == {"k": 5, "l": []}
+    assert repaired == whole._replace(name="\ufffd\ufffd", repaired=("span_name",))
+
+
+def test_span_whose_parts_end_too_early_is_rejected():
+    record = a_request(name="@@").SerializeToString().replace(b"@@", b"\x12\xff").replace(b"\x2a\x02", b"\x4a\x02")
 
     (rejection,) = decode(record, limits=LIMITS, now_ns=NOW_NS).rejections.in_full
 
-    assert rejection.reason == reason
+    assert rejection.code is RejectionCode.UNDECODABLE
+    assert rejection.reason.startswith("The bytes of the Span are not a message of protobuf: ")
 
 
 def test_valid_record_is_parsed_as_a_whole(monkeypatch):

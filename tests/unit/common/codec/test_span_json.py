@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,7 @@ ANSWER = {
     "dropped_links_count": 3,
     "resource": {"attributes": {"service": {"name": "shop"}}, "dropped_attributes_count": 5, "schema_url": "r"},
     "scope": {"name": "lib", "version": "1", "attributes": {"a": 1}, "dropped_attributes_count": 6, "schema_url": "c"},
+    "repaired": ["attributes.n"],
 }
 
 
@@ -110,6 +112,7 @@ def test_every_member_of_a_response_is_read():
         "session_id": "s",
         "user_id": "u",
         "agent_id": "g",
+        "repaired": ("attributes.n",),
     }
 
 
@@ -245,7 +248,53 @@ def test_levels_added_by_normalization_do_not_count():
     deep = json.loads("[" * 24 + "]" * 24)
 
     assert the_span(attributes={"ag": {"data": {"inputs": {"x": deep}}}}).attributes
-    assert the_rejection(attributes={"ag": {"data": {"inputs": {"x": [deep]}}}}).code is RejectionCode.NESTING_TOO_DEEP
+    assert the_span(attributes={"ag": {"data": {"inputs": {"x": [deep]}}}}).repaired == ("attributes.ag.data.inputs.x",)
+
+
+@pytest.mark.parametrize("found", [5, {}, "attributes.a", [5], [[]]])
+def test_repaired_is_a_list_of_texts(found):
+    assert the_rejection(repaired=found).code is RejectionCode.INVALID_TYPE
+
+
+def test_places_that_were_repaired_before_come_first():
+    span = the_span(span_name="\0", repaired=["attributes.a", "\0", "span_name", *map(str, range(30))])
+
+    assert span.repaired[:4] == ("attributes.a", "\ufffd", "span_name", "0")
+    assert len(span.repaired) == 20
+
+
+def test_further_members_are_repaired_too():
+    deep = json.loads("[" * 23 + '["\\u0000"]' + "]" * 23)
+    resource, scope = {"attributes": {"a": {"b": "\ud800"}}}, {"name": "\ud800", "attributes": {"c": deep}}
+    reference = {"slug": "\ud800", "attributes": {"key": "k", "d": [deep]}}
+    promoted = dict.fromkeys(("session_id", "user_id", "agent_id"), "\ud800")
+
+    span = the_span(resource=resource, scope=scope, references=[reference], hashes=[{"a": "\ud800"}], **promoted)
+
+    assert span.repaired == (
+        *("references.slug", "references.attributes.d", "hashes.a", "session_id", "user_id", "agent_id"),
+        *("resource.attributes.a.b", "scope.name", "scope.attributes.c"),
+    )
+    assert span.session_id == "\ufffd"
+    assert span.resource.attributes == {"a": {"b": "\ufffd"}}
+
+
+def test_integer_past_64_bits_is_rejected_in_a_span_that_is_repaired():
+    for value in (2**64, [[2**64]], json.loads("[" * 30 + str(2**64) + "]" * 30)):
+        assert the_rejection(span_name="\ud800", attributes={"n": value}).code is RejectionCode.INVALID_TYPE
+        assert the_rejection(attributes={"n": value}).code is RejectionCode.INVALID_TYPE
+
+
+def test_numbers_in_the_text_of_a_deep_value_are_those_of_other_values():
+    value: Any = {"a": [2.0, -0.0, 1.5, 1e300, 2**63, True, None, "é\ud800"]}
+    for _ in range(24):
+        value = [value]
+
+    text = the_span(attributes={"n": value}).attributes["n"]
+    while type(text) is list:
+        [text] = text
+
+    assert text == '{"a":[2,0,1.5,1e+300,9223372036854775808,true,null,"é\ufffd"]}'
 
 
 def test_single_span_is_cut_to_the_whole_record():

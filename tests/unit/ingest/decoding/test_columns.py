@@ -288,7 +288,9 @@ def test_nested_value(levels, is_array):
     for _ in range(levels):
         value = fields((5, fields((1, value)))) if is_array else fields((6, fields((1, fields((1, b"k"), (2, value))))))
 
-    check(chunk_of([GOOD, record(attribute((1, b"a"), (2, value)))]))
+    decoded = check(chunk_of([GOOD, record(attribute((1, b"a"), (2, value)))]))
+
+    assert [outcome.repaired_count for outcome in decoded.outcomes] == [0, int(levels > 24)]
 
 
 def test_zeros_on_the_wire_are_no_obstacle():

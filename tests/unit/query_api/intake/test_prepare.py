@@ -83,6 +83,20 @@ def test_rejected_spans_are_named_by_path() -> None:
         _records([past_64_bits], limits=SpanLimits())
 
 
+@pytest.mark.parametrize("levels", [25, 300, 5_000])
+def test_deep_values_and_null_characters_are_published_as_they_were_sent(levels: int) -> None:
+    value: object = "a\0b"
+    for _ in range(levels):
+        value = [value]
+    deep = UNTIMED[7]._replace(span={**UNTIMED[7].span, "attributes": {"deep": value}})
+
+    (record,) = _records([*UNTIMED[:7], deep], limits=SpanLimits()).records
+
+    spans = span_json.decode(record.value, limits=SpanLimits(), now_ns=NOW_NS).spans
+    assert [span.repaired for span in spans] == [*[()] * 7, ("attributes.deep",)]
+    assert str(spans[7].attributes["deep"]).count("[") == levels
+
+
 def _node(span_id: str, **members):
     return {"trace_id": "t", "span_id": span_id, **members}
 

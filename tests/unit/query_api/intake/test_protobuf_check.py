@@ -41,12 +41,14 @@ def _checked(body: bytes, limits: SpanLimits = LIMITS) -> list[bytes] | None:
 
 
 def _decoded(body: bytes, limits: SpanLimits = LIMITS) -> list[bytes] | None:
-    """Return the trace of each span if decoding keeps all of them."""
+    """Return the trace of each span if decoding keeps all of them as they were sent."""
     try:
         decoded = otlp_protobuf.decode(body, limits=limits, now_ns=NOW_NS)
     except Rejected:
         return None
     if decoded.rejections or decoded.without_repeats() is not decoded or not decoded.spans:
+        return None
+    if any(span.repaired for span in decoded.spans):
         return None
     return [span.trace_id for span in decoded.spans]
 

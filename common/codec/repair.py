@@ -1,0 +1,225 @@
+"""What a span may hold that cannot be stored, and what it becomes (contract §4).
+
+U+0000, half of a surrogate pair and bytes that are not UTF-8 become U+FFFD; a value below the deepest level becomes its
+JSON text. Codecs read a span as it was sent and only note that something of it must be repaired: bytes that are not
+UTF-8 as ``UNREADABLE``, values that are nested too deep as ``DeepText``. Here the finished span is repaired, so that
+all encodings give equal spans.
+
+``Span.repaired`` names the places by the members of responses: ``span_name``, ``attributes.a.b``,
+``events.attributes.k``, ``resource.attributes.service.name``. Elements of arrays have the name of their array.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, cast
+
+import orjson
+
+from common.errors import Rejected, RejectionCode
+from common.span import PROMOTED_TEXTS, Event, Link, Resource, Scope, Span
+
+REPAIRED_MAX: Final = 20
+"""How many places of a span are named (contract §4)."""
+
+PLACE_LENGTH_MAX: Final = 200
+"""A longer name of a place is cut: places of a resource are repeated by all its spans."""
+
+LEVELS_MAX: Final = 10_000
+"""A value with more levels, which no program means, is too large: its levels take 100 times its bytes."""
+
+UNREADABLE: Final = "\udfff"
+"""In place of each sequence of bytes that is not UTF-8, until the text is repaired: half of a surrogate pair, which no
+text in UTF-8 holds."""
+
+_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
+_FAULTY: Final = re.compile("[\0\ud800-\udfff]")
+_ERRORS: Final = "clearspan-unreadable"
+_END: Final = object()
+
+codecs.register_error(_ERRORS, lambda error: (UNREADABLE, error.end))  # type: ignore[attr-defined] # of decoding
+
+
+class DeepText(str):
+    """The JSON text of a value that is nested too deep."""
+
+    __slots__ = ()
+
+
+class Faults:
+    """Notes for one record whether any of its spans must be repaired; ``depth_max`` is how deep their values may be."""
+
+    __slots__ = ("are_found", "depth_max")
+
+    def __init__(self, depth_max: int, *, are_found: bool = False) -> None:
+        self.depth_max = depth_max
+        self.are_found = are_found
+
+    def deep(self, value: Any, opened: Callable[[Any], Any]) -> DeepText:
+        """Return the text of a value below the deepest level. Raises like ``json_text``."""
+        self.are_found = True
+        return DeepText(json_text(value, opened))
+
+    def repaired(self, span: Span) -> Span:
+        """Return the span, repaired if it may have to be, with the places of its resource and scope."""
+        if not (self.are_found or span.resource.repaired or span.scope.repaired):
+            return span
+        return _repaired_span(span) if self.are_found else _with_places(span, ())
+
+    def repaired_resource(self, resource: Resource) -> Resource:
+        """Return the resource, repaired if it may have to be. Its attributes are not nested yet."""
+        if not self.are_found:
+            return resource
+        repairs = _Repairs()
+        return resource._replace(
+            attributes=repairs.value(resource.attributes, "resource.attributes"),
+            schema_url=repairs.text(resource.schema_url, "resource.schema_url"),
+            repaired=repairs.places,
+        )
+
+    def repaired_scope(self, scope: Scope) -> Scope:
+        """Do the same for a scope."""
+        if not self.are_found:
+            return scope
+        repairs = _Repairs()
+        return scope._replace(
+            name=repairs.text(scope.name, "scope.name"),
+            version=repairs.text(scope.version, "scope.version"),
+            attributes=repairs.value(scope.attributes, "scope.attributes"),
+            schema_url=repairs.text(scope.schema_url, "scope.schema_url"),
+            repaired=repairs.places,
+        )
+
+
+def decoded_text(raw: bytes) -> str:
+    """Return the text of bytes, with ``UNREADABLE`` in place of what is not UTF-8."""
+    return raw.decode("utf-8", _ERRORS)
+
+
+def json_text(value: Any, opened: Callable[[Any], Any]) -> str:
+    """Return the repaired JSON text of a value, however deep. Raises ``Rejected`` past ``LEVELS_MAX``.
+
+    ``opened`` returns the value of a node: a scalar that is ready for JSON, a list of nodes, or nodes by their keys.
+    """
+    pieces: list[str] = []
+    containers: list[tuple[Iterator[Any], str]] = []
+    node: Any = value
+    while node is not _END:
+        found = opened(node)
+        if type(found) is dict:
+            pieces.append("{")
+            containers.append((iter(found.items()), "}"))
+        elif type(found) is list:
+            pieces.append("[")
+            containers.append((iter(found), "]"))
+        else:
+            pieces.append(_scalar_json(found))
+        if len(containers) > LEVELS_MAX:
+            raise Rejected(
+                RejectionCode.SPAN_TOO_LARGE,
+                f"A value of the span has more than {LEVELS_MAX} levels of arrays and objects, which is too many even"
+                " for a text.",
+            )
+        node = _next_node(containers, pieces)
+    return "".join(pieces)
+
+
+def _next_node(containers: list[tuple[Iterator[Any], str]], pieces: list[str]) -> Any:
+    """Return the node that follows, after its key if it has one; close the containers that end before it."""
+    while containers:
+        members, closing = containers[-1]
+        member = next(members, _END)
+        if member is _END:
+            containers.pop()
+            pieces.append(closing)
+            continue
+        if pieces[-1] not in ("{", "["):  # no scalar is written like these
+            pieces.append(",")
+        if closing == "]":
+            return member
+        key, node = cast("tuple[str, Any]", member)
+        pieces.append(_scalar_json(key) + ":")
+        return node
+    return _END
+
+
+def _scalar_json(value: Any) -> str:
+    return orjson.dumps(_FAULTY.sub(_REPLACEMENT, value) if type(value) is str else value).decode()
+
+
+class _Repairs:
+    """Repairs the texts of one span, and keeps the places where something was repaired."""
+
+    __slots__ = ("_places",)
+
+    def __init__(self) -> None:
+        self._places: dict[str, None] = {}
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        return tuple(self._places)
+
+    def text(self, text: str, place: str) -> str:
+        if type(text) is not DeepText and _FAULTY.search(text) is None:
+            return text
+        if len(self._places) < REPAIRED_MAX:
+            self._places[place] = None
+        return _FAULTY.sub(_REPLACEMENT, str(text))
+
+    def value(self, value: Any, place: str) -> Any:
+        if isinstance(value, str):
+            return self.text(value, place)
+        if type(value) is dict:
+            return dict(self._member(key, member, place) for key, member in value.items())
+        if type(value) is list:
+            return [self.value(element, place) for element in value]
+        return value
+
+    def _member(self, key: str, member: Any, place: str) -> tuple[str, Any]:
+        clean = _FAULTY.sub(_REPLACEMENT, key)
+        place = _place_of(place, clean)
+        return clean if clean == key else self.text(key, place), self.value(member, place)
+
+    def event(self, event: Event) -> Event:
+        return event._replace(
+            name=self.text(event.name, "events.name"), attributes=self.value(event.attributes, "events.attributes")
+        )
+
+    def link(self, link: Link) -> Link:
+        return link._replace(
+            attributes=self.value(link.attributes, "links.attributes"),
+            trace_state=self.text(link.trace_state, "links.trace_state"),
+        )
+
+
+def _place_of(place: str, key: str) -> str:
+    """Return the name of a member, cut if it is long."""
+    if len(place) >= PLACE_LENGTH_MAX:
+        return place
+    name = f"{place}.{key[:PLACE_LENGTH_MAX]}"
+    return name if len(name) <= PLACE_LENGTH_MAX else f"{name[: PLACE_LENGTH_MAX - 1]}…"
+
+
+def _repaired_span(span: Span) -> Span:
+    repairs = _Repairs()
+    repaired = span._replace(
+        name=repairs.text(span.name, "span_name"),
+        status_message=repairs.value(span.status_message, "status_message"),
+        trace_state=repairs.text(span.trace_state, "trace_state"),
+        attributes=repairs.value(span.attributes, "attributes"),
+        events=tuple(map(repairs.event, span.events)),
+        links=None if span.links is None else tuple(map(repairs.link, span.links)),
+        references=repairs.value(span.references, "references"),
+        hashes=repairs.value(span.hashes, "hashes"),
+        **{member: repairs.value(getattr(span, member), member) for member in PROMOTED_TEXTS},
+    )
+    return _with_places(repaired, repairs.places)
+
+
+def _with_places(span: Span, found: Iterable[str]) -> Span:
+    """Return the span with the places that it was sent with, those that were found, and those of resource and scope."""
+    sent = [_FAULTY.sub(_REPLACEMENT, place) for place in span.repaired]
+    places = dict.fromkeys([*sent, *found, *span.resource.repaired, *span.scope.repaired])
+    return span._replace(repaired=tuple(places)[:REPAIRED_MAX])
