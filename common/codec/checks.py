@@ -26,6 +26,7 @@ PART_BYTES_MIN: Final = 8
 
 KEY_SHOWN_MAX: Final = 80
 
+_UNITS: Final = {"seconds": 1_000_000_000, "milliseconds": 1_000_000, "microseconds": 1_000}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -93,7 +94,8 @@ def check_times(start_ns: int, end_ns: int, bounds: Bounds) -> None:
     name, time_ns = ("end", end_ns) if earliest_ns <= start_ns <= latest_ns else ("start", start_ns)
     raise Rejected(
         RejectionCode.ABSURD_TIME,
-        f"The {name} time is {_moment(time_ns)}; allowed: {_moment(earliest_ns)} to {_moment(latest_ns)}.",
+        f"The {name} time is {_moment(time_ns)}; allowed: {_moment(earliest_ns)} to {_moment(latest_ns)}."
+        f"{_unit_hint(time_ns, bounds)}",
     )
 
 
@@ -151,6 +153,14 @@ def _kind(found: object) -> str:
     if isinstance(found, str):
         return f"the text {shown(found)}"
     return "an array" if isinstance(found, list) else "an object"
+
+
+def _unit_hint(time_ns: int, bounds: Bounds) -> str:
+    """Return a sentence, after a space, about a number that would be allowed in a larger unit; empty for any other."""
+    for unit, unit_ns in _UNITS.items():
+        if bounds.earliest_ns <= time_ns * unit_ns <= bounds.latest_ns:
+            return f" The number {time_ns} looks like {unit}; it must be nanoseconds since 1970."
+    return ""
 
 
 def _moment(time_ns: int) -> str:

@@ -223,6 +223,24 @@ def test_span_above_its_size_limit_is_rejected_alone(codec):
     assert not decode(codec, value, SpanLimits(span_bytes_max=big)).rejections
 
 
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+@pytest.mark.parametrize("member", ["start_ns", "end_ns"])
+@pytest.mark.parametrize(("unit", "ns"), [("seconds", 10**9), ("milliseconds", 10**6), ("microseconds", 10**3)])
+def test_reason_of_an_absurd_time_says_what_the_number_looks_like(codec, member, unit, ns):
+    [rejection] = decode(codec, record_of(codec, [{member: NOW_NS // ns}])).rejections.in_full
+
+    assert rejection.code is RejectionCode.ABSURD_TIME
+    assert f"The number {NOW_NS // ns} looks like {unit}; it must be nanoseconds since 1970." in rejection.reason
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+@pytest.mark.parametrize("time_ns", [0, 5, LIMITS.past_ns_min - 1, NOW_NS + LIMITS.ahead_ns_max + 1])
+def test_reason_of_another_absurd_time_says_nothing_about_units(codec, time_ns):
+    [rejection] = decode(codec, record_of(codec, [{"start_ns": time_ns}])).rejections.in_full
+
+    assert "looks like" not in rejection.reason
+
+
 # What can be repaired is kept
 
 REPAIRED = {
