@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
@@ -43,7 +42,7 @@ class Page:
             "PYTHONPATH": str(ROOT),
             "CLICKHOUSE_URL": f"http://127.0.0.1:{engine.port}/",
         }
-        prelude += f'cd "{self._directory}"\nclearspan() {{ "{sys.executable}" -m clearspan "$@"; }}\n'
+        prelude += f'cd "{self._directory}"\n'
         [printed] = asyncio.run(check_commands([(block, None)], environment=environment, prelude=prelude))
         return printed
 

@@ -21,6 +21,7 @@ import pytest
 from clearspan.cli import make_parser
 from clearspan.commands.options import CommandParser
 from tests.support.command_line import RunCommand, runner
+from tests.support.shell_pages import COMMAND_LINE
 from tests.support.stack import RunningStack
 
 ROOT = Path(__file__).parents[2]
@@ -82,7 +83,7 @@ def _span(span_id: str, name: str, attributes: Mapping[str, Any] | None = None, 
 
 
 SOME_TRACE = "3e62f5b20306a7b90576815eceddda07"
-"""The trace of the examples: ``make up`` sends it."""
+"""The trace of the examples: ``clearspan up --detach`` sends it."""
 
 COMMANDS = {
     command.prog.removeprefix("clearspan "): command
@@ -128,9 +129,8 @@ def test_examples_of_the_help_run(
 
 
 def in_shell(example: str, stack: RunningStack, directory: Path) -> subprocess.CompletedProcess[str]:
-    at_hand = f'clearspan() {{ "{sys.executable}" -m clearspan "$@"; }}\n'
     return subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", at_hand + example],
+        ["bash", "-euo", "pipefail", "-c", COMMAND_LINE + example],
         env={**stack.environment, "PYTHONPATH": str(ROOT)},
         cwd=directory, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
