@@ -54,7 +54,7 @@ async def test_attribute_of_a_megabyte_shows_its_beginning(explorer: Explorer):
     assert len(await explorer.text(".attributes td")) < 1_000
 
 
-ODD = (5, True, [], ["x", 1, None], {}, {"a": {"b": None}})
+ODD: tuple[Any, ...] = (5, True, [], ["x", 1, None], {}, {"a": {"b": None}})
 """Values that a member which is usually a text or a number may have."""
 
 
