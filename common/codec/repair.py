@@ -98,10 +98,21 @@ def decoded_text(raw: bytes) -> str:
     return raw.decode("utf-8", _ERRORS)
 
 
-def json_text(value: Any, opened: Callable[[Any], Any]) -> str:
-    """Return the repaired JSON text of a value, however deep. Raises ``Rejected`` past ``LEVELS_MAX``.
+def clean_json(scalar: Any) -> str:
+    """Return the JSON text of a scalar, repaired."""
+    return plain_json(_FAULTY.sub(_REPLACEMENT, scalar) if type(scalar) is str else scalar)
+
+
+def plain_json(scalar: Any) -> str:
+    """Return the JSON text of a scalar as it is."""
+    return orjson.dumps(scalar).decode()
+
+
+def json_text(value: Any, opened: Callable[[Any], Any], written: Callable[[Any], str] = clean_json) -> str:
+    """Return the JSON text of a value, however deep. Raises ``Rejected`` past ``LEVELS_MAX``.
 
     ``opened`` returns the value of a node: a scalar that is ready for JSON, a list of nodes, or nodes by their keys.
+    ``written`` returns the text of a scalar or key.
     """
     pieces: list[str] = []
     containers: list[tuple[Iterator[Any], str]] = []
@@ -115,18 +126,18 @@ def json_text(value: Any, opened: Callable[[Any], Any]) -> str:
             pieces.append("[")
             containers.append((iter(found), "]"))
         else:
-            pieces.append(_scalar_json(found))
+            pieces.append(written(found))
         if len(containers) > LEVELS_MAX:
             raise Rejected(
                 RejectionCode.SPAN_TOO_LARGE,
                 f"A value of the span has more than {LEVELS_MAX} levels of arrays and objects, which is too many even"
                 " for a text.",
             )
-        node = _next_node(containers, pieces)
+        node = _next_node(containers, pieces, written)
     return "".join(pieces)
 
 
-def _next_node(containers: list[tuple[Iterator[Any], str]], pieces: list[str]) -> Any:
+def _next_node(containers: list[tuple[Iterator[Any], str]], pieces: list[str], written: Callable[[Any], str]) -> Any:
     """Return the node that follows, after its key if it has one; close the containers that end before it."""
     while containers:
         members, closing = containers[-1]
@@ -140,13 +151,9 @@ def _next_node(containers: list[tuple[Iterator[Any], str]], pieces: list[str]) -
         if closing == "]":
             return member
         key, node = cast("tuple[str, Any]", member)
-        pieces.append(_scalar_json(key) + ":")
+        pieces.append(written(key) + ":")
         return node
     return _END
-
-
-def _scalar_json(value: Any) -> str:
-    return orjson.dumps(_FAULTY.sub(_REPLACEMENT, value) if type(value) is str else value).decode()
 
 
 class _Repairs:

@@ -16,7 +16,7 @@ import orjson
 from pydantic import BaseModel
 
 from common.codec import span_json
-from common.codec.repair import json_text
+from common.codec.repair import json_text, plain_json
 from common.errors import InvalidInput, Rejected, TooLarge
 from common.ids import parse_trace_id, span_id_hex, trace_id_hex
 from common.limits import SpanLimits
@@ -292,7 +292,7 @@ def _written(span: Json) -> bytes:
     try:
         return orjson.dumps(span)
     except orjson.JSONEncodeError:  # perhaps nested past 254 levels, which the worker repairs
-        return json_text(span, lambda value: value).encode()
+        return json_text(span, lambda value: value, plain_json).encode()
 
 
 def _with_times(sent: Json, span: Span) -> Json:

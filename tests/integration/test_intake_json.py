@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -188,7 +189,7 @@ async def test_wrong_structure_is_422_with_its_location(
         ({"start_time": 12345}, "ambiguous"),
         ({"start_time": "1999-12-31T23:59:59Z"}, "2000"),
         ({"links": [{"span_id": "1" * 16}]}, "link"),
-        ({"attributes": {"a": "\x00"}}, "U+0000"),
+        ({"repaired": ["\x00", 5]}, "repaired"),
     ],
 )
 async def test_invalid_span_rejects_the_request_with_its_path(
@@ -203,6 +204,28 @@ async def test_invalid_span_rejects_the_request_with_its_path(
     assert detail.startswith("traces.x.spans.root.spans.bad one: ")
     assert words in detail
     assert broker.records("spans") == []
+
+
+async def test_what_the_worker_repairs_is_accepted(client: aiohttp.ClientSession, broker: MemoryBroker) -> None:
+    deep: Any = "x"
+    for _ in range(300):
+        deep = [deep]
+    span = _span(1, span_name="a\0b", attributes={"deep": deep}, repaired=["attributes.before"])
+
+    response = await client.post("/tracing/spans/ingest", json={"spans": [span]})
+
+    assert response.status == 202, await response.text()
+    [published] = _published(broker)[TRACE_A]
+    assert published.repaired == ("attributes.before", "span_name", "attributes.deep")
+
+
+@pytest.mark.parametrize("name", [b'"\\ud800"', b'"\xff"'])
+async def test_body_that_is_not_unicode_is_422(name: bytes, client: aiohttp.ClientSession) -> None:
+    body = json.dumps({"spans": [_span(1, span_name="@@")]}).encode().replace(b'"@@"', name)
+
+    response = await client.post("/tracing/spans/ingest", data=body, headers={"Content-Type": "application/json"})
+
+    assert response.status == 422
 
 
 async def test_integer_above_64_bits_is_rejected_not_rounded(client: aiohttp.ClientSession) -> None:
