@@ -35,6 +35,10 @@ SEARCH_S_MAX: Final = 3.0
 """Processor time that the patterns of a project may take in one chunk of records; what is left is redacted as a
 whole. The usual cost is a hundredth; one project must not slow down its neighbors."""
 
+EDIT_S_MAX: Final = 3.0
+"""Processor time that text which is only like JSON may take in one chunk, 1 s for each MB; further such texts are
+redacted as a whole, if a name of a key rule occurs in them."""
+
 KNOWN_PATHS_MAX: Final = 20_000
 TEXT_RULES_MAX: Final = 1_000
 
@@ -152,6 +156,7 @@ class Mask:
     def __init__(self, rules: ProjectRules) -> None:
         self.count = 0
         self._searched_s = 0.0
+        self._edited_s = 0.0
         self._hash_key = rules.hash_key
         compiled = [
             (
@@ -177,6 +182,7 @@ class Mask:
     def begin(self) -> None:
         """Begin a chunk of records: the time of its expressions counts from here."""
         self._searched_s = 0.0
+        self._edited_s = 0.0
 
     def text(self, place: MaskPlace, text: str) -> str | None:
         """Return a text that has no key, such as a name; ``None`` if it is dropped."""
@@ -270,14 +276,14 @@ class Mask:
 
     def _edited(self, place: MaskPlace, path: str, text: str, depth: int) -> Any:
         """Return a text that cannot be parsed, with the values after masked keys replaced."""
-        if depth >= DEPTH_MAX or self._is_time_over:
+        if depth >= DEPTH_MAX or self._edited_s > EDIT_S_MAX:
             self.count += 1
             return REDACTED
-        before_s, begun_s = self._searched_s, thread_time()
+        before_s, begun_s = self._edited_s, thread_time()
         try:
             return edited(text, path, _Editor(self, place, depth), levels_max=DEPTH_MAX - depth)
         finally:
-            self._searched_s = before_s + thread_time() - begun_s
+            self._edited_s = before_s + thread_time() - begun_s
 
     def _is_reached(self, place: MaskPlace, path: str, text: str) -> bool:
         """Return whether a rule with a key may concern something in a text at this path."""

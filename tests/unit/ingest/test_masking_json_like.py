@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from common import json_tokens
+from common import masking as masking_module
 from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.record import Partition, Record
 from common.limits import SpanLimits
@@ -232,6 +233,16 @@ def test_what_is_too_deep_in_text_that_cannot_be_parsed_is_redacted(levels: int)
 
     assert SECRET not in shown
     assert shown.endswith(', "b": 1')
+
+
+def test_texts_that_take_too_long_are_redacted_and_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(masking_module, "EDIT_S_MAX", -1.0)
+    mask = PlannedMask(ProjectRules((PASSWORD,), b"k"))
+    sent = {"a": '{"password":"S3cret",1e999}', "b": '{"password":"S3cret"}', "c": '{"n":1e999}', "d": "a password {"}
+
+    shown = mask.attributes(MaskPlace.ATTRIBUTES, sent)
+
+    assert shown == {"a": REDACTED, "b": '{"password":"[masked]"}', "c": sent["c"], "d": REDACTED}
 
 
 # Made texts.
