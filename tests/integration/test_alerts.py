@@ -14,9 +14,12 @@ from aiohttp import web
 
 from common.clickhouse.store import ColumnStore
 from common.errors import DeadlineExceeded
+from common.fair_share import current_tenant
+from common.host_names import resolve
 from common.postgres.pool import Database
 from common.span import Span
 from common.times import SystemClock
+from query_api.delivery import addresses
 from query_api.delivery.alerts import alerting
 from query_api.delivery.alerts.store import AlertLeases
 from tests.support.delivery import SECRET, Deliveries, Receiver, deliveries, delivery_settings, receiving
@@ -439,3 +442,28 @@ async def test_shortest_period_is_a_setting(store: ColumnStore, shared_database:
 
     assert "CLEARSPAN_DELIVERY__ALERT_EVERY_MIN_S" in often["detail"]
     assert "alert.target.url: the address 127.0.0.1 is not public (loopback, RFC 1122)" in inside["detail"]
+
+
+async def test_look_up_of_a_name_counts_to_the_project_of_the_alert(
+    api: Deliveries, receiver: AlertReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store_spans(api, 3)
+    await create(api, receiver)
+    projects = set()
+
+    async def counted(host: str, port: int | None = None) -> Any:
+        projects.add(current_tenant().project_id)
+        return await resolve(host, port)
+
+    monkeypatch.setattr(addresses, "resolve", counted)
+    await api.call("PUT", "/alerts/alarm", {"alert": {"target": named(receiver)}})
+    projects.clear()
+    async with api.delivering():
+        await receiver.until_messages(1)
+
+    assert projects == {api.context.settings.default_project_id}
+
+
+def named(receiver: Receiver) -> dict[str, Any]:
+    """Return a target whose address has a name."""
+    return {"kind": "webhook", "url": receiver.url.replace("127.0.0.1", "localhost"), "secret": SECRET}
