@@ -61,7 +61,7 @@ async def test_cause_in_a_closed_branch_of_a_large_trace_is_shown(explorer: Expl
     parents = [0, 1] + [2] * 2_100  # the root, a branch that is closed at first, and its leaves
     spans = [
         {"trace_id": trace_id, "span_id": f"{number:016x}", "parent_id": f"{parent:016x}" if parent else None,
-         "span_name": f"span {number}", "start_time": f"2026-11-01T10:00:{number // 1000:02}.{number % 1000:03}Z"}
+         "span_name": f"span {number}", "start_time": f"2025-01-01T10:00:{number // 1000:02}.{number % 1000:03}Z"}
         for number, parent in enumerate(parents, 1)
     ]  # fmt: skip
     spans[1_500]["status_code"] = "STATUS_CODE_ERROR"
