@@ -17,7 +17,8 @@ from query_api.request.json_body import Strict
 from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import latest_of_ids, sums_of_traces
 from query_api.spans.project_spans import ProjectSpans, project_spans
-from query_api.spans.rows import LARGE_SPANS, Layout, Rendered, fetch_rows, render_current
+from query_api.spans.rows import LARGE_SPANS, Layout, Rendered, render_current
+from query_api.spans.rows_ahead import RowsAhead
 from query_api.spans.usage import TraceSums
 from query_api.spans.versions import TRIES_MAX, Version, standing_in
 
@@ -45,31 +46,43 @@ async def list_spans(request: Request) -> Response:
     span_ids = parse_ids([*ids.span_id, *split_lists(ids.span_ids)], parse_span_id)
     if not trace_ids and not span_ids:
         raise InvalidInput("At least one trace_id or span_id query parameter is required.")
-    found = await spans_of_ids(project_spans(request), trace_ids=trace_ids, span_ids=span_ids)
+    found = await _spans_of(request, trace_ids=trace_ids, span_ids=span_ids)
     return Response(b'{"count":%d,"spans":[%b]}' % (len(found), b",".join(span.json for span in found)))
 
 
 async def get_span(request: Request) -> Response:
     """Return one span by its ids."""
-    found = await spans_of_ids(
-        project_spans(request),
+    found = await _spans_of(
+        request,
         trace_ids=parse_ids([request.path["trace_id"]], parse_trace_id),
         span_ids=parse_ids([request.path["span_id"]], parse_span_id),
     )
     return Response(b'{"count":1,"span":%b}' % found[0].json if found else b'{"count":0}')
 
 
-async def spans_of_ids(spans: ProjectSpans, *, trace_ids: list[bytes], span_ids: list[bytes]) -> list[Rendered]:
-    """Return all spans of the traces, or those with one of the span ids; earliest first, then by id."""
+async def _spans_of(request: Request, *, trace_ids: list[bytes], span_ids: list[bytes]) -> list[Rendered]:
+    bytes_max = request.context.settings.query.trace_bytes_max
+    return await spans_of_ids(project_spans(request), trace_ids=trace_ids, span_ids=span_ids, bytes_max=bytes_max)
+
+
+async def spans_of_ids(
+    spans: ProjectSpans, *, trace_ids: list[bytes], span_ids: list[bytes], bytes_max: int
+) -> list[Rendered]:
+    """Return all spans of the traces, or those with one of the span ids; earliest first, then by id.
+
+    Raises ``InvalidInput`` if they are larger than ``bytes_max``.
+    """
+    ahead = RowsAhead(spans, bytes_max=bytes_max)
 
     async def look_up(absent: Collection[Version]) -> tuple[Sequence[Version], Sequence[Layout], TraceSums]:
         latest = sorted(await latest_of_ids(spans, trace_ids=trace_ids, span_ids=span_ids, absent=absent))
         rows, sums = await asyncio.gather(
-            fetch_rows(spans, latest), sums_of_traces(spans, {version.trace_id for version in latest})
+            ahead.take(latest), sums_of_traces(spans, {version.trace_id for version in latest})
         )
-        return latest, [rows], sums
+        return latest, rows, sums
 
-    return await render_latest(look_up)
+    async with ahead:
+        return await render_latest(look_up)
 
 
 LookUp: TypeAlias = Callable[[Collection[Version]], Awaitable[tuple[Sequence[Version], Sequence[Layout], TraceSums]]]

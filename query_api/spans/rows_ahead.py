@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Self
 
 import numpy as np
 import pyarrow as pa
 
 from common.clickhouse.span_columns import ALL_MEMBERS
-from common.errors import InvalidInput
+from common.errors import DeadlineExceeded, InvalidInput
 from common.ids import trace_id_hex
 from common.limits import MIB
 from query_api.spans.project_spans import EngineSettings, ProjectSpans
@@ -35,6 +35,16 @@ the loop next waits, and the engine would be idle until then. """
 READ_BYTES_MAX: Final = 64 * MIB
 """Rows of traces in one result: how large the spans of a trace are is known only when they are read. Beyond it the
 engine stops with what its threads have at hand, some tens of MiB if spans are large."""
+
+
+PLACES_MAX: Final = 10_000
+"""Places of versions that one statement names. What the engine takes for them grows with their square: a tenth of a
+second for 10,000, minutes for 100,000."""
+
+LARGE_TRACES: Final = (
+    "The spans of a large trace come in pages from /spans/query with a filter on `trace_id`, and its outline comes from"
+    " /traces/{trace_id}/outline."
+)
 
 
 class RowsAhead:
@@ -91,11 +101,19 @@ class RowsAhead:
     async def take(self, versions: Collection[Version]) -> list[Layout]:
         """Return what holds these versions, as far as they have rows, in as many reads as needed.
 
-        Raises ``InvalidInput`` if they are too large for one response.
+        Raises ``InvalidInput`` if they are too large for one response, and ``DeadlineExceeded`` that says how to read
+        large traces.
         """
-        layouts = await self._taken(versions)
-        if any(map(_may_be_cut, layouts)):
-            await self._complete(layouts, versions)
+        layouts: list[Layout] = []
+        try:
+            for part in _parts_of(versions):
+                read = await self._taken(part)
+                layouts += read
+                if any(map(_may_be_cut, read)):
+                    await self._complete(layouts, part)
+                self._refuse_large(layouts, part)
+        except DeadlineExceeded as exc:
+            raise type(exc)(exc.detail, public_message=f"{exc.public_message} {LARGE_TRACES}") from exc
         return layouts
 
     async def _taken(self, versions: Collection[Version]) -> list[Layout]:
@@ -115,8 +133,11 @@ class RowsAhead:
                 return
             layouts.append(layout)
             found.update(layout.versions)
-            if sum(layout.bytes_count for layout in layouts) > self._bytes_max:
-                raise InvalidInput(_too_large(versions, self._bytes_max))
+            self._refuse_large(layouts, versions)
+
+    def _refuse_large(self, layouts: Sequence[Layout], versions: Collection[Version]) -> None:
+        if sum(layout.bytes_count for layout in layouts) > self._bytes_max:
+            raise InvalidInput(_too_large(versions, self._bytes_max))
 
     def _read(self, trace_ids: Iterable[bytes], values: Mapping[str, HexDigits], members: int = ALL_MEMBERS) -> None:
         reading = asyncio.create_task(self._fetch(values, members), name="read-rows")
@@ -126,6 +147,12 @@ class RowsAhead:
         """Read all rows, or if they are large little more than ``READ_BYTES_MAX`` of them, at least one."""
         bound: EngineSettings = {"max_result_bytes": READ_BYTES_MAX, "result_overflow_mode": "break"}
         return await fetch(self._spans, values, members, settings=bound)
+
+
+def _parts_of(versions: Collection[Version]) -> Iterator[Sequence[Version]]:
+    """Divide versions into parts of ``PLACES_MAX``."""
+    in_order = list(versions)
+    return (in_order[begin : begin + PLACES_MAX] for begin in range(0, len(in_order), PLACES_MAX))
 
 
 def _may_be_cut(layout: Layout) -> bool:
@@ -138,7 +165,7 @@ def _too_large(versions: Iterable[Version], bytes_max: int) -> str:
     [subject, *others] = [f"Trace {trace_id_hex(trace_id)} takes" for trace_id in trace_ids]
     return (
         f"{'These traces take' if others else subject} more than {bytes_max} bytes, too much for one response."
-        " The spans of a trace come in pages from /spans/query with a filter on `trace_id`."
+        f" {LARGE_TRACES}"
     )
 
 

@@ -393,7 +393,7 @@ async def test_deleted_span_stays_deleted_while_its_next_version_is_stored(store
 
 async def spans_by_id(store: ColumnStore, place: Place) -> list[Rendered]:
     spans = ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=60.0)
-    return await spans_of_ids(spans, trace_ids=[place.span.trace_id], span_ids=[place.span.span_id])
+    return await spans_of_ids(spans, trace_ids=[place.span.trace_id], span_ids=[place.span.span_id], bytes_max=2**20)
 
 
 @settings(max_examples=10)

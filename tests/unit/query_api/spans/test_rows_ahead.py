@@ -11,7 +11,7 @@ import pytest
 
 from common.clickhouse.span_columns import OPTIONAL_MEMBERS
 from common.clickhouse.store import Statement
-from common.errors import InvalidInput, Unavailable
+from common.errors import DeadlineExceeded, InvalidInput, OutOfMemory, Unavailable
 from common.ids import DEFAULT_PROJECT_ID
 from common.limits import MIB
 from common.times import SystemClock
@@ -50,7 +50,7 @@ class Shelf(UntouchedStore):
         self.left_alone = 0
         self.may_answer = asyncio.Event()
         self.may_answer.set()
-        self.is_away = False
+        self.failure: Exception | None = None
 
     def hold(self, versions: Sequence[Version]) -> None:
         self._held = versions
@@ -62,8 +62,8 @@ class Shelf(UntouchedStore):
         except asyncio.CancelledError:
             self.left_alone += 1
             raise
-        if self.is_away:
-            raise Unavailable("The engine is unavailable.")
+        if self.failure is not None:
+            raise self.failure
         wanted = split_ids(bytes.fromhex(str(statement.parameters["span_ids"])))
         return table([row(**each._asdict()) for each in self._held if each.span_id in wanted])
 
@@ -146,7 +146,7 @@ async def test_rows_read_ahead_are_limited(counts: list[int], statements: int) -
 
 async def test_failure_is_raised_when_the_rows_are_taken() -> None:
     shelf = Shelf(1)
-    shelf.is_away = True
+    shelf.failure = Unavailable("The engine is unavailable.")
 
     async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
         await begin(rows, [version(1)])
@@ -157,7 +157,7 @@ async def test_failure_is_raised_when_the_rows_are_taken() -> None:
 
 async def test_rows_that_nobody_takes_are_dropped_even_if_they_failed() -> None:
     away, slow = Shelf(1), Shelf(1)
-    away.is_away = True
+    away.failure = Unavailable("The engine is unavailable.")
     slow.may_answer.clear()
 
     for shelf in (away, slow):
@@ -237,3 +237,42 @@ async def test_trace_of_several_reads_is_complete(monkeypatch: pytest.MonkeyPatc
         rendered = render_versions(await rows.take(versions), versions, {})
 
     assert [each.version for each in rendered] == versions
+
+
+async def test_no_statement_names_more_places_than_the_engine_plans_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("query_api.spans.rows_ahead.PLACES_MAX", 8, raising=False)
+    versions = [of_trace(number) for number in range(1, 30)]
+    shelf = Shelf()
+    shelf.hold(versions)
+
+    async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
+        rendered = render_versions(await rows.take(versions), versions, {})
+
+    assert [each.version for each in rendered] == versions
+    assert max(len(split_ids(bytes.fromhex(str(asked.parameters["span_ids"])))) for asked in shelf.asked) == 8
+
+
+async def test_trace_that_is_too_large_in_all_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("query_api.spans.rows_ahead.PLACES_MAX", 8, raising=False)
+    versions = [of_trace(number) for number in range(1, 30)]
+    shelf = Shelf()
+    shelf.hold(versions)
+    rows_of_part = table([row(**each._asdict()) for each in versions[:8]]).get_total_buffer_size()
+
+    async with RowsAhead(shelf.spans(), bytes_max=2 * rows_of_part) as rows:
+        with pytest.raises(InvalidInput, match=r"too much for one response.*/traces/\{trace_id\}/outline"):
+            await rows.take(versions)
+
+
+@pytest.mark.parametrize("spent", [DeadlineExceeded("Timeout exceeded: 15 s"), OutOfMemory("too much")])
+async def test_trace_that_takes_too_long_names_the_routes_for_large_traces(spent: DeadlineExceeded) -> None:
+    shelf = Shelf(1)
+    shelf.failure = spent
+
+    async with RowsAhead(shelf.spans(), bytes_max=BYTES_MAX) as rows:
+        with pytest.raises(type(spent)) as refused:
+            await rows.take([version(1)])
+
+    assert refused.value.detail == spent.detail
+    assert refused.value.public_message.startswith(f"{spent.public_message} The spans of a large trace")
+    assert "/traces/{trace_id}/outline" in refused.value.public_message
