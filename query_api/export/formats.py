@@ -101,8 +101,8 @@ class _Columnar(Encoder):
         return self._read
 
 
-FORMULA: Final = "^[=+\\-@\t\r]"
-"""How a cell begins that spreadsheets may take for a formula."""
+FORMULA: Final = "^[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
+"""How a cell begins that spreadsheets may take for a formula; the last four are full-width `=`, `+`, `-` and `@`."""
 
 
 class Csv(_Columnar):

@@ -17,6 +17,8 @@ from query_api.export.formats import _cells
         ("@SUM(A1)", "'@SUM(A1)"),
         ("\t=1", "'\t=1"),
         ("\r=1", "'\r=1"),
+        ("\n=1", "'\n=1"),
+        *((f"{sign}1", f"'{sign}1") for sign in "\uff1d\uff0b\uff0d\uff20"),
         ("-5", "-5"),
         ("-5.25e-7", "-5.25e-7"),
         ("-5\n=1", "'-5\n=1"),
