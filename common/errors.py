@@ -31,7 +31,7 @@ exc``. The first line of a docstring is the default message.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 class ErrorCode(StrEnum):
@@ -169,15 +169,19 @@ class Rejected(ServiceError):
         super().__init__(detail)
 
 
+RETRY_AFTER_S_MAX: Final = 86_400.0
+"""The longest time that a client is asked to wait."""
+
+
 class Retryable(ServiceError):
-    """Temporarily unavailable; retry after ``retry_after_s`` seconds."""
+    """Temporarily unavailable; retry after ``retry_after_s`` seconds, at most ``RETRY_AFTER_S_MAX``."""
 
     transient = True
 
     def __init__(
         self, detail: str | None = None, *, public_message: str | None = None, retry_after_s: float = 1.0
     ) -> None:
-        self.retry_after_s = retry_after_s
+        self.retry_after_s = min(retry_after_s, RETRY_AFTER_S_MAX)
         super().__init__(detail, public_message=public_message)
 
 

@@ -112,17 +112,21 @@ class OtlpGrpcServer:
         served = _Served(route, headers, _address(call), self._state)
         with served.recorded():
             try:
-                response = await self._answer(route, headers, call, served)
-            except ServiceError as error:
-                if error.code is not ErrorCode.INTERNAL:
-                    return await served.refuse(call, error)
-                return await served.fail(call)
+                return await self._answer_or_refuse(route, headers, call, served)
             except (grpc.RpcError, grpc.aio.AbortError, asyncio.CancelledError):
                 raise
-            except Exception:  # noqa: BLE001 - the last line of defence
+            except Exception:  # noqa: BLE001 - the last line of defence: gRPC sends the text of what it catches
                 return await served.fail(call)
-            call.set_trailing_metadata(_trailing(response, served.request_id))
-            return response.body
+
+    async def _answer_or_refuse(self, route: Route, headers: CIMultiDict[str], call: Any, served: _Served) -> bytes:
+        try:
+            response = await self._answer(route, headers, call, served)
+        except ServiceError as error:
+            if error.code is ErrorCode.INTERNAL:
+                raise
+            return await served.refuse(call, error)
+        call.set_trailing_metadata(_trailing(response, served.request_id))
+        return response.body
 
     async def _answer(self, route: Route, headers: CIMultiDict[str], call: Any, served: _Served) -> Response:
         state = self._state

@@ -52,6 +52,10 @@ class Client:
         async with self._session.request(method, path, json=body, headers=headers) as response:
             return response.status, await response.json() if response.content_type == "application/json" else None
 
+    async def retry_after(self, key: str, path: str) -> tuple[int, str | None]:
+        async with self._session.get(path, headers={"Authorization": f"ApiKey {key}"}) as response:
+            return response.status, response.headers.get("Retry-After")
+
     async def send(self, key: str, path: str, body: AsyncIterator[bytes]) -> int:
         """Send a body piece by piece and return the status."""
         headers = {"Authorization": f"ApiKey {key}", "Content-Type": "application/json"}
@@ -318,6 +322,22 @@ async def test_requests_a_second_are_limited(client: Client) -> None:
     assert first[0] == 200
     assert second == (429, {"detail": "This key may send 0.001 requests a second."})
     assert (await client.call(other, "GET", READ))[0] == 200
+
+
+@pytest.mark.parametrize("per_s", [5e-324, 1e-300])
+async def test_key_of_hardly_any_requests_is_told_to_wait_a_day(
+    client: Client, context: ApiContext, per_s: float
+) -> None:
+    key = await client.key(requests_per_s=per_s)
+
+    assert (await client.call(key, "GET", READ))[0] == 200
+    assert await client.retry_after(key, READ) == (429, "86400")
+    async with serving_grpc(context) as address, grpc.aio.insecure_channel(address) as channel:
+        metadata = (("authorization", f"ApiKey {key}"),)
+        calls = [channel.unary_unary(TRACES)(b"", metadata=metadata) for _ in range(2)]
+        refused = [call for call in calls if await call.code() is not grpc.StatusCode.OK]
+        assert [await call.code() for call in refused] == [grpc.StatusCode.RESOURCE_EXHAUSTED]
+        assert await refused[0].details() == f"This key may send {per_s:g} requests a second."
 
 
 async def test_requests_at_the_same_time_are_limited(client: Client) -> None:

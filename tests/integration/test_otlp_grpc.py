@@ -245,6 +245,22 @@ async def test_bug_of_ours_is_internal_and_names_only_its_log_entry() -> None:
     assert "operation_id" in message
 
 
+async def test_error_that_cannot_be_reported_is_internal_and_names_only_its_log_entry(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: Any) -> bytes:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr("query_api.http.otlp_grpc.code_of", broken)
+    async with connected() as channel:
+        code, message, _ = await _refused(channel.unary_unary(TRACES)(b"garbage", metadata=A))
+
+    assert code is grpc.StatusCode.INTERNAL
+    assert "secret" not in message
+    assert "RuntimeError" not in message
+    assert "operation_id" in message
+
+
 async def test_start_without_postgres_is_unavailable() -> None:
     context = context_of(clock=SystemClock(), keys=KEYS, settings=_settings())
     state = StartupState(context, waits_for="Starting: waiting for Postgres.")

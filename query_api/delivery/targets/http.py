@@ -13,7 +13,7 @@ from typing import Final
 import aiohttp
 from multidict import CIMultiDictProxy
 
-from common.errors import Overloaded
+from common.errors import RETRY_AFTER_S_MAX, Overloaded
 from query_api.delivery.addresses import AddressRules, RefusedAddressError
 from query_api.delivery.targets.target import TargetRefused, TargetUnavailable
 
@@ -23,7 +23,6 @@ RESPONSE_BYTES_MAX: Final = 1024 * 1024
 DRAIN_S: Final = 1.0
 """How long a success waits for the end of a response that nobody reads."""
 
-RETRY_AFTER_S_MAX: Final = 86_400.0
 USER_AGENT: Final = "clearspan"
 _RETRIED: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
