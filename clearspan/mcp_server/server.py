@@ -20,10 +20,10 @@ from mcp.server.fastmcp import Context
 from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage, open_connection
 from clearspan.commands.options import ServerOptions
 from clearspan.console import fail
+from clearspan.mcp_server.bodies import BODY_BYTES_MAX, CheckedBodies
 from clearspan.mcp_server.tools import build_server
 from common.settings import Settings
 
-BODY_BYTES_MAX: Final = 1 << 20
 CALLS_MAX: Final = 64
 """Requests over HTTP at the same time; more are answered with 503."""
 
@@ -71,7 +71,7 @@ async def _serve_http(settings: Settings, server: ServerOptions, host: str, port
         json_response=True,
         max_request_body_size=BODY_BYTES_MAX,
     ).streamable_http_app()
-    config = uvicorn.Config(app, host=host, port=port, log_level="warning", limit_concurrency=CALLS_MAX)
+    config = uvicorn.Config(CheckedBodies(app), host=host, port=port, log_level="warning", limit_concurrency=CALLS_MAX)
     print(f"MCP over HTTP: http://{host}:{port}/mcp", flush=True)
     await uvicorn.Server(config).serve()
 

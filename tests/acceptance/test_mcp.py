@@ -159,3 +159,26 @@ def test_wrong_address_ends_the_command_with_a_sentence(shop: RunningStack) -> N
     assert ended.returncode == 1
     assert "does not answer" in ended.stderr
     assert ended.stdout == ""
+
+
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+
+
+def _nested(levels: int) -> bytes:
+    call = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_values","arguments":{"keys":%b%b}}}'
+    return call % (b"[" * levels, b"]" * levels)
+
+
+async def test_over_http_json_that_cannot_be_read_is_a_bad_request(shop: RunningStack) -> None:
+    bodies = [b"", b"{", b"\xff", b'"\\ud800"', b"[NaN]", b"1" * 5_000, *map(_nested, (100, 300, 900, 100_000))]
+    headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+    async with over_http(shop) as address, httpx.AsyncClient(headers=headers, timeout=60) as client:
+        for body in bodies:
+            refused = await client.post(address, content=body)
+            assert refused.status_code == 400, body[:100]
+            assert refused.json()["error"]["message"]
+        too_large = await client.post(address, content=b" " * (1 << 21))
+        assert too_large.status_code == 413
+        wrong = await client.post(address, content=_nested(20))
+        assert wrong.json()["result"]["isError"]
+        assert (await client.post(address, content=PING)).json() == {"jsonrpc": "2.0", "id": 1, "result": {}}
