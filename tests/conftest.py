@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import threading
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
+from tests.support.fast_directory import directory_in_memory
 from tests.support.process_guard import ProcessGuard
 from tests.support.scale import IS_FULL
 from tests.support.shares import files_of_share
@@ -32,6 +34,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 UNIT = Path(__file__).parent / "unit"
 GUARD: Final = pytest.StashKey[ProcessGuard]()
+MADE: Final = pytest.StashKey[Path]()
 PARENT_POLL_S: Final = 0.5
 _sleep: Final = time.sleep
 """Taken before a test replaces it: the thread that watches the parent runs during all tests."""
@@ -51,16 +54,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--share", metavar="NUMBER/COUNT", help="Of these, run the files of one share, from 0/COUNT.")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Guard what this process starts: a whole run, or one process of pytest-xdist."""
+    """Guard what this process starts: a whole run, or one process of pytest-xdist. Keep its files in memory."""
     config.stash[GUARD] = ProcessGuard()
+    if config.option.basetemp is None and (directory := directory_in_memory()) is not None:
+        config.option.basetemp = str(directory)
+        config.stash[MADE] = directory
     if config.getoption("--end-with-parent"):
         threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the processes that tests have left running."""
+    """End the processes that tests have left running; remove what the run kept in memory."""
     config.stash[GUARD].close()
+    if (directory := config.stash.get(MADE, None)) is not None:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
