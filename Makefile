@@ -19,7 +19,7 @@ PACKAGES = awk '/^Collecting/ {printf "  %s\n", $$2; fflush()}'
 # Postgres and brokers; `make test PROCESSES=` runs everything in one process.
 PROCESSES = --numprocesses 3 --dist loadfile --no-loadscope-reorder
 # pytest ends when make ends, even if make is killed; the servers that tests start end with pytest.
-PYTEST = $(BIN)/python -m pytest --end-with-parent
+PYTEST = $(BIN)/python -m pytest --end-with-parent --durations 10
 # The seed of `make test-full` and `make faults`: a new one each time, printed first.
 SEED := $(or $(SEED),$(shell date +%s))
 EXPLORER := query_api/explorer/page
@@ -62,7 +62,7 @@ faults: $(VENV)/dev ## kill, cut and flood the real processes; count what is los
 
 attack: $(VENV)/dev ## send REQUESTS=10000 hostile requests, made from the OpenAPI document (SEED=n repeats a run)
 	@echo "seed $(SEED)"
-	@ATTACK_REQUESTS=$(or $(REQUESTS),10000) ATTACK_SEED=$(SEED) $(PYTEST) -s tests/attack/test_openapi_document.py
+	@ATTACK_REQUESTS=$(or $(REQUESTS),10000) ATTACK_SEED=$(SEED) $(PYTEST) -s --long tests/attack/test_openapi_document.py
 
 lint: $(VENV)/dev ## check format, lint, types and layers
 	@$(BIN)/ruff format --check .

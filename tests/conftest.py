@@ -61,6 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.basetemp is None and (directory := directory_in_memory()) is not None:
         config.option.basetemp = str(directory)
         config.stash[MADE] = directory
+        config.stash[GUARD].remove_directory(directory)
     if config.getoption("--end-with-parent"):
         threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
 

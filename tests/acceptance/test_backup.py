@@ -17,6 +17,8 @@ from tests.support.postgres import PostgresServer, programs
 from tests.support.producing import FeedReader, producing
 from tests.support.shell_pages import blocks, check_commands
 
+pytestmark = pytest.mark.long
+
 NAME: Final = "backup"
 FIRST_SPANS: Final = 200
 MORE_SPANS: Final = 100

@@ -22,6 +22,8 @@ from tests.support.ports import free_port
 from tests.support.scale import scaled
 from tests.support.stores import opened_store
 
+pytestmark = pytest.mark.long
+
 ROOT: Final = Path(__file__).parents[2]
 PARTITIONS: Final = ("cluster/spans/0", "cluster/spans/1")
 SPANS_OF_A_RECORD: Final = 3

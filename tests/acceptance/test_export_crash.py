@@ -23,7 +23,7 @@ from tests.support.ports import free_port
 from tests.support.scale import scaled
 from tests.support.span_corpus import random_span, store_record
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 SPANS_COUNT: Final = 700
 """More than ten APIs export before they are killed."""

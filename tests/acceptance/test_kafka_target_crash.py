@@ -26,7 +26,7 @@ from tests.support.kafka import Broker
 from tests.support.ports import free_port
 from tests.support.scale import scaled
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.long, pytest.mark.kafka]
 
 ROOT: Final = Path(__file__).parents[2]
 ROUNDS: Final = scaled(1, 10)

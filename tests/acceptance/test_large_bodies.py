@@ -13,6 +13,8 @@ from tests.support.large_bodies import sending
 from tests.support.scale import scaled
 from tests.support.stack import RunningStack
 
+pytestmark = pytest.mark.long
+
 CLIENTS = 4
 SECONDS = scaled(1.5, 4.0)
 REPEATS_MAX = 2

@@ -24,7 +24,7 @@ PYTEST: Final = (sys.executable, "-m", "pytest", "-s", "-p", "no:cacheprovider",
 STARTED_S: Final = 240.0
 GONE_S: Final = 120.0
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 
 @contextmanager

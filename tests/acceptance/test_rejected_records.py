@@ -134,6 +134,7 @@ def restarted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         yield Restarted(stack, large, no_json, took_s, before, after, exit_code)
 
 
+@pytest.mark.long
 def test_record_of_100_000_bad_spans_delays_no_other_record(restarted: Restarted):
     before, after = (of_record(each, restarted.large) for each in (restarted.before, restarted.after))
 
@@ -191,6 +192,7 @@ def environment(tmp_path: Path) -> Iterator[Mapping[str, str]]:
     clearspan(environment, "down")
 
 
+@pytest.mark.long
 def test_down_reports_dropped_records_and_fails(environment: Mapping[str, str]):
     layout = Layout(Path(environment["CLEARSPAN_DATA_DIR"]))
     assert clearspan(environment, "up", "--detach").returncode == 0

@@ -30,6 +30,8 @@ from tests.support.kafka import Broker
 from tests.support.postgres import PostgresServer
 from tests.support.producing import SPANS_OF_A_RECORD, FeedReader, Producer, producing
 
+pytestmark = pytest.mark.long
+
 FIRST_SPANS: Final = 200
 FAR_NUMBER: Final = 1_000_000
 """More than the producer sends."""

@@ -33,6 +33,8 @@ from tests.support.postgres import PostgresServer
 from tests.support.secure_kafka import PASSWORD, STRANGER, SecureKafka, grant, token_of
 from tests.support.worker import WorkerProcess
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 WITHIN_S = 120.0
 MINE = UUID(int=77)

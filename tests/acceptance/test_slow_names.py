@@ -13,7 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from tests.support.stack import RunningStack, running_stack
+
+pytestmark = pytest.mark.long
 
 ADMIN_KEY: Final = "of-the-test"
 SUBSCRIPTIONS_COUNT: Final = 24

@@ -15,6 +15,8 @@ import pytest
 from tests.support.produce import produce
 from tests.support.stack import ROOT, RunningStack, running_stack
 
+pytestmark = pytest.mark.long
+
 FEED = {"by": "created_at", "limit": 100}
 
 

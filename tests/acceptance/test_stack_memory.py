@@ -18,6 +18,8 @@ from tests.support.produce import produce
 from tests.support.scale import scaled
 from tests.support.stack import RunningStack, running_stack
 
+pytestmark = pytest.mark.long
+
 IDLE_BYTES_MAX: Final = 750_000_000
 """It was 612 to 664 million."""
 

@@ -42,6 +42,7 @@ def environment(tmp_path: Path) -> Iterator[Mapping[str, str]]:
     clearspan(environment, "down")
 
 
+@pytest.mark.long
 def test_killed_stack_leaves_no_process_and_keeps_its_dead_letters(environment: Mapping[str, str]):
     layout = Layout(Path(environment["CLEARSPAN_DATA_DIR"]))
     assert clearspan(environment, "up", "--detach").returncode == 0
@@ -70,6 +71,7 @@ def test_killed_stack_leaves_no_process_and_keeps_its_dead_letters(environment: 
     assert raw in {"not a span", "nor is this"}
 
 
+@pytest.mark.long
 def test_stack_that_is_killed_after_its_guard_leaves_no_process(environment: Mapping[str, str]):
     layout = Layout(Path(environment["CLEARSPAN_DATA_DIR"]))
     assert clearspan(environment, "up", "--detach").returncode == 0
@@ -215,6 +217,7 @@ def test_other_users_cannot_read_data_or_older_logs(restarted: Restarted):
     assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
 
 
+@pytest.mark.long
 def test_broker_that_is_too_large_is_replaced_without_loss(tmp_path: Path):
     padding = b'"' + b"x" * 500_000 + b'"'
     with running_stack(tmp_path / "data", CLEARSPAN_EMBEDDED_BROKER_BYTES_MAX=str(64 * 1024 * 1024)) as stack:
@@ -233,6 +236,7 @@ def test_broker_that_is_too_large_is_replaced_without_loss(tmp_path: Path):
     assert letters.stdout.count('"undecodable"') == 1
 
 
+@pytest.mark.long
 def test_broker_that_dies_while_it_is_drained_is_replaced(tmp_path: Path):
     log = tmp_path / "data.log"
     with running_stack(tmp_path / "data", CLEARSPAN_EMBEDDED_BROKER_BYTES_MAX=str(64 * 1024 * 1024)) as stack:

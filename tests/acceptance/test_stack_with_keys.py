@@ -160,6 +160,7 @@ def _waited(stack: RunningStack, authorization: str, place: str) -> Reply:
     return send(stack, "/spans/sessions/query", {}, authorization, **{"X-Clearspan-Wait-For": place})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "attacker_has_spans",
     [

@@ -28,6 +28,8 @@ from tests.support.scale import scaled
 from tests.support.span_corpus import store_record
 from tests.support.stores import opened_store
 
+pytestmark = pytest.mark.long
+
 ROOT: Final = Path(__file__).parents[2]
 ROUNDS: Final = scaled(1, 10)
 DIES_S: Final = 120.0

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from itertools import product
 
+import pytest
+
 from tests.support.sent_again import ROUTES, Corpus, sending_again
 from tests.support.stack import RunningStack
+
+pytestmark = pytest.mark.long
 
 ORDERS = ("ascending", "descending")
 PAGES = 8

@@ -30,6 +30,8 @@ from tests.support.produce import produce
 from tests.support.scale import scaled
 from tests.support.worker import worker_process
 
+pytestmark = pytest.mark.long
+
 MEMORY_BYTES_MAX: Final = 1_000_000_000
 SMALL_SPANS: Final = scaled(20_000, 2_000_000)
 LARGE_SPANS: Final = scaled(8, 200)

@@ -210,6 +210,7 @@ Attack: TypeAlias = Callable[[ServedApi], Coroutine[Any, Any, None]]
 ATTACKS: Final[tuple[Attack, ...]] = (slow_heads, slow_bodies, half_open_grpc, leave, hostile_corpus)
 
 
+@pytest.mark.long
 async def test_nothing_is_held_after_rounds_of_attacks(api: ServedApi) -> None:
     async def a_round() -> Held:
         await asyncio.gather(*(each(api) for each in ATTACKS))
@@ -288,6 +289,7 @@ async def attacked_median_s(api: ServedApi, attack: Attack) -> float:
     return statistics.median(took_s)
 
 
+@pytest.mark.long
 async def test_two_thousand_waiting_calls_slow_nobody(api: ServedApi) -> None:
     async def slowed() -> float:
         quiet_s = await median_s(api)
@@ -301,6 +303,7 @@ async def test_two_thousand_waiting_calls_slow_nobody(api: ServedApi) -> None:
     assert (await settled(api)).files <= before.files + 5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("attack", ATTACKS)
 async def test_hostile_clients_slow_nobody(api: ServedApi, attack: Attack) -> None:
     async def slowed() -> float:

@@ -9,7 +9,7 @@ from playwright.async_api import Browser, expect
 from tests.support.explorer import open_page
 from tests.support.stack import RunningStack
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="module")]
 VIEWS = ("traces", "spans", "sessions", "applications", "queries", "dead-letters", "status")
 CUT_OFF = """() => [...document.querySelectorAll('.c-time, .c-cost, .c-duration, .wf-label')].filter((element) => {
   const [inner, outer] = [element, element.closest('.wf-track, .row')].map((each) => each.getBoundingClientRect());

@@ -13,7 +13,7 @@ from clearspan.client.filter_words import read_conditions
 from query_api.filter.language import FIELDS
 from tests.support.explorer import Explorer
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="module")]
 IN_FILTER_JS = "async (texts) => { const filter = await import('/ui/files/app/filter.js'); return %s; }"
 WORDS = (
     "span_type is chat",

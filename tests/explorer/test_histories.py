@@ -10,7 +10,7 @@ from playwright.async_api import expect
 from tests.support.explorer import Explorer
 from tests.support.stack import RunningStack
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from playwright.async_api import expect
 
 from tests.support.explorer import Explorer
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="module")]
 TRACE_ID, SPAN_ID = "e1" * 16, "e2" * 8
 ODD_TRACE_ID = "e5" * 16
 HOSTILE = {

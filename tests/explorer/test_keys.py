@@ -14,7 +14,7 @@ from playwright.async_api import Browser, Page, Route, expect
 from tests.support.explorer import open_page
 from tests.support.stack import RunningStack
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="module")]
 KEY = "right-4f1c"
 PRINT_ARGUMENTS = 'curl() { printf "%s\\n" "$@"; }'
 

@@ -16,7 +16,7 @@ from playwright.async_api import Route, expect
 
 from tests.support.explorer import Explorer
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="module")]
 SCROLL_AND_RENDER = """async (element) => {
   element.scrollBy(0, element.clientHeight - 60);
   await new Promise((rendered) => requestAnimationFrame(() => requestAnimationFrame(rendered)));

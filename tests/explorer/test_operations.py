@@ -9,7 +9,7 @@ from common.kafka.producer import KafkaPublisher
 from common.settings import KafkaSettings
 from tests.support.explorer import Explorer
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="module")]
 PROJECT_WITHOUT_LETTERS = "00000000-0000-4000-8000-000000000099"
 HOSTILE = b'{"spans": [{"span_name": "<img src=x onerror=alert(1)>", "trace_id": "not an id"}]}'
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.async_api import expect
 
 from tests.support.explorer import Explorer
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="module")]
 
 
 def _traces_of(explorer: Explorer, session_id: str) -> list[dict[str, Any]]:
@@ -79,4 +81,5 @@ async def test_session_that_looks_like_a_number_is_a_text(explorer: Explorer):
     await explorer.page.keyboard.press("/")
     await explorer.page.keyboard.type("session = 42")
     await explorer.page.keyboard.press("Enter")
-    await expect(explorer.page.locator(".chip-text")).to_have_text('session = "42"')
+    await expect(explorer.page.locator(".chip-text")).to_have_text("session = 42")
+    assert json.loads(parse_qs(urlsplit(explorer.page.url).query)["filter"][0])["conditions"][0]["value"] == "42"

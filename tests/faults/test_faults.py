@@ -12,12 +12,13 @@ from tests.faults.scenarios.all import EMBEDDED, KINDS, play_named
 SIZE = 0.25
 """Of the spans of a usual round."""
 
+FIRST = ("kill_after_dead_letters", "clickhouse_resets_after_inserts", "postgres_cuts_transactions")
+"""Played by `make test`; the others take long."""
+
 ONE_OF_EACH_KIND = (
-    "kill_after_dead_letters",
+    *FIRST,
     "sleeping_workers_wake_up",
-    "clickhouse_resets_after_inserts",
     "kafka_is_unreachable",
-    "postgres_cuts_transactions",
     "bad_records_and_spans",
     "backlog_and_slow_engine",
     EMBEDDED,
@@ -36,7 +37,9 @@ def test_a_round_of_each_kind_is_played_here(kind: str) -> None:
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("name", ONE_OF_EACH_KIND)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in FIRST else pytest.mark.long) for name in ONE_OF_EACH_KIND]
+)
 def test_nothing_is_lost_or_seen_twice(found: Installation, name: str) -> None:
     outcome = play_named(found, name, 1, size=SIZE)
 

@@ -232,15 +232,19 @@ async def test_failure_before_the_first_span_is_a_status(exports: Exports) -> No
 
 
 async def test_export_without_a_free_place_is_refused(exports: Exports) -> None:
-    places = exports.context.exports
+    settings = exports.context.settings
+    query = settings.query.model_copy(update={"queue_s": 0.2})
+    context = replace(exports.context, settings=settings.model_copy(update={"query": query}))
     tenant = Tenant(DEFAULT_PROJECT_ID, queue_s=0.1)
-    for _ in range(2):
-        await places.acquire(tenant, timeout_s=1)
-    status, detail = await exports.refusal()
-    assert (status, "places of exports" in detail) == (429, True)
-    places.release(tenant)
-    assert await exports.spans()
-    places.release(tenant)
+    async with serving(context) as client:
+        impatient = Exports(client, exports.store, context)
+        for _ in range(2):
+            await context.exports.acquire(tenant, timeout_s=1)
+        status, detail = await impatient.refusal()
+        assert (status, "places of exports" in detail) == (429, True)
+        context.exports.release(tenant)
+        assert await impatient.spans()
+        context.exports.release(tenant)
 
 
 async def test_one_export_at_a_time_is_in_the_engine(exports: Exports, monkeypatch: pytest.MonkeyPatch) -> None:
