@@ -139,17 +139,22 @@ class Tokens:
         return raw if token.kind == "escaped" else unescaped(raw)
 
     def _string(self, start: int, end: int) -> Token:
-        quote, count = self.text[start], 0
+        quote = self.text[start]
         is_cut = end - start < 2 or self.text[end - 1] != quote
-        if not is_cut:  # an escaped quote at the end of the text ends nothing
-            while self.text[end - 2 - count] == "\\":
-                count += 1
-        return Token("string", start, end, quote, is_cut=is_cut or (count % 2 == 1 and end == len(self.text)))
+        if not is_cut and end == len(self.text):  # an escaped quote at the end of the text ends nothing
+            is_cut = self._backslashes_before(end - 1) % 2 == 1
+        return Token("string", start, end, quote, is_cut=is_cut)
+
+    def _backslashes_before(self, at: int) -> int:
+        begin = at
+        while begin and self.text[begin - 1] == "\\":
+            begin -= 1
+        return at - begin
 
     def _escaped(self, start: int, end: int) -> Token:
         quote = self.text[start:end]
         closing = self.text.find(quote, end)
-        while closing > 0 and self.text[closing - 1] == "\\":
+        while closing > 0 and self._backslashes_before(closing) % (2 * len(quote)):  # an escaped backslash takes these
             closing = self.text.find(quote, closing + len(quote))
         is_cut = closing < 0
         return Token("escaped", start, len(self.text) if is_cut else closing + len(quote), quote, is_cut=is_cut)

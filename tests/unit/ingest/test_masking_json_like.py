@@ -75,6 +75,9 @@ LISTED = {
     "javascript": "{ user: 'ada', password: 'S3cret' }",
     "ruby": '{"password"=>"S3cret", "n"=>1}',
     "typed": '@ag.type=json:{"password":"S3cret"}',
+    "a backslash at the end of escaped text, twice": "\n".join(
+        2 * [json.dumps('{"a": NaN, "password": "S3cret, \\\\"}, ["a \\\\\\" b"]')]
+    ),
     "escaped key": '{"pass\\u0077ord":"S3cret","n":NaN}',
     "space": '{"password" :\n "S3cret", "n": NaN}',
 }
