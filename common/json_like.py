@@ -204,7 +204,7 @@ class _Editing:
             return
         if key.quote:
             self._begin_member(key, self._tokens.content(key), frame)
-        elif frame.kind in ("{", "(") and frame.member is None:
+        elif frame.kind and frame.member is None:
             self._begin_member(key, self._text[key.start : key.end].split()[-1], frame)
 
     def _begin_member(self, key: Token, content: str, parent: _Frame) -> None:

@@ -20,6 +20,10 @@ _TOKEN: Final = re.compile(
     r"""|(?P<bare>[^"'\\\[\]{}(),:=]++|\\++)""",
     re.DOTALL,
 )
+_QUOTED_KEY: Final = re.compile(r"""["']\s*+(?::|=>)""")
+_BRACKET_KEY: Final = re.compile(r"""[(\[,]\s*+[^\s"'\\\[\]{}(),:=]++\s*+[:=](?!//)|\[\s*+\(""")
+"""A word, or a pair, that may be a key in brackets; a URL is none."""
+
 _FOLLOWS: Final = re.compile(r"\s*+(?:\Z|(?P<colon>:|=>)|[,\]})])")
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
 _CONTROLS: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
@@ -33,11 +37,10 @@ def may_hold_keys(text: str) -> bool:
         text[:1] in JSON_STARTS
         or "{" in text
         or "}" in text
-        or '":' in text
-        or "':" in text
         or "='" in text
         or '="' in text
-        or "[(" in text
+        or _QUOTED_KEY.search(text) is not None
+        or (("(" in text or "[" in text) and _BRACKET_KEY.search(text) is not None)
     )
 
 

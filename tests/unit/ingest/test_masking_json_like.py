@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 from typing import Any
 
@@ -80,10 +81,21 @@ LISTED = {
     ),
     "escaped key": '{"pass\\u0077ord":"S3cret","n":NaN}',
     "space": '{"password" :\n "S3cret", "n": NaN}',
+    "cut off at its begin, with a space": 'tail, "password" : "S3cret", "score" : 1',
+    "cut off at its begin, with spaces": "tail, 'password' \t\n: 'S3cret', 'score' : 1",
+    "cut off at its begin, escaped": 'tail, \\"password\\" : \\"S3cret\\", \\"score\\" : 1',
+    "cut off at its begin, ruby": 'x "password"=>"S3cret"',
+    "words": "User(name=bob, password=S3cret)",
+    "words after lines": "User(\n  password = S3cret\n)",
+    "words with colons": "User(name: bob, password: S3cret)",
+    "words in a java record": "User[name=bob, password=S3cret]",
+    "words in a list of elixir": '[name: "bob", password: "S3cret"]',
+    "pairs on lines": "OrderedDict([\n ('password', 'S3cret')])",
 }
 UNMASKED = (
     '{"score":NaN,"a":[1e999, -Infinity]}', BOM + '{"a": 1}', '{"a":1}\n{"b":"passwords"}', "{'a': 'my password is x'}",
     '{"a":"\\ud83d"', "say \"password\", don't {whisper}", '{"a": 1, "a": 2}', "User(name='ada')", "{[(}])", '"', "\\",
+    "see [the password](https://example.org/reset), (https://example.org/?password=a)", "lock [12:30] (password)",
     'the word "password" stands here {"a": 1', '{"passwords": 1, "n": NaN}', "{'a\\': '\"}'",
 )  # fmt: skip
 
@@ -305,7 +317,8 @@ def members(pick: random.Random, *, is_python: bool) -> list[str]:
 def secret_member(pick: random.Random, *, is_python: bool) -> str:
     value: Any = pick.choice((SECRET, f"a {SECRET}", [SECRET], {"x": [1, SECRET]}, f"\"{SECRET}', {{", f"{SECRET}, \\"))
     key = quoted(pick.choice(("password", "db_password", "Password")), is_python=is_python)
-    return f"{key}: {repr(value) if is_python else json.dumps(value)}"
+    colon = pick.choice((": ", ":", " : "))
+    return f"{key}{colon}{repr(value) if is_python else json.dumps(value)}"
 
 
 def quoted(text: str, *, is_python: bool) -> str:
@@ -313,13 +326,16 @@ def quoted(text: str, *, is_python: bool) -> str:
 
 
 def disturbed(pick: random.Random, text: str) -> str:
-    kind = pick.randint(0, 5)
+    kind = pick.randint(0, 6)
     if kind == 0:
         return BOM + text
     if kind == 1:
         return f'{{"a": 1}}\n{text}\n{text}'
     if kind == 2:  # after the key, wherever
         return text[: pick.randint(text.lower().rfind("password"), len(text))]
+    if kind == 6:  # before the key, wherever
+        [*_, key] = re.finditer(r"""\\*["'](?:db_)?password""", text, re.IGNORECASE)
+        return text[pick.randint(0, key.start()) :]
     if kind == 3:
         return f"Answer: {text} (it's done)"
     if kind == 4:
