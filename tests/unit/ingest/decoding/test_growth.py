@@ -226,12 +226,14 @@ def test_reasons_quote_the_beginning_of_a_key() -> None:
 
 
 def test_names_of_places_cost_nothing_while_nothing_is_wrong() -> None:
-    value = request(span(1, attribute("k" * 1_000_000, array(*[text("")] * 200_000))))
-    started_s = time.process_time()
+    def seconds(key: str) -> float:
+        value = request(span(1, attribute(key, array(*[text("")] * 20_000))))
+        began_s = time.process_time()
+        otlp_protobuf.decode(value, limits=LIMITS, now_ns=NOW_NS)
+        return time.process_time() - began_s
 
-    otlp_protobuf.decode(value, limits=LIMITS, now_ns=NOW_NS)
-
-    assert time.process_time() - started_s < 5  # 16 s if each element names its place
+    # 35 times as long if each element names its place. Copies are made in C, so counting lines of Python shows nothing.
+    assert min(seconds("k" * 1_000_000) for _ in range(5)) < 8 * min(seconds("k") for _ in range(5))
 
 
 def test_paths_of_long_containers_are_not_cached() -> None:
