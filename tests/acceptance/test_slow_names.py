@@ -57,7 +57,6 @@ def test_names_that_hang_stop_no_other_project_and_no_storing(tmp_path: Path) ->
     }
     with running_stack(tmp_path / "data", **environment) as stack, ThreadPoolExecutor(SUBSCRIPTIONS_COUNT) as attack:
         attacker, victim = _key(stack), _key(stack)
-        _until(lambda: _has_neighbors(stack, attacker))
         creating = [attack.submit(_create, stack, attacker, number) for number in range(SUBSCRIPTIONS_COUNT)]
         _until(lambda: len(asked.read_text().splitlines()) >= SHARE)
 
@@ -116,10 +115,6 @@ def _create(stack: RunningStack, key: str, number: int) -> int:
     except OSError:
         return 0
     return 200
-
-
-def _has_neighbors(stack: RunningStack, key: str) -> bool:
-    return bool(_send(stack, "/spans/query", {}, key)[0]["count"] == 0)
 
 
 def _until(condition: Callable[[], bool]) -> None:
