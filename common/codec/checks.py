@@ -156,10 +156,10 @@ def _kind(found: object) -> str:
 
 
 def _unit_hint(time_ns: int, bounds: Bounds) -> str:
-    """Return a sentence, after a space, about a number that would be allowed in a larger unit; empty for any other."""
+    """Return a sentence, after a space, about a time that would be allowed in a larger unit; empty for any other."""
     for unit, unit_ns in _UNITS.items():
         if bounds.earliest_ns <= time_ns * unit_ns <= bounds.latest_ns:
-            return f" The number {time_ns} looks like {unit}; it must be nanoseconds since 1970."
+            return f" In nanoseconds since 1970 this is {time_ns}, which looks like {unit}."
     return ""
 
 

@@ -231,7 +231,7 @@ def test_reason_of_an_absurd_time_says_what_the_number_looks_like(codec, member,
     [rejection] = decode(codec, record_of(codec, [{member: NOW_NS // ns}])).rejections.in_full
 
     assert rejection.code is RejectionCode.ABSURD_TIME
-    assert f"The number {NOW_NS // ns} looks like {unit}; it must be nanoseconds since 1970." in rejection.reason
+    assert f" In nanoseconds since 1970 this is {NOW_NS // ns}, which looks like {unit}." in rejection.reason
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)

@@ -219,6 +219,11 @@ def test_link_needs_no_attributes_and_event_needs_no_time():
             RejectionCode.ABSURD_TIME,
             "The end time is 1999-12-31",
         ),
+        (
+            {"start_time": "1970-01-01T00:00:01Z"},
+            RejectionCode.ABSURD_TIME,
+            " In nanoseconds since 1970 this is 1000000000, which looks like seconds.",
+        ),
         ({"spans": {"child": {}}}, RejectionCode.INVALID_TYPE, "next to it"),
     ],
 )
