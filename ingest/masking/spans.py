@@ -60,7 +60,7 @@ def _masked(span: Span, mask: PlannedMask, project: UUID, sources: dict[tuple[in
     trace_state = mask.text(MaskPlace.ATTRIBUTES, span.trace_state) or ""
     resource = _masked_source(span.resource, mask, project, sources)
     scope = _masked_source(span.scope, mask, project, sources)
-    repaired = span.repaired and tuple(mask.text_anywhere(place) or "" for place in span.repaired)
+    repaired = span.repaired and tuple(filter(None, map(mask.text_anywhere, span.repaired)))
     if (
         attributes is not span.attributes
         or name is not span.name

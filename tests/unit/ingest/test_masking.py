@@ -185,6 +185,17 @@ def test_span_json_is_masked_in_every_member() -> None:
     assert SECRET not in everything_in(decoded)
 
 
+def test_place_of_a_repair_that_a_rule_drops_is_gone() -> None:
+    places = ["attributes.a", f"attributes.{SECRET}"]
+    span = {"trace_id": "a" * 32, "span_id": "b" * 16, "start_time": "2026-01-02T03:04:05Z", "repaired": places}
+    rules = masking(MaskRule(MaskAction.DROP, value=FIND.value))
+    sent = of(json.dumps(span).encode(), content_type="application/vnd.clearspan.span+json", masking=rules)
+
+    [row] = decode_chunk(sent, RULES).rows.to_pylist()
+
+    assert json.loads(row["repaired"]) == ["attributes.a"]
+
+
 def test_only_spans_of_the_masked_project_are_masked() -> None:
     mixed = request([f"a {SECRET}"], project=str(MASKED)) + request([f"b {SECRET}"], project=str(PLAIN))
 
