@@ -52,11 +52,7 @@ class ErrorCode(StrEnum):
 
 
 class RejectionCode(StrEnum):
-    """Why a record or a span is in the dead-letter topic.
-
-    ``NULL_CHARACTER``, ``INVALID_UTF8`` and ``NESTING_TOO_DEEP`` are in dead letters of older releases. Such spans are
-    repaired now (``common/codec/repair.py``).
-    """
+    """Why a record or a span is in the dead-letter topic."""
 
     UNDECODABLE = "undecodable"
     UNSUPPORTED_CONTENT_TYPE = "unsupported_content_type"
@@ -69,9 +65,6 @@ class RejectionCode(StrEnum):
     INVALID_LINK = "invalid_link"
     ABSURD_TIME = "absurd_time"
     UNKNOWN_ENUM = "unknown_enum"
-    NULL_CHARACTER = "null_character"
-    INVALID_UTF8 = "invalid_utf8"
-    NESTING_TOO_DEEP = "nesting_too_deep"
     INVALID_TYPE = "invalid_type"
     REJECTED_BY_STORE = "refused_by_store"
     OUR_FAILURE = "our_failure"
