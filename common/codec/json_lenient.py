@@ -79,7 +79,7 @@ class _DeepParser:
         container[key] = self._opened()
 
     def _opened(self) -> Any:
-        """Return the value that begins here; an array or object is empty as yet."""
+        """Return the value that begins here; an array or object is still empty."""
         if self._skips('"'):
             text, self._at = scanstring(self._text, self._at)
             return text
@@ -99,7 +99,7 @@ class _DeepParser:
         return orjson.loads(scalar[0])
 
     def _skips(self, character: str) -> bool:
-        """Return whether this character follows, after spaces; go behind it then."""
+        """Return whether this character follows, after spaces; if so, move past it."""
         at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr] # always matches
         self._at = at
         if not self._text.startswith(character, at):

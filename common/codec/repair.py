@@ -31,8 +31,8 @@ LEVELS_MAX: Final = 10_000
 """A value with more levels, which no program means, is too large: its levels take 100 times its bytes."""
 
 UNREADABLE: Final = "\udfff"
-"""In place of each sequence of bytes that is not UTF-8, until the text is repaired: half of a surrogate pair, which no
-text in UTF-8 holds."""
+"""In place of each byte that cannot begin a character, and of each character that is cut off, until the text is
+repaired: half of a surrogate pair, which no text in UTF-8 holds."""
 
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 _FAULTY: Final = re.compile("[\0\ud800-\udfff]")
