@@ -36,8 +36,9 @@ SEARCH_S_MAX: Final = 3.0
 whole. The usual cost is a hundredth; one project must not slow down its neighbors."""
 
 EDIT_S_MAX: Final = 3.0
-"""Processor time that text which is only like JSON may take in one chunk, 1 s for each MB; further such texts are
-redacted as a whole, if a name of a key rule occurs in them."""
+"""Processor time that texts which are only like JSON may take in one chunk, 1 s for each MB: those in which a name of a
+key rule occurs, and, where a project has expressions, those that begin like JSON. Further ones are redacted as a whole.
+"""
 
 KNOWN_PATHS_MAX: Final = 20_000
 TEXT_RULES_MAX: Final = 1_000
