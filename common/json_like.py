@@ -32,11 +32,11 @@ GONE: Final = Gone()
 class Editor(Protocol):
     """Says what becomes of keys and values. Paths are dotted, with positions of arrays."""
 
-    def takes(self, path: str, /) -> bool:
+    def replaces_whole(self, path: str, /) -> bool:
         """Return whether the value at a path is replaced as a whole."""
         ...
 
-    def whole(self, path: str, value: Any, /) -> Any:
+    def replacement_of(self, path: str, value: Any, /) -> Any:
         """Return the text in place of such a value, or ``GONE``. What cannot be parsed is given as its text."""
         ...
 
@@ -44,11 +44,11 @@ class Editor(Protocol):
         """Return the text in place of what is too deep."""
         ...
 
-    def part(self, path: str, text: str, /) -> Any:
+    def edited_text(self, path: str, text: str, /) -> Any:
         """Return what becomes of a quoted text, a number or a word at a path: the same, another text, or ``GONE``."""
         ...
 
-    def name(self, path: str, key: str, /) -> Any:
+    def edited_key(self, path: str, key: str, /) -> Any:
         """Return the key in place of the last one of a path, or ``GONE``, with its value."""
         ...
 
@@ -58,7 +58,7 @@ def edited(text: str, path: str, editor: Editor, *, levels_max: int) -> Any:
 
     What is nested deeper than ``levels_max`` is replaced as a whole.
     """
-    return _Editing(text, path, editor, levels_max).done()
+    return _Editing(text, path, editor, levels_max).result()
 
 
 class _Frame:
@@ -92,7 +92,7 @@ class _Frame:
 
 
 class _Why(Enum):
-    TAKEN = "taken"
+    MASKED = "masked"
     TOO_DEEP = "too deep"
     GONE = "gone"
 
@@ -131,7 +131,7 @@ class _Editing:
         self._is_gone = False
         self._edits: list[tuple[int, int, str]] = []
 
-    def done(self) -> Any:
+    def result(self) -> Any:
         """Read all tokens; return the edited text."""
         handlers = {"open": self._opened, "close": self._closed, "comma": self._comma, "colon": self._colon}
         while (token := self._tokens.next(trusts_quote=self._waits_for_value)) is not None:
@@ -217,11 +217,11 @@ class _Editing:
             frame.begin = key.start
         frame.member, frame.is_begun = parent.below(content), True
         paths = (frame.member, self._stack[0].below(content)) if self._is_broken else (frame.member,)
-        taken = next((path for path in paths if self._editor.takes(path)), None)
-        if taken is not None:
-            self._replacing = _Replacing(_Why.TAKEN, self._stack, taken, key.quote or '"')
+        masked = next((path for path in paths if self._editor.replaces_whole(path)), None)
+        if masked is not None:
+            self._replacing = _Replacing(_Why.MASKED, self._stack, masked, key.quote or '"')
         elif key.quote and is_first:
-            self._write(key, content, self._editor.name(frame.member, content))
+            self._write(key, content, self._editor.edited_key(frame.member, content))
 
     def _scalar(self, token: Token) -> None:
         """Read a quoted text, or what stands between other tokens."""
@@ -238,18 +238,18 @@ class _Editing:
             return
         if token.quote:
             content = self._tokens.content(token)
-            self._write(token, content, self._editor.part(frame.value_path, content))
+            self._write(token, content, self._editor.edited_text(frame.value_path, content))
         elif frame.member is not None or frame.kind == "[":
             start = token.start + len(raw) - len(raw.lstrip())
             word = Token("bare", start, start + len(raw.strip()))
-            self._write(word, raw.strip(), self._editor.part(frame.value_path, raw.strip()))
+            self._write(word, raw.strip(), self._editor.edited_text(frame.value_path, raw.strip()))
 
     def _begin_value(self, frame: _Frame, token: Token) -> None:
         """Note the first token of a value, and whether it is replaced as a whole."""
         if self._replacing is None and not frame.is_begun:
             frame.begin, frame.is_begun = token.start, True
-            if frame.kind == "[" and self._editor.takes(frame.value_path):
-                self._replacing = _Replacing(_Why.TAKEN, self._stack, frame.value_path)
+            if frame.kind == "[" and self._editor.replaces_whole(frame.value_path):
+                self._replacing = _Replacing(_Why.MASKED, self._stack, frame.value_path)
         if self._replacing is not None and self._replacing.start is None:
             text = self._text[token.start : token.end]
             self._replacing.start = token.start + len(text) - len(text.lstrip())
@@ -271,9 +271,9 @@ class _Editing:
         wanted: Any = GONE
         if replacing.kind is _Why.TOO_DEEP:
             wanted = self._editor.too_deep()
-        elif replacing.kind is _Why.TAKEN and raw:
-            wanted = self._editor.whole(replacing.path, _value_of(raw))
-        elif replacing.kind is _Why.TAKEN:
+        elif replacing.kind is _Why.MASKED and raw:
+            wanted = self._editor.replacement_of(replacing.path, _value_of(raw))
+        elif replacing.kind is _Why.MASKED:
             return
         if wanted is not GONE:
             found = _QUOTE.match(raw)

@@ -375,19 +375,19 @@ class _Editor:
         self._place = place
         self._depth = depth
 
-    def takes(self, path: str, /) -> bool:
+    def replaces_whole(self, path: str, /) -> bool:
         return self._mask._of(self._place, path).action is not None
 
-    def whole(self, path: str, value: Any, /) -> Any:
+    def replacement_of(self, path: str, value: Any, /) -> Any:
         return self._mask._value(self._place, path, value, self._depth)
 
     def too_deep(self) -> str:
         self._mask.count += 1
         return REDACTED
 
-    def part(self, path: str, text: str, /) -> Any:
+    def edited_text(self, path: str, text: str, /) -> Any:
         return self._mask._text(self._place, path, text, self._mask._of(self._place, path).values, self._depth + 1)
 
-    def name(self, path: str, key: str, /) -> Any:
+    def edited_key(self, path: str, key: str, /) -> Any:
         shown = self._mask.key(self._place, path, key)
         return DROPPED if shown is None else shown
