@@ -23,9 +23,9 @@ from common.access_settings import AccessSettings
 from common.errors import Conflict, NotFound, ServiceError
 from common.ids import DEFAULT_USER_ID
 from common.named_sql import load_named_sql
-from common.postgres.key_lives import KeyLives
 from common.postgres.pool import Database, Transaction
 from common.remembering import REMEMBERED_MAX, Remembering
+from common.running_requests import RunningRequests
 from common.scopes import KeyScope, with_included
 from common.telemetry import get_logger
 from common.times import Clock
@@ -131,8 +131,7 @@ class Keys:
         self._neighbors: Remembering[UUID, bool] = Remembering(clock, count_max=REMEMBERED_MAX)
         self._used_ns: dict[UUID, int] = {}
         self._ends_count = 0
-        self.lives = KeyLives()
-        """The requests that run."""
+        self.running_requests = RunningRequests()
 
     async def create(self, project_id: UUID, /, wanted: KeyWanted, *, user_id: UUID = DEFAULT_USER_ID) -> NewKey:
         """Create a key of a project for an existing user.
@@ -166,7 +165,7 @@ class Keys:
                 )
         self._forget()
         if not overlap:
-            await self.lives.end_key(key_id)
+            await self.running_requests.end_key(key_id)
         return NewKey(Key(**row), f"{prefix}.{secret}")
 
     async def revoke(self, project_id: UUID, key_id: UUID, /) -> Key:
@@ -178,13 +177,13 @@ class Keys:
         if row is None:
             raise NotFound(f"There is no key {key_id} in this project.")
         self._forget()
-        await self.lives.end_key(key_id)
+        await self.running_requests.end_key(key_id)
         return Key(**row)
 
     async def end_project(self, project_id: UUID, /) -> None:
         """Forget the keys of a deleted project, and end its requests; other processes do so within a second."""
         self._forget()
-        await self.lives.end_project(project_id)
+        await self.running_requests.end_project(project_id)
 
     async def find(self, key_text: str, /) -> KeyOwner | None:
         """Return the owner of a valid key, else ``None``. Raises ``Unavailable`` if Postgres cannot say."""
@@ -211,22 +210,22 @@ class Keys:
         if owner.key_id is None:
             yield
             return
-        async with self.lives.running(owner.project_id, owner.key_id):
+        async with self.running_requests.running(owner.project_id, owner.key_id):
             yield
 
     async def watch(self) -> None:
         """End the requests whose keys end in another process, or expire, until cancelled."""
         while True:
             await asyncio.sleep(WATCH_S)
-            key_ids = self.lives.key_ids
+            key_ids = self.running_requests.key_ids
             try:
                 rows = await self._database.fetch_all(_SQL["find_ended_keys"], list(key_ids)) if key_ids else ()
             except ServiceError as error:
                 _log.warning("Whether the keys of running requests have ended is not known.", reason=error.detail)
                 continue
-            for row in rows:
+            if rows:
                 self._forget()
-                await self.lives.end_key(row["id"])
+                self.running_requests.cancel({row["id"] for row in rows})
 
     def ended(self, key_text: str, /) -> KeyOwner | None:
         """Return the owner of a key that was just refused because it is revoked or has expired, else ``None``."""

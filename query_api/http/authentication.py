@@ -54,7 +54,10 @@ async def owner_of(
 
 
 def running(context: ApiContext, owner: KeyOwner) -> AbstractAsyncContextManager[None]:
-    """Run a request inside, right after ``owner_of``. Raises ``Unauthorized`` when its key or its project ends."""
+    """Return the context in which a request runs, to be entered right after ``owner_of``.
+
+    It raises ``Unauthorized`` when the key or the project of the request ends.
+    """
     return nullcontext() if context.keys is None else context.keys.running(owner)
 
 

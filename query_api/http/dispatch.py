@@ -118,7 +118,7 @@ class Dispatcher:
         started_s = clock.monotonic_s()
         record = partial(_record, http_request.method, request_log)
         try:
-            http_response = await self._respond_while_key_lives(http_request, request_log)
+            http_response = await self._respond_until_key_ends(http_request, request_log)
             seconds = request_log.responded_s - started_s
         except asyncio.CancelledError:
             record(status=CLIENT_GONE_STATUS, seconds=clock.monotonic_s() - started_s)
@@ -135,7 +135,7 @@ class Dispatcher:
         route, headers, status = request_log.route, http_request.headers, http_response.status
         record_refusal(self._state.audit, self._state.context, request_log.caller, route, headers, status)
 
-    async def _respond_while_key_lives(
+    async def _respond_until_key_ends(
         self, http_request: web.BaseRequest, request_log: _RequestLog
     ) -> web.StreamResponse:
         """Return the response, sent if the request has a key; 401, or a response that is broken off, if that ends."""

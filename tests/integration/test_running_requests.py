@@ -247,7 +247,7 @@ async def test_call_over_grpc_is_unauthenticated(world: World) -> None:
     async with serving_grpc(world.context) as address, grpc.aio.insecure_channel(address) as channel:
         call = channel.stream_unary(TRACES)(messages(), metadata=metadata)
         async with asyncio.timeout(120):
-            while not world.keys.lives.key_ids:  # noqa: ASYNC110 - the effect of another call
+            while not world.keys.running_requests.key_ids:  # noqa: ASYNC110 - the effect of another call
                 await asyncio.sleep(0.005)
 
         assert await world.delete_project() == 200
