@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
 from common.times import Clock
@@ -35,6 +35,10 @@ class Remembering(Generic[Name, Value]):
         while len(self._values) >= self._count_max:
             del self._values[next(iter(self._values))]
         self._values[key] = (value, self._clock.monotonic_s() + for_s)
+
+    def forget_where(self, is_over: Callable[[Value], bool], /) -> None:
+        """Forget the values of which this is true."""
+        self._values = {key: pair for key, pair in self._values.items() if not is_over(pair[0])}
 
     def forget_all(self) -> None:
         """Forget all values."""

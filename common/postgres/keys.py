@@ -10,9 +10,9 @@ import asyncio
 import hashlib
 import re
 import secrets
-from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hmac import compare_digest
 from pathlib import Path
@@ -120,6 +120,14 @@ class _Proof(NamedTuple):
     is_in_force: bool
 
 
+@dataclass(eq=False, slots=True)
+class _LookUp:
+    """A key that is being looked up."""
+
+    ended_ids: set[UUID] = field(default_factory=set)
+    """The keys and projects that have ended since it began."""
+
+
 class Keys:
     """The keys of all projects. A project has at most ``count_max`` in force, and as many that have ended."""
 
@@ -130,7 +138,7 @@ class Keys:
         self._remembered: Remembering[bytes, _Proof] = Remembering(clock, count_max=REMEMBERED_MAX)
         self._neighbors: Remembering[UUID, bool] = Remembering(clock, count_max=REMEMBERED_MAX)
         self._used_ns: dict[UUID, int] = {}
-        self._ends_count = 0
+        self._look_ups: set[_LookUp] = set()
         self.running_requests = RunningRequests()
 
     async def create(self, project_id: UUID, /, wanted: KeyWanted, *, user_id: UUID = DEFAULT_USER_ID) -> NewKey:
@@ -163,7 +171,7 @@ class Keys:
                     f"The key {key_id} was replaced by {replaced['replaced_by']} before: rotate that one,"
                     " or create a key."
                 )
-        self._forget()
+        self._forget({key_id})
         if not overlap:
             await self.running_requests.end_key(key_id)
         return NewKey(Key(**row), f"{prefix}.{secret}")
@@ -176,13 +184,13 @@ class Keys:
         row = await self._database.fetch_one(_SQL["revoke_key"], project_id, key_id)
         if row is None:
             raise NotFound(f"There is no key {key_id} in this project.")
-        self._forget()
+        self._forget({key_id})
         await self.running_requests.end_key(key_id)
         return Key(**row)
 
     async def end_project(self, project_id: UUID, /) -> None:
         """Forget the keys of a deleted project, and end its requests; other processes do so within a second."""
-        self._forget()
+        self._forget({project_id})
         await self.running_requests.end_project(project_id)
 
     async def find(self, key_text: str, /) -> KeyOwner | None:
@@ -192,9 +200,9 @@ class Keys:
             return None
         known = self._remembered.recall(_hash(key_text))
         while known is None:
-            ends_count = self._ends_count
-            proof, for_s = await self._prove(prefix=shape[1], secret=shape[2])
-            if ends_count == self._ends_count:  # else the key may have ended after it was read
+            with self._looking_up() as ended_ids:
+                proof, for_s = await self._prove(prefix=shape[1], secret=shape[2])
+            if not _is_of(proof, ended_ids):  # else the key may have ended after it was read
                 self._remembered.remember(_hash(key_text), proof, for_s=for_s)
                 known = (proof,)
         owner, is_in_force = known[0]
@@ -223,9 +231,10 @@ class Keys:
             except ServiceError as error:
                 _log.warning("Whether the keys of running requests have ended is not known.", reason=error.detail)
                 continue
-            if rows:
-                self._forget()
-                self.running_requests.cancel({row["id"] for row in rows})
+            ended_ids = {row["id"] for row in rows}
+            if ended_ids:
+                self._forget(ended_ids)
+                self.running_requests.cancel(ended_ids)
 
     def ended(self, key_text: str, /) -> KeyOwner | None:
         """Return the owner of a key that was just refused because it is revoked or has expired, else ``None``."""
@@ -261,10 +270,21 @@ class Keys:
             self._used_ns = {**used, **self._used_ns}
             raise
 
-    def _forget(self) -> None:
-        """Forget all keys, also those that are being looked up."""
-        self._ends_count += 1
-        self._remembered.forget_all()
+    @contextmanager
+    def _looking_up(self) -> Iterator[Collection[UUID]]:
+        """Look a key up inside; yield the keys and projects that end meanwhile."""
+        look_up = _LookUp()
+        self._look_ups.add(look_up)
+        try:
+            yield look_up.ended_ids
+        finally:
+            self._look_ups.discard(look_up)
+
+    def _forget(self, ended_ids: set[UUID]) -> None:
+        """Forget keys, or all keys of projects, also those that are being looked up."""
+        for look_up in self._look_ups:
+            look_up.ended_ids |= ended_ids
+        self._remembered.forget_where(lambda proof: _is_of(proof, ended_ids))
 
     @asynccontextmanager
     async def _changing_keys_of(self, project_id: UUID) -> AsyncIterator[Transaction]:
@@ -287,6 +307,11 @@ class Keys:
             return _Proof(None, is_in_force=False), INVALID_FOR_S
         proof = _Proof(_owner(row), row["is_in_force"])
         return proof, min(VALID_FOR_S, row["expires_in_s"]) if proof.is_in_force else INVALID_FOR_S
+
+
+def _is_of(proof: _Proof, ids: Collection[UUID]) -> bool:
+    """Return whether a key, or the key of a project, is among these."""
+    return proof.owner is not None and (proof.owner.key_id in ids or proof.owner.project_id in ids)
 
 
 async def insert_key(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -101,3 +102,42 @@ async def test_request_that_does_not_stop_delays_the_end_of_no_other_key() -> No
     watching.cancel()
     with suppress(asyncio.CancelledError):
         await watching
+
+
+class SlowKeys:
+    """A Postgres with one key in force, which ends keys of another project while it answers."""
+
+    def __init__(self, secret: str) -> None:
+        self.keys: Keys | None = None
+        self.reads_count = 0
+        self._row = {
+            "id": A,
+            "project_id": PROJECT,
+            "user_id": B,
+            "scopes": ["admin"],
+            "requests_per_s": None,
+            "concurrent_max": None,
+            "secret_hash": hashlib.sha256(secret.encode()).digest(),
+            "is_in_force": True,
+            "expires_in_s": float("inf"),
+        }
+
+    async def fetch_one(self, _: str, *__: object) -> dict[str, Any]:
+        assert self.keys is not None
+        self.reads_count += 1
+        await self.keys.end_project(UUID(int=9))
+        return self._row
+
+
+async def test_end_of_a_key_repeats_no_look_up_of_another() -> None:
+    secret = "0" * 64
+    database: Any = SlowKeys(secret)
+    keys = database.keys = Keys(database, SystemClock())
+
+    for _ in range(2):
+        owner = await keys.find(f"abcdefgh.{secret}")
+        assert owner is not None
+        assert owner.key_id == A
+        await keys.end_project(UUID(int=9))
+
+    assert database.reads_count == 1
