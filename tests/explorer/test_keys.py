@@ -69,11 +69,16 @@ async def test_commands_of_the_empty_page_send_the_key_and_do_not_show_it(guarde
     await page.goto(f"{guarded.api}/ui/spans?oldest=all")
     curl = page.locator("pre", has_text="curl")
     await expect(curl).not_to_contain_text("Authorization")
+
+    async def demand_key(route: Route) -> None:
+        if route.request.headers.get("authorization") == f"ApiKey {KEY}":
+            await route.fulfill(body=nothing, content_type="application/json")
+        else:
+            await route.fulfill(status=401, body="{}")
+
     await page.unroute("**/spans/**")
-    await page.route("**/spans/**", lambda route: route.fulfill(status=401, body="{}"))
+    await page.route("**/spans/**", demand_key)
     await page.reload()
-    await page.unroute("**/spans/**")
-    await page.route("**/spans/**", lambda route: route.fulfill(body=nothing, content_type="application/json"))
     await guarded.enter(KEY)
     await expect(curl).to_be_visible()
     assert KEY not in await page.content()

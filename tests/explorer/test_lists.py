@@ -263,7 +263,7 @@ async def test_old_rows_are_marked_under_a_new_filter_and_gone_under_a_failed_on
     await _filter_by(explorer, "status = error")
     await expect(holder).to_have_attribute("aria-busy", "true")
     await expect(rows.first).to_be_visible()
-    assert await holder.evaluate("element => Number(getComputedStyle(element).opacity)") < 1
+    await expect(holder).not_to_have_css("opacity", "1")
     answered.set()
     await expect(holder).to_have_attribute("aria-busy", "false")
     await expect(holder).to_have_css("opacity", "1")
