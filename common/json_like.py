@@ -18,6 +18,9 @@ from typing import Any, Final, Protocol
 
 from common.json_tokens import Token, Tokens, parsed_json, quoted
 
+PATH_LENGTH_MAX: Final = 4_096
+"""Each value repeats the path to it, so that a long key would take the square of its length."""
+
 _QUOTE: Final = re.compile(r"""\w{0,2}(\\*["'])""")
 _OPENER_OF: Final = {"]": "[", "}": "{", ")": "("}
 
@@ -56,7 +59,8 @@ class Editor(Protocol):
 def edited(text: str, path: str, editor: Editor, *, levels_max: int) -> Any:
     """Return a text as the editor wants it, the same object if it changes nothing. ``path`` is that of the text.
 
-    What is nested deeper than ``levels_max`` is replaced as a whole.
+    What is nested deeper than ``levels_max``, or below a path of more than ``PATH_LENGTH_MAX`` characters, is replaced as
+    a whole.
     """
     return _Editing(text, path, editor, levels_max).result()
 
@@ -161,7 +165,8 @@ class _Editing:
             self._replacing = _Replacing(_Why.TOO_DEEP, self._stack)
             self._replacing.start = token.start
         kind = self._text[token.start]
-        self._stack.append(_Frame(kind, frame.value_path))
+        # What is replaced as a whole needs no paths: thousands of brackets would each have a longer one.
+        self._stack.append(_Frame(kind, frame.path if self._replacing is not None else frame.value_path))
         self._open[kind] += 1
 
     def _closed(self, token: Token) -> None:
@@ -215,6 +220,10 @@ class _Editing:
             self._is_broken = True
         else:
             frame.begin = key.start
+        if len(parent.path) + len(content) > PATH_LENGTH_MAX:
+            frame.member, frame.is_begun = parent.path, True
+            self._replacing = _Replacing(_Why.TOO_DEEP, self._stack, quote=key.quote or '"')
+            return
         frame.member, frame.is_begun = parent.below(content), True
         paths = (frame.member, self._stack[0].below(content)) if self._is_broken else (frame.member,)
         masked = next((path for path in paths if self._editor.replaces_whole(path)), None)

@@ -13,11 +13,14 @@ JSON_STARTS: Final = frozenset('{[" \t\r\n\ufeff')
 """First characters of texts that may be JSON."""
 
 _BEGINS: Final = frozenset('{["')
+_APOSTROPHE: Final = r"""(?<=\w)(?<!\b[bBrRuUfF])(?<!\b[bBrR][bBrR])'"""
+"""A quote right after a word, such as in `O'Brien`; in Python's ``b'text'`` the word is a prefix."""
+
 _TOKEN: Final = re.compile(
-    r"""(?P<string>"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|'(?:[^'\\]++|\\.)*+(?:'|\\?\Z))"""
+    rf"""(?P<string>"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|(?!{_APOSTROPHE})'(?:[^'\\]++|\\.)*+(?:'|\\?\Z))"""
     r"""|(?P<escaped>\\++["'])"""
     r"""|(?P<open>[\[{(])|(?P<close>[\]})])|(?P<comma>,)|(?P<colon>:|=>?+)"""
-    r"""|(?P<bare>[^"'\\\[\]{}(),:=]++|\\++)""",
+    rf"""|(?P<bare>(?:[^"'\\\[\]{{}}(),:=]|{_APOSTROPHE})++|\\++)""",
     re.DOTALL,
 )
 _QUOTED_KEY: Final = re.compile(r"""["']\s*+(?::|=>)""")

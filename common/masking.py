@@ -23,6 +23,7 @@ from common.json_like import GONE, edited
 from common.json_tokens import JSON_STARTS, json_in, may_hold_keys, repeats_keys
 from common.mask_keys import KeyPatterns
 from common.mask_texts import TextRule, TextRules, compile_value
+from common.path_growth import has_long_paths
 
 REDACTED: Final = "[masked]"
 HASH_PREFIX: Final = "hash:"
@@ -267,7 +268,8 @@ class Mask:
             if not is_reached and not (values.rules and text[:1] in JSON_STARTS):
                 return text
             return self._edited(place, path, text, depth)
-        if depth >= DEPTH_MAX:
+        if depth >= DEPTH_MAX or (isinstance(inner, dict | list) and has_long_paths(path, inner)):
+            self.count += 1
             return orjson.dumps(REDACTED).decode()
         if isinstance(inner, str):
             kept = self._text(place, path, inner, values, depth + 1)
