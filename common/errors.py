@@ -30,6 +30,7 @@ exc``. The first line of a docstring is the default message.
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import ClassVar, Final
 
@@ -71,6 +72,14 @@ class RejectionCode(StrEnum):
     MANY_SPANS = "many_spans"
 
 
+_HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
+
+
+def _sendable(text: str) -> str:
+    """Return a message that quotes what was sent, without halves of surrogate pairs, which cannot be encoded."""
+    return _HALF_PAIR.sub("\ufffd", text)
+
+
 class ServiceError(Exception):
     """An error occurred.
 
@@ -82,8 +91,8 @@ class ServiceError(Exception):
     transient: ClassVar[bool] = False
 
     def __init__(self, detail: str | None = None, *, public_message: str | None = None) -> None:
-        self.detail = detail or (type(self).__doc__ or "").splitlines()[0]
-        self.public_message = public_message or self.detail
+        self.detail = _sendable(detail or (type(self).__doc__ or "").splitlines()[0])
+        self.public_message = _sendable(public_message or self.detail)
         super().__init__(self.detail)
 
 

@@ -59,8 +59,8 @@ class Editor(Protocol):
 def edited(text: str, path: str, editor: Editor, *, levels_max: int) -> Any:
     """Return a text as the editor wants it, the same object if it changes nothing. ``path`` is that of the text.
 
-    What is nested deeper than ``levels_max``, or below a path of more than ``PATH_LENGTH_MAX`` characters, is replaced as
-    a whole.
+    What is nested deeper than ``levels_max``, or below a path of more than ``PATH_LENGTH_MAX`` characters, is replaced
+    as a whole.
     """
     return _Editing(text, path, editor, levels_max).result()
 

@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from common.codec import otlp_protobuf
 from common.codec.layout import Layout
-from common.errors import TooLarge
+from common.errors import ServiceError, TooLarge
 from common.kafka.partitioner import partition_of
-from query_api.intake.otlp import split_by_destination
+from common.limits import SpanLimits
+from query_api.intake.otlp import error_format, prepare_traces, split_by_destination
 from query_api.intake.records import IntakeRecord, destinations_of
+from query_api.request.route import PrepareContext
+from tests.strategies import NOW_NS
 
 TRACE_A, TRACE_B, TRACE_C = (letter * 16 for letter in (b"a", b"d", b"e"))
 PARTITIONS = 2
@@ -93,3 +99,35 @@ def test_total_size_of_the_records_is_limited() -> None:
     assert len(_split(layout, [TRACE_A, TRACE_B], bytes_max=length)) == 2
     with pytest.raises(TooLarge, match=f"more than {length - 1} bytes"):
         _split(layout, [TRACE_A, TRACE_B], bytes_max=length - 1)
+
+
+GOOD = {
+    "traceId": "1" * 32,
+    "spanId": "2" * 16,
+    "startTimeUnixNano": str(NOW_NS),
+    "endTimeUnixNano": str(NOW_NS),
+}
+
+
+@pytest.mark.parametrize(
+    "members", [{"kind": "\ud800"}, {"attributes": [{"key": "\ud800", "value": {"a\ud800": 1}}]}, {"spanId": "\udfff"}]
+)
+def test_reason_with_half_a_surrogate_pair_can_be_sent(members: dict[str, Any]) -> None:
+    spans = [GOOD, {**GOOD, "spanId": "3" * 16, **members}]
+    body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).encode()
+
+    prepared = prepare_traces(body, PrepareContext({}, "application/json", SpanLimits(), NOW_NS, 1, 1))
+
+    assert (prepared.spans_count, prepared.rejected_count) == (1, 1)
+    assert json.loads(prepared.response_body)["partialSuccess"]["errorMessage"].startswith("span 1: ")
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "application/x-protobuf"])
+def test_error_about_half_a_surrogate_pair_can_be_sent(content_type: str) -> None:
+    with pytest.raises(ServiceError) as caught:
+        prepare_traces(b'{"\\ud800":1}', PrepareContext({}, "application/json", SpanLimits(), NOW_NS, 1, 1))
+
+    response = error_format(caught.value, {"Content-Type": content_type})
+
+    assert response is not None
+    assert response.status == 400
