@@ -12,6 +12,7 @@ from common.masking import MaskPlace
 from common.span import PROMOTED_TEXTS, Event, Link, Resource, Scope, Span
 from ingest.decode import DecodedRecord, only
 from ingest.masking.planned import PlannedMask
+from ingest.masking.repaired_places import masked_place
 
 Source: TypeAlias = Resource | Scope
 Part = TypeVar("Part", Event, Link)
@@ -60,7 +61,7 @@ def _masked(span: Span, mask: PlannedMask, project: UUID, sources: dict[tuple[in
     trace_state = mask.text(MaskPlace.ATTRIBUTES, span.trace_state) or ""
     resource = _masked_source(span.resource, mask, project, sources)
     scope = _masked_source(span.scope, mask, project, sources)
-    repaired = span.repaired and tuple(filter(None, map(mask.text_anywhere, span.repaired)))
+    repaired = span.repaired and tuple(filter(None, (masked_place(place, mask) for place in span.repaired)))
     if (
         attributes is not span.attributes
         or name is not span.name

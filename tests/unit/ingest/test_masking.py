@@ -196,6 +196,27 @@ def test_place_of_a_repair_that_a_rule_drops_is_gone() -> None:
     assert json.loads(row["repaired"]) == ["attributes.a"]
 
 
+@pytest.mark.parametrize(
+    ("rule", "attributes", "place"),
+    [
+        (MaskRule(MaskAction.REDACT, value=r"^\d{9}$"), {"123456789": "\0"}, "attributes.[masked]"),
+        (
+            MaskRule(MaskAction.REDACT, "users.*", "[^@]+@[^@]+"),
+            {"users": {"a@x.org": "\0"}},
+            "attributes.[masked]",
+        ),
+        (MaskRule(MaskAction.REDACT, value="^sk-[a-z]{250}$"), {"a": {"sk-" + "k" * 250: "\0"}}, "attributes.a"),
+    ],
+)
+def test_place_of_a_repair_does_not_show_a_masked_key(rule: MaskRule, attributes: Any, place: str) -> None:
+    span = {"trace_id": "a" * 32, "span_id": "b" * 16, "start_time": "2026-01-02T03:04:05Z", "attributes": attributes}
+    sent = of(json.dumps(span).encode(), content_type="application/vnd.clearspan.span+json", masking=masking(rule))
+
+    [row] = decode_chunk(sent, RULES).rows.to_pylist()
+
+    assert json.loads(row["repaired"]) == [place]
+
+
 def test_only_spans_of_the_masked_project_are_masked() -> None:
     mixed = request([f"a {SECRET}"], project=str(MASKED)) + request([f"b {SECRET}"], project=str(PLAIN))
 
