@@ -54,7 +54,11 @@ async def resolve(host: str, port: int | None = None) -> list[AddressInfo]:
     loop, tenant = asyncio.get_running_loop(), current_tenant()
     share = _share_of(loop)
     await share.acquire(tenant, timeout_s=QUEUE_S)
-    running = _in_own_thread(loop, partial(look_up, flags=socket.AI_ADDRCONFIG))
+    try:
+        running = _in_own_thread(loop, partial(look_up, flags=socket.AI_ADDRCONFIG))
+    except BaseException:  # no thread could be started
+        share.release(tenant)
+        raise
     running.add_done_callback(lambda _: share.release(tenant))
     try:
         async with asyncio.timeout(LOOKUP_S):
@@ -80,11 +84,11 @@ def _in_own_thread(
 
     def run() -> None:
         try:
-            settle: Callable[[], None] = partial(result.set_result, function())
+            deliver_result: Callable[[], None] = partial(result.set_result, function())
         except Exception as exc:  # noqa: BLE001 - it is raised where the result is awaited
-            settle = partial(result.set_exception, exc)
+            deliver_result = partial(result.set_exception, exc)
         with suppress(RuntimeError):  # the loop was closed meanwhile
-            loop.call_soon_threadsafe(settle)
+            loop.call_soon_threadsafe(deliver_result)
 
     Thread(target=run, name="resolve", daemon=True).start()
     return result

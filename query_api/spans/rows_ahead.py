@@ -110,8 +110,8 @@ class RowsAhead:
                 read = await self._taken(part)
                 layouts += read
                 if any(map(_may_be_cut, read)):
-                    await self._complete(layouts, part)
-                self._refuse_large(layouts, part)
+                    await self._complete(layouts, part, of=versions)
+                self._refuse_large(layouts, versions)
         except DeadlineExceeded as exc:
             raise type(exc)(exc.detail, public_message=f"{exc.public_message} {LARGE_TRACES}") from exc
         return layouts
@@ -124,8 +124,10 @@ class RowsAhead:
             self._read(missing, packed_versions(others))
         return list(await asyncio.gather(*{self._reading.pop(trace_id) for trace_id in trace_ids}))
 
-    async def _complete(self, layouts: list[Layout], versions: Collection[Version]) -> None:
-        """Read the missing versions until all are found or no more rows come."""
+    async def _complete(self, layouts: list[Layout], versions: Collection[Version], *, of: Collection[Version]) -> None:
+        """Read the missing versions until all are found or no more rows come. They are a part ``of`` those that are
+        taken.
+        """
         found = _found_in(layouts)
         while missing := [version for version in versions if version not in found]:
             layout = await self._fetch(packed_versions(missing))
@@ -133,7 +135,7 @@ class RowsAhead:
                 return
             layouts.append(layout)
             found.update(layout.versions)
-            self._refuse_large(layouts, versions)
+            self._refuse_large(layouts, of)
 
     def _refuse_large(self, layouts: Sequence[Layout], versions: Collection[Version]) -> None:
         if sum(layout.bytes_count for layout in layouts) > self._bytes_max:

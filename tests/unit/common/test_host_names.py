@@ -95,6 +95,20 @@ async def test_look_up_has_a_time_limit_and_counts_until_it_ends(zone: Zone, mon
         assert await resolve("fast.example") == FOUND
 
 
+async def test_thread_that_cannot_be_started_takes_no_look_up_away(zone: Zone, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with working_for(IMPATIENT), monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        for _ in range(LOOKUPS_MAX):
+            with pytest.raises(RuntimeError, match="thread"):
+                await resolve("fast.example")
+
+    with working_for(IMPATIENT):
+        assert await resolve("fast.example", 80) == FOUND
+
+
 async def test_project_whose_names_hang_leaves_look_ups_and_threads_to_others(zone: Zone) -> None:
     hanging = _looking_up(A, 40)
     await _until(lambda: len(zone.asked) == LOOKUPS_MAX // 2)

@@ -260,7 +260,22 @@ async def test_trace_that_is_too_large_in_all_is_rejected(monkeypatch: pytest.Mo
     rows_of_part = table([row(**each._asdict()) for each in versions[:8]]).get_total_buffer_size()
 
     async with RowsAhead(shelf.spans(), bytes_max=2 * rows_of_part) as rows:
-        with pytest.raises(InvalidInput, match=r"too much for one response.*/traces/\{trace_id\}/outline"):
+        with pytest.raises(InvalidInput, match=r"^Trace .* too much for one response.*/traces/\{trace_id\}/outline"):
+            await rows.take(versions)
+
+
+async def test_traces_that_are_too_large_together_are_all_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("query_api.spans.rows_ahead.PLACES_MAX", 8)
+    traces = [
+        [version._replace(trace_id=bytes([trace]) * 16) for version in map(of_trace, range(1, 9))] for trace in (1, 2)
+    ]
+    versions = [version for trace in traces for version in trace]
+    shelf = Shelf()
+    shelf.hold(versions)
+    rows_of_part = table([row(**each._asdict()) for each in traces[0]]).get_total_buffer_size()
+
+    async with RowsAhead(shelf.spans(), bytes_max=rows_of_part + 1) as rows:
+        with pytest.raises(InvalidInput, match=r"^These traces take more than"):
             await rows.take(versions)
 
 
