@@ -18,8 +18,8 @@ from weakref import WeakKeyDictionary
 from common.fair_share import FairShare, current_tenant, shielded
 
 LOOKUPS_MAX: Final = 16
-"""Look-ups at the same time in one process; a project with neighbors has at most half. One that its caller has given
-up counts until the name server has answered."""
+"""Look-ups at the same time in one process; a project with neighbors has at most half. A look-up whose caller has given
+up counts until its thread ends."""
 
 LOOKUP_S: Final = 10.0
 """How long a name server may take to answer."""

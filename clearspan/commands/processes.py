@@ -14,7 +14,7 @@ UP_EXAMPLES: Final = """\
 examples
   clearspan up                              run in this terminal; Ctrl-C drains and stops
   clearspan up --detach                     run in the background, and send and find a first trace
-  CLEARSPAN_API_PORT=8090 clearspan up      use another port for the API, at later starts, too
+  CLEARSPAN_API_PORT=8090 clearspan up      use another port for the API, now and at later starts
   CLEARSPAN_EMBEDDED_BROKER=off CLEARSPAN_KAFKA__BOOTSTRAP=127.0.0.1:9092 clearspan up
                                             use a Kafka that runs already
 """

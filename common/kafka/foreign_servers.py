@@ -32,7 +32,9 @@ class BoundedScram(conn.ScramAuthenticator):  # type: ignore[misc] # the driver 
     def create_salted_password(self, salt: bytes, iterations: int) -> None:
         """Derive the key. Raises ``RefusedServer``."""
         if not 0 < iterations <= ITERATIONS_MAX:
-            raise RefusedServer(f"the broker asks for {iterations} iterations of SCRAM; allowed are {ITERATIONS_MAX}")
+            raise RefusedServer(
+                f"the broker asks for {iterations} iterations of SCRAM; at most {ITERATIONS_MAX:,} are allowed"
+            )
         super().create_salted_password(salt, iterations)
 
 

@@ -67,7 +67,7 @@ async def list_prefixed_keys(request: Request) -> Response:
 
 async def create_unlimited_key(request: Request) -> Response:
     """Create a key that may do everything in the project and does not expire, and return its text, which is stored
-    nowhere. With too many keys in force: 409.
+    nowhere. Return 409 if the project has too many keys in force.
     """
     wanted = KeyWanted(KEY_NAME)
     created = await keys_of(request).create(request.project_id, wanted, user_id=request.user_id)

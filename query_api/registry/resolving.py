@@ -139,10 +139,11 @@ class _Reader:
         keyed = [target for target in targets if target.key is not None]
         direct = [target for target in targets if target.key is None]
         first = await self._read([*direct, *map(holder_of, keyed)])
-        ways = await in_thread(_ways, keyed, first)
-        second = await self._read([way.target for way in ways.values() if isinstance(way, _Way)])
+        followed = await in_thread(_keyed_targets, keyed, first)
+        second = await self._read([each.target for each in followed.values() if isinstance(each, _KeyedTarget)])
         return {target: first[target] for target in direct} | {
-            target: _at_end(way, second[way.target]) if isinstance(way, _Way) else way for target, way in ways.items()
+            target: _with_holder(each, second[each.target]) if isinstance(each, _KeyedTarget) else each
+            for target, each in followed.items()
         }
 
     async def _read(self, targets: Sequence[EmbedTarget]) -> dict[EmbedTarget, _Found]:
@@ -155,7 +156,7 @@ class _Reader:
         return found
 
 
-class _Way(NamedTuple):
+class _KeyedTarget(NamedTuple):
     """What leads to the revision to which a key refers, and its part."""
 
     references: Mapping[str, Any]
@@ -169,7 +170,9 @@ class _Held(NamedTuple):
     keyed: KeyedReferences
 
 
-def _ways(keyed: Sequence[EmbedTarget], read: Mapping[EmbedTarget, _Found]) -> dict[EmbedTarget, _Way | _Failure]:
+def _keyed_targets(
+    keyed: Sequence[EmbedTarget], read: Mapping[EmbedTarget, _Found]
+) -> dict[EmbedTarget, _KeyedTarget | _Failure]:
     held = {holder: _held(read[holder]) for holder in map(holder_of, keyed)}
     return {target: _followed(target, held[holder_of(target)]) for target in keyed}
 
@@ -178,20 +181,20 @@ def _held(part: _Found) -> _Held | _Failure:
     return part if isinstance(part, _Failure) else _Held(part.references, KeyedReferences(part.value))
 
 
-def _followed(target: EmbedTarget, held: _Held | _Failure) -> _Way | _Failure:
+def _followed(target: EmbedTarget, held: _Held | _Failure) -> _KeyedTarget | _Failure:
     if isinstance(held, _Failure):
         return held
     try:
-        return _Way(held.references, held.keyed.followed(target))
+        return _KeyedTarget(held.references, held.keyed.followed(target))
     except Unresolved as exc:
         return _Failure(str(exc), exc.error)
 
 
-def _at_end(way: _Way, part: _Found) -> _Found:
+def _with_holder(keyed: _KeyedTarget, part: _Found) -> _Found:
     """Return the part with the references that lead to it."""
     if isinstance(part, _Failure):
         return part
-    return part._replace(references={**way.references, **part.references})
+    return part._replace(references={**keyed.references, **part.references})
 
 
 def _parts_of(targets: Sequence[EmbedTarget], rows: Sequence[Embedded]) -> dict[EmbedTarget, _Found]:
@@ -262,15 +265,15 @@ class _Assembly:
             return self._failed(embed, exc)
 
     def _resolved(self, embed: Embed, ancestors: _Ancestors, *, level: int) -> Any:
-        way = self._way(embed, ancestors, level=level)
-        self._resolved_count += len(way)
-        end = level + len(way) - 1
+        chain = self._chain(embed, ancestors, level=level)
+        self._resolved_count += len(chain)
+        end = level + len(chain) - 1
         self._depth = max(self._depth, end)
-        for part in way:
+        for part in chain:
             self._used.setdefault(part.key[0], part.references)
-        inside = ancestors.union(part.key for part in way)
+        inside = ancestors.union(part.key for part in chain)
         value = replaced(
-            way[-1].value,
+            chain[-1].value,
             lambda inner: self._value(inner, inside, level=end + 1),
             place=embed.place,
             depth=embed.depth,
@@ -281,19 +284,19 @@ class _Assembly:
         self._take(len(text))
         return text
 
-    def _way(self, embed: Embed, ancestors: _Ancestors, *, level: int) -> list[_Part]:
+    def _chain(self, embed: Embed, ancestors: _Ancestors, *, level: int) -> list[_Part]:
         """Return the part that an embed names, after those through which its path leads."""
-        way: list[_Part] = []
+        chain: list[_Part] = []
         target: EmbedTarget | None = None
-        while not way or target is not None:
+        while not chain or target is not None:
             self._seen_count += 1
             if self._seen_count > self.bounds.embeds_max:
                 raise _TOO_MANY.exception()
             target = target or embed.target()
-            way.append(self._checked_part(embed, target, ancestors, level=level + len(way)))
-            ancestors |= {way[-1].key}
-            target = way[-1].leads_to
-        return way
+            chain.append(self._checked_part(embed, target, ancestors, level=level + len(chain)))
+            ancestors |= {chain[-1].key}
+            target = chain[-1].leads_to
+        return chain
 
     def _checked_part(self, embed: Embed, target: EmbedTarget, ancestors: _Ancestors, *, level: int) -> _Part:
         if level > self.bounds.depth_max:

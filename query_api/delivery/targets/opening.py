@@ -65,7 +65,7 @@ def open_message_target(
                 refused_networks=AddressRules.of(delivery).refused_networks,
             )
         case kind:
-            raise ServiceError(f"A target of the kind {kind} takes no messages.")
+            raise ServiceError(f"A target of the kind {kind} takes no messages, or does not exist.")
 
 
 def parquet_places(settings: Settings, project_id: UUID) -> ParquetPlaces:
