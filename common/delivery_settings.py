@@ -17,7 +17,7 @@ class DeliverySettings(Group):
     private_addresses: Literal["on", "off"] = "off"
     """on: webhooks and OTLP endpoints may be at loopback, link-local and private addresses."""
     refused_networks: list[IPvAnyNetwork] = Field(default_factory=list)
-    """Networks in which no target may be, Kafka included, even if private addresses are allowed: `["192.0.2.0/24", "2001:db8::/32"]`."""
+    """Networks in which no target may be, Kafka included, even if private addresses are allowed: `["192.0.2.0/24"]`."""
     subscriptions_max: int = Field(100, ge=0, le=10_000)
     """Subscriptions of one project; a further one gets 409."""
     batch_spans_max: int = Field(1_000, ge=1, le=10_000)

@@ -6,7 +6,6 @@ client gets status 500 and an id.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -93,15 +92,7 @@ def status_of(error: ServiceError) -> int:
 
 def response_of(error: ServiceError) -> Response:
     """Return the response to an error, except to an ``internal`` one, which is logged (``internal_error_response``)."""
-    return Response(_json({"detail": _detail(error)}), status=status_of(error), headers=headers_of(error))
-
-
-def _json(body: Any) -> bytes:
-    """Return the body as JSON. Bytes of a header that are not UTF-8, which a message may repeat, become `?`."""
-    try:
-        return orjson.dumps(body)
-    except TypeError:
-        return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+    return Response(orjson.dumps({"detail": _detail(error)}), status=status_of(error), headers=headers_of(error))
 
 
 def headers_of(error: ServiceError) -> dict[str, str]:

@@ -85,4 +85,4 @@ def test_kept_characters_are_not_escaped() -> None:
 def test_failure_with_the_words_of_a_server_commands_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     shown = error_output(capsys, ServiceError("The broker says \x1b[2J\u202e\ud800."))
 
-    assert shown == "clearspan: The broker says \\x1b[2J\\u202e\\ud800.\n"
+    assert shown == "clearspan: The broker says \\x1b[2J\\u202e\ufffd.\n"
