@@ -15,27 +15,52 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from common.codec.protobuf_cut import FIXED32, FIXED64, LEN, VARINT, BrokenWire, delimited_fields, fields, varint_at
 from common.codec.repair import decoded_text
+from common.errors import Rejected, RejectionCode
 
 Extent: TypeAlias = tuple[int, int]
 """Where a message, or a part of one, begins and ends."""
+
+FIELDS_MAX: Final = 200_000
+"""Fields that are read of a span, or of a resource or scope: one takes ten times as long as the parser needs for it."""
+
+
+class _FieldsLeft:
+    """How many further fields of a message and those in it may be read."""
+
+    def __init__(self) -> None:
+        self._count = FIELDS_MAX
+
+    def take(self) -> None:
+        """Count one. Raises ``Rejected`` if it is one too many."""
+        self._count -= 1
+        if self._count < 0:
+            raise Rejected(
+                RejectionCode.SPAN_TOO_LARGE,
+                f"The message has a text that is not UTF-8, or too many levels, and more than {FIELDS_MAX} fields: too"
+                " many to repair it.",
+            )
 
 
 class LenientMessage:
     """A message like those of the parser, as far as spans are read from it. Raises ``BrokenWire`` if it is none.
 
     ``descriptor`` is that of its type. A message that was sent in several parts, which protobuf merges, has several
-    ``extents``.
+    ``extents``. Raises ``Rejected`` if it has more than ``FIELDS_MAX`` fields, with those of the messages in it.
     """
 
-    __slots__ = ("DESCRIPTOR", "_extents", "_members", "_value")
+    __slots__ = ("DESCRIPTOR", "_extents", "_fields_left", "_members", "_value")
 
-    def __init__(self, descriptor: Any, value: bytes, extents: Sequence[Extent]) -> None:
+    def __init__(
+        self, descriptor: Any, value: bytes, extents: Sequence[Extent], fields_left: _FieldsLeft | None = None
+    ) -> None:
         self.DESCRIPTOR = descriptor
+        self._fields_left = _FieldsLeft() if fields_left is None else fields_left
         self._value = value
         self._extents = extents
         self._members: dict[str, list[Any]] = {}
         for extent in extents:
             for number, wire_type, _, start, end in fields(value, *extent):
+                self._fields_left.take()
                 field = descriptor.fields_by_number.get(number)
                 if field is not None and _WIRE_TYPES.get(field.type) == wire_type:
                     self._add(field, start, end)
@@ -68,7 +93,7 @@ class LenientMessage:
 
     def _content(self, field: Any, extents: Sequence[Extent]) -> Any:
         if field.message_type is not None:
-            return LenientMessage(field.message_type, self._value, extents)
+            return LenientMessage(field.message_type, self._value, extents, self._fields_left)
         (start, end) = extents[0]
         raw = self._value[start:end]
         if field.type == field.TYPE_STRING:

@@ -6,12 +6,13 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from common.codec import otlp_protobuf
 from common.codec.decoded import Decoded, Rejections
 from common.codec.otlp_protobuf import decode, lay_out
 from common.codec.protobuf_cut import encode_delimited
+from common.codec.protobuf_lenient import FIELDS_MAX
 from common.errors import Rejected, RejectionCode
 from common.limits import SpanLimits
 from common.span import NO_RESOURCE, NO_SCOPE
@@ -241,6 +242,19 @@ def test_parts_of_a_message_that_is_read_leniently_are_merged():
 
     assert whole.attributes == {"k": 5, "l": []}
     assert repaired == whole._replace(name="\ufffd\ufffd", repaired=("span_name",))
+
+
+def test_span_of_many_fields_is_not_repaired():
+    """Each takes ten times as long as the parser needs for it."""
+    good, bad = a_request(name="ok"), a_request(name="@@")
+    bad.resource_spans[0].scope_spans[0].spans[0].attributes.extend([KeyValue()] * (FIELDS_MAX + 1))
+    good.resource_spans.extend(bad.resource_spans)
+    record = good.SerializeToString().replace(b"@@", b"\xff\xff")
+
+    decoded = decode(record, limits=LIMITS, now_ns=NOW_NS)
+
+    assert [span.name for span in decoded.spans] == ["ok"]
+    assert [rejection.code for rejection in decoded.rejections.in_full] == [RejectionCode.SPAN_TOO_LARGE]
 
 
 def test_span_whose_parts_end_too_early_is_rejected():
