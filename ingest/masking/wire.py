@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
 from google.protobuf.descriptor import FieldDescriptor
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from common.codec.json_lenient import parse_leniently
 from common.masking import DROPPED, Mask, MaskPlace
 from common.settings import Encoding
 
 MaskOf: TypeAlias = Callable[[Any], Mask | None]
 """Returns the mask of spans whose resource has this ``project.id``, which is ``None`` without one."""
+
+_HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
+"""What decoding repairs, too."""
 
 _ID_SIZES: Final = (8, 16)
 _PLACE_OF_MESSAGE: Final = {
@@ -45,9 +50,13 @@ def masked_value(value: bytes, encoding: Encoding, mask_of: MaskOf) -> bytes:
     """Return a record with the spans of masked projects masked. Raises if it cannot be parsed."""
     if encoding is Encoding.OTLP_PROTO:
         return _masked_protobuf(value, mask_of)
-    document = json.loads(value)
+    document = json.loads(_HALF_PAIR.sub("\ufffd", _encoded(parse_leniently(value))))
     masked = _otlp_json(document, mask_of) if encoding is Encoding.OTLP_JSON else _span_json(document, mask_of)
-    return json.dumps(masked, ensure_ascii=False, separators=(",", ":")).encode()
+    return _encoded(masked).encode()
+
+
+def _encoded(document: Any) -> str:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
 def _masked_protobuf(value: bytes, mask_of: MaskOf) -> bytes:

@@ -256,6 +256,16 @@ def rejected(sample: Path) -> tuple[bytes, str]:
     return json.dumps(document).encode(), "application/json"
 
 
+@pytest.mark.parametrize("fault", [b"\\ud800", b"\xff"], ids=["half a pair", "no UTF-8"])
+def test_rejected_span_with_a_text_that_is_repaired_keeps_its_masked_value(fault: bytes) -> None:
+    span = {"trace_id": "a" * 32, "span_id": "b" * 16, "start_time": "1970-01-02", "span_name": f"@@ {SECRET}"}
+    value = json.dumps(span).encode().replace(b"@@", fault)
+
+    [letter] = letters(of(value, content_type="application/vnd.clearspan.span+json"))
+
+    assert json.loads(letter.value)["span_name"] == "\ufffd [masked]"
+
+
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
 def test_secret_of_a_rejected_span_is_not_in_its_dead_letter(sample: Path) -> None:
     value, content_type = rejected(sample)
