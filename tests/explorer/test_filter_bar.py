@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from clearspan.client.filter_words import read_conditions
 from query_api.filter.language import FIELDS
@@ -37,6 +38,13 @@ SPELLINGS = {
 async def _type(explorer: Explorer, text: str) -> None:
     await explorer.page.get_by_role("combobox", name="Add a condition").fill(text)
     await explorer.page.keyboard.press("Enter")
+
+
+def _store(explorer: Explorer) -> None:
+    """Store the span that has the ids."""
+    span = {"trace_id": TRACE_ID, "span_id": SPAN_ID, "span_name": "pasted", "start_time": "2026-01-01T00:00:00Z"}
+    explorer.stack.ask("/tracing/spans/ingest", {"spans": [span]})
+    explorer.stack.ask_until(f"/spans/{TRACE_ID}/{SPAN_ID}", None, lambda answer: answer["count"] == 1)
 
 
 def _filter(explorer: Explorer) -> dict[str, Any]:
@@ -101,10 +109,30 @@ async def test_text_that_becomes_a_search_says_so(explorer: Explorer):
     await expect(note).to_be_empty()
 
 
+async def test_id_that_is_found_late_does_not_take_the_page_away(explorer: Explorer):
+    _store(explorer)
+    await explorer.open("spans")
+    answered, held = asyncio.Event(), asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        held.set()
+        await answered.wait()
+        await route.continue_()
+
+    await explorer.page.route("**/spans/query", hold)
+    await _type(explorer, TRACE_ID)
+    await held.wait()
+    await explorer.page.keyboard.type("status")
+    async with explorer.page.expect_response("**/spans/query"):
+        answered.set()
+    await explorer.page.unroute("**/spans/query")
+
+    await _type(explorer, "status = error")
+    await expect(explorer.page.locator(".chip-text")).to_have_text("status = error")
+
+
 async def test_pasted_id_opens_its_trace_or_span(explorer: Explorer):
-    span = {"trace_id": TRACE_ID, "span_id": SPAN_ID, "span_name": "pasted", "start_time": "2026-01-01T00:00:00Z"}
-    explorer.stack.ask("/tracing/spans/ingest", {"spans": [span]})
-    explorer.stack.ask_until(f"/spans/{TRACE_ID}/{SPAN_ID}", None, lambda answer: answer["count"] == 1)
+    _store(explorer)
     await explorer.open("spans", oldest="-1h")
     for found, spellings in SPELLINGS.items():
         for spelling in spellings:

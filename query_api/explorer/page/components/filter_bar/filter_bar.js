@@ -35,6 +35,10 @@ export function FilterBar({ error }) {
   const [isJson, setJson] = useState(false);
   const [note, setNote] = useState(/** @type {Note | null} */ (null));
   const wrong = wrongCondition(error);
+  const lookUps = useRef(0);
+  /** Whoever types on or leaves the view no longer waits for an id. */
+  const forgetLookUp = () => { lookUps.current += 1; };
+  useEffect(() => forgetLookUp, []);
   /** @param {number} index  @param {Condition[]} replacement */
   const replace = (index, replacement) => {
     const members = isAnd(filter) || replacement.length < 2 ? replacement : [{ conditions: replacement }];
@@ -47,8 +51,10 @@ export function FilterBar({ error }) {
    */
   const enter = (text, apply) => {
     const id = idIn(text);
+    forgetLookUp();
     if (id) {
-      open(id, text.trim(), setNote);
+      const own = lookUps.current;
+      open(id, text.trim(), setNote, () => lookUps.current === own);
       return;
     }
     const { conditions, isSearch } = parseConditions(text);
@@ -63,7 +69,7 @@ export function FilterBar({ error }) {
       ${filter.conditions.map((condition, index) => html`<${Chip} key=${JSON.stringify(condition)} condition=${condition}
         problem=${wrong === index && error ? error.message : null} remove=${() => replace(index, [])} editJson=${() => setJson(true)}
         enter=${(/** @type {string} */ text) => enter(text, (conditions) => replace(index, conditions))} />`)}
-      <${Input} enter=${(/** @type {string} */ text) => enter(text, addConditions)} typing=${() => setNote(null)}
+      <${Input} enter=${(/** @type {string} */ text) => enter(text, addConditions)} typing=${() => { forgetLookUp(); setNote(null); }}
         placeholder=${filter.conditions.length ? 'and …' : 'Filter: status = error and duration > 2s, any words, or an id'} />
       <button class="quiet" title="Show and edit the filter as JSON" onClick=${() => setJson(true)}>JSON</button>
     </div>
@@ -92,16 +98,18 @@ function noteOfSearch(condition) {
  * @param {string} id
  * @param {string} typed
  * @param {(note: Note) => void} say
+ * @param {() => boolean} isWanted  Whether somebody still waits for it.
  */
-async function open(id, typed, say) {
+async function open(id, typed, say, isWanted) {
   const kind = id.length === 32 ? 'trace' : 'span';
   say({ text: `Looking for the ${kind} ${id} …` });
   try {
     const found = await addressOf(id);
+    if (!isWanted()) return;
     if (found) navigate(found);
     else say({ text: `No ${kind} with the id ${id} is stored.`, words: typed });
   } catch (error) {
-    say({ text: error instanceof Error ? error.message : String(error) });
+    if (isWanted()) say({ text: error instanceof Error ? error.message : String(error) });
   }
 }
 
