@@ -23,7 +23,7 @@ from common.clickhouse.migrate import migrate
 from common.errors import Unavailable
 from common.fair_share import Tenant
 from common.ids import DEFAULT_PROJECT_ID
-from common.settings import ClickHouseSettings, HttpSettings, Settings
+from common.settings import ClickHouseSettings, HttpSettings, QuerySettings, Settings
 from common.span import Span
 from common.times import SystemClock, format_us
 from query_api.export.columns import COLUMNS, columns_of, table_of_objects
@@ -232,9 +232,9 @@ async def test_failure_before_the_first_span_is_a_status(exports: Exports) -> No
 
 
 async def test_export_without_a_free_place_is_refused(exports: Exports) -> None:
-    settings = exports.context.settings
-    query = settings.query.model_copy(update={"queue_s": 0.2})
-    context = replace(exports.context, settings=settings.model_copy(update={"query": query}))
+    settings = Settings(auth="off", query=QuerySettings(budget_s=60, queue_s=0.2))
+    context = context_of(store=exports.store, clock=SystemClock(), settings=settings)
+    context = replace(context, exports=exports.context.exports)
     tenant = Tenant(DEFAULT_PROJECT_ID, queue_s=0.1)
     async with serving(context) as client:
         impatient = Exports(client, exports.store, context)

@@ -12,7 +12,7 @@ from uuid import UUID
 from zlib import crc32
 
 import schemathesis
-from hypothesis.errors import Unsatisfiable
+from hypothesis.errors import Flaky, Unsatisfiable
 from schemathesis.config import SchemathesisConfig
 from schemathesis.core.failures import Failure
 from schemathesis.core.transport import Response
@@ -58,6 +58,10 @@ class AttackReport:
             *(f"{count} excluded: {reason}" for reason, count in self.excluded.most_common()),
         ]
         return "\n".join(lines)
+
+
+_DRAWING: Final = "example_generating_inner_function"
+"""The function of hypothesis that draws requests, and sends none."""
 
 
 class _Sampling:
@@ -161,9 +165,12 @@ def _note(report: AttackReport, event: events.EngineEvent) -> None:
 def _is_not_drawn(error: events.NonFatalError) -> bool:
     """Whether schemathesis found no request to send: that says nothing about the API.
 
-    It cannot always draw from schemas that refer to themselves, and almost any body of ``POST /traces`` is valid.
+    It cannot always draw from schemas that refer to themselves, also if it can the next time, and almost any body of
+    ``POST /traces`` is valid.
     """
     if isinstance(error.value, RecursionError):
+        return True
+    if isinstance(error.value, Flaky) and _DRAWING in str(error.value):
         return True
     return error.label == "POST /traces" and isinstance(error.value, Unsatisfiable)
 
