@@ -128,7 +128,7 @@ async def test_id_that_is_found_late_does_not_take_the_page_away(explorer: Explo
     await explorer.page.unroute("**/spans/query")
 
     await _type(explorer, "status = error")
-    await expect(explorer.page.locator(".chip-text")).to_have_text("status = error")
+    await expect(explorer.page.locator(".chip-text")).to_have_text("status_code = STATUS_CODE_ERROR")
 
 
 async def test_pasted_id_opens_its_trace_or_span(explorer: Explorer):
