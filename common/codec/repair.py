@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, cast
 
@@ -179,15 +180,25 @@ class _Repairs:
         if isinstance(value, str):
             return self.text(value, place)
         if type(value) is dict:
-            return dict(self._member(key, member, place) for key, member in value.items())
+            return self._members(value, place)
         if type(value) is list:
             return [self.value(element, place) for element in value]
         return value
 
-    def _member(self, key: str, member: Any, place: str) -> tuple[str, Any]:
-        clean = _FAULTY.sub(_REPLACEMENT, key)
-        place = _place_of(place, clean)
-        return clean if clean == key else self.text(key, place), self.value(member, place)
+    def _members(self, members: dict[str, Any], place: str) -> dict[str, Any]:
+        """Repair keys and values. A repaired key that another member has gets a number, so that no value is lost."""
+        repaired: dict[str, Any] = {}
+        numbers: Counter[str] = Counter()
+        for key, member in members.items():
+            name = clean = _FAULTY.sub(_REPLACEMENT, key)
+            while name != key and (name in members or name in repaired):
+                numbers[clean] += 1
+                name = f"{clean}{numbers[clean]}"
+            below = _place_of(place, name)
+            if name != key:
+                self.text(key, below)
+            repaired[name] = self.value(member, below)
+        return repaired
 
     def event(self, event: Event) -> Event:
         return event._replace(

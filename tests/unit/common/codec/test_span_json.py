@@ -306,3 +306,15 @@ def test_single_span_is_cut_to_the_whole_record():
     value = json.dumps(a_span(span_name="\0")).encode()
 
     assert lay_out(value).cut([0]) == value
+
+
+def test_keys_that_are_equal_after_a_repair_keep_their_values():
+    half = chr(0xD800)
+    attributes = {"a\0": 1, "a\ufffd": 2, f"a{half}": 3, "a\ufffd1": 4, "b": {"\0": 5, half: 6}}
+    span = {"trace_id": "1" * 32, "span_id": "2" * 16, "start_time": NOW_NS, "attributes": attributes}
+
+    [decoded] = decode(json.dumps(span).encode(), limits=LIMITS, now_ns=NOW_NS, sent_ns=NOW_NS).spans
+
+    kept = {"a\ufffd2": 1, "a\ufffd": 2, "a\ufffd3": 3, "a\ufffd1": 4, "b": {"\ufffd": 5, "\ufffd1": 6}}
+    assert decoded.attributes == kept
+    assert len(decoded.repaired) == 4
