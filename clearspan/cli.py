@@ -59,7 +59,7 @@ projects and keys
   clearspan audit-log --last 1d                 show who changed what, and who was refused
 
 is everything there that was sent?
-  clearspan audit                               send marked spans and read them back in four ways
+  clearspan audit                               send marked spans and read them back
   clearspan audit --verify                      compare what Kafka still holds with what is stored
 
 spans, from any deployment (CLEARSPAN_URL, CLEARSPAN_KEY)

@@ -6,17 +6,18 @@ Exit codes: 0 all is there, 1 something is not, ``NOT_MADE`` if the audit could 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections import Counter
+from collections.abc import Coroutine, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
-from clearspan.client.audit_metrics import write_metrics
-from clearspan.client.audit_spans import MarkedRun, new_run, send_through_http, send_through_kafka
-from clearspan.client.audit_ways import NAMED_MAX, ReadBack, WayResult, is_good
+from clearspan.client.audit_spans import RUN_ATTRIBUTE, MarkedRun, is_as_sent, send_through_http, send_through_kafka
 from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage, open_connection
 from clearspan.client.output import TableColumn, note, print_table
 from clearspan.commands.audit import NOT_MADE, SendOptions
@@ -29,34 +30,89 @@ from common.settings import Settings
 Result = TypeVar("Result")
 
 WRONG_USAGE: Final = 2
-_COLUMNS: Final = (
-    TableColumn("way", is_whole=True),
-    TableColumn("found", "right", is_whole=True),
-    TableColumn("missing", "right", is_whole=True),
-    TableColumn("twice", "right", is_whole=True),
-    TableColumn("differing", "right", is_whole=True),
-    TableColumn("seconds", "right", is_whole=True),
+POLL_S: Final = 0.1
+"""The pause between two walks."""
+
+PAGES_MIN: Final = 4
+"""Pages over which a walk spreads the spans."""
+
+PAGE_MAX: Final = 500
+NAMED_MAX: Final = 20
+"""Spans of a kind that a result names."""
+
+_COLUMNS: Final = tuple(
+    TableColumn(name, "right", is_whole=True) for name in ("sent", "found", "missing", "twice", "differing", "seconds")
 )
+_METRICS: Final[Mapping[str, tuple[str, str]]] = {
+    "sent_spans": ("sent", "Spans that the last audit sent."),
+    "send_seconds": ("send_seconds", "How long it took until all spans were acknowledged."),
+    "found_seconds": ("seconds", "How long it took from then until all spans were found; absent if they were not."),
+    "missing_spans": ("missing", "Spans that were not found."),
+    "duplicate_spans": ("twice", "Spans that were found more than once."),
+    "differing_spans": ("differing", "Spans that were found otherwise than they were sent."),
+}
+"""The member of the result and the meaning of each metric."""
 
 
-class AuditRun(NamedTuple):
-    """One run: when it began, what was sent, and what each way found."""
+@dataclass(slots=True)
+class ReadBack:
+    """The spans of a run that pages of a filter have returned."""
 
-    started: datetime
     run: MarkedRun
-    send_s: float
-    ways: Sequence[WayResult]
+    seconds: float | None = None
+    """From the acknowledgement of the last span to the page with the last one; ``None`` if some are missing."""
 
-    def members(self, through: str | None) -> dict[str, Any]:
+    counts: Counter[str] = field(default_factory=Counter)
+    """How often each span was returned."""
+
+    differing: set[str] = field(default_factory=set)
+    """Spans that are not as they were sent."""
+
+    @property
+    def missing(self) -> list[str]:
+        """The spans that were not returned."""
+        return [span_id for span_id in self.run.spans if not self.counts[span_id]]
+
+    @property
+    def twice(self) -> list[str]:
+        """The spans that were returned more than once, and those that were never sent."""
+        return [span_id for span_id, count in self.counts.items() if count > 1 or span_id not in self.run.spans]
+
+    @property
+    def wrong(self) -> dict[str, list[str]]:
+        """The spans that are missing, came twice or differ, by these words; without empty lists."""
+        kinds = {"missing": self.missing, "twice": self.twice, "differing": sorted(self.differing)}
+        return {kind: spans for kind, spans in kinds.items() if spans}
+
+    async def walk(self, api: ApiClient) -> None:
+        """Read all pages. Raises ``RequestFailed``."""
+        condition = {"field": "attributes", "key": RUN_ATTRIBUTE, "operator": "is", "value": self.run.run_id}
+        limit = min(PAGE_MAX, max(1, len(self.run.spans) // PAGES_MIN))
+        windowing: dict[str, Any] = {"limit": limit, "order": "ascending"}
+        while True:
+            body = {"filtering": {"conditions": [condition]}, "windowing": windowing}
+            answer = await api.post("/spans/query", body)
+            for span in answer.get("spans", []):
+                self._count(span)
+            if "windowing" not in answer:
+                return
+            windowing["next"] = answer["windowing"]["next"]
+
+    def _count(self, span: Mapping[str, Any]) -> None:
+        span_id = str(span.get("span_id"))
+        self.counts[span_id] += 1
+        marked = self.run.spans.get(span_id)
+        if marked is not None and not is_as_sent(span, marked, self.run):
+            self.differing.add(span_id)
+
+    def members(self) -> dict[str, Any]:
         """Return the result for programs."""
+        wrong = self.wrong
         return {
-            "at": self.started.isoformat(),
-            "run": self.run.run_id,
-            "through": through,
-            "sent": len(self.run.spans),
-            "send_seconds": round(self.send_s, 4),
-            "is_good": is_good(self.ways),
-            "ways": [way.members() for way in self.ways],
+            "seconds": None if self.seconds is None else round(self.seconds, 4),
+            "found": len(self.run.spans) - len(wrong.get("missing", ())),
+            **{kind: len(wrong.get(kind, ())) for kind in ("missing", "twice", "differing")},
+            **{f"{kind}_spans": spans[:NAMED_MAX] for kind, spans in wrong.items()},
         }
 
 
@@ -123,32 +179,28 @@ async def _unless(interrupted: asyncio.Event, work: Coroutine[Any, Any, Result])
 
 
 async def _audit_once(settings: Settings, server: ServerOptions, options: SendOptions, *, as_json: bool) -> int:
-    result: AuditRun | None = None
+    members: dict[str, Any] | None = None
     code = NOT_MADE
     try:
         async with open_connection(settings, server) as api:
-            result = await _run(settings, api, options)
+            members, read = await _run(settings, api, options)
+        code = 1 if read.wrong else 0
+        _show(members, read, as_json=as_json)
     except WrongUsage as exc:
         return fail(str(exc), code=WRONG_USAGE)
     except (RequestFailed, ServiceError) as exc:
         fail(f"the audit could not be made: {exc}")
-    members = None
-    if result is not None:
-        members = result.members(options.through)
-        code = 0 if is_good(result.ways) else 1
-        _show(members, result.ways, as_json=as_json)
     if options.metrics is not None:
         try:
-            write_metrics(Path(options.metrics), members)
+            _write_metrics(Path(options.metrics), members)
         except OSError as exc:
             return fail(f"--metrics: {options.metrics}: {exc.strerror}.", code=NOT_MADE)
     return code
 
 
-async def _run(settings: Settings, api: ApiClient, options: SendOptions) -> AuditRun:
-    run = new_run(options.spans_count)
-    reading = ReadBack(api, run, timeout_s=options.timeout_s)
-    await reading.begin()
+async def _run(settings: Settings, api: ApiClient, options: SendOptions) -> tuple[dict[str, Any], ReadBack]:
+    """Send and read back; return the result for programs and for people."""
+    run = MarkedRun.of(options.spans_count)
     started, started_s = datetime.now(UTC), time.monotonic()
     if options.through == "kafka":
         project_id = (await api.get("/projects/current")).get("project_id")
@@ -156,31 +208,67 @@ async def _run(settings: Settings, api: ApiClient, options: SendOptions) -> Audi
     else:
         await send_through_http(api, run)
     send_s = time.monotonic() - started_s
-    return AuditRun(started, run, send_s, await reading.read())
+    read = await _read_back(api, run, timeout_s=options.timeout_s)
+    members = {
+        "at": started.isoformat(),
+        "run": run.run_id,
+        "through": options.through,
+        "sent": len(run.spans),
+        "send_seconds": round(send_s, 4),
+        "is_good": not read.wrong,
+        **read.members(),
+    }
+    return members, read
 
 
-def _show(members: Mapping[str, Any], ways: Sequence[WayResult], *, as_json: bool) -> None:
+async def _read_back(api: ApiClient, run: MarkedRun, *, timeout_s: float) -> ReadBack:
+    """Walk the pages until all spans are there or the time has passed."""
+    sent_s = time.monotonic()
+    while True:
+        read = ReadBack(run)
+        await read.walk(api)
+        now_s = time.monotonic()
+        if not read.missing:
+            read.seconds = now_s - sent_s
+        if not read.missing or now_s - sent_s > timeout_s:
+            return read
+        await asyncio.sleep(POLL_S)
+
+
+def _show(members: Mapping[str, Any], read: ReadBack, *, as_json: bool) -> None:
     if as_json:
         print_json(members)
     else:
-        _print(members, ways)
+        seconds = "–" if read.seconds is None else f"{read.seconds:.3f}"
+        counts = [f"{members[column.title]:,}" for column in _COLUMNS[:-1]]
+        print_table(_COLUMNS, [(*counts, seconds)])
+        through = "Kafka" if members["through"] == "kafka" else "HTTP"
+        sent = f"Sent {members['sent']:,} spans through {through} in {members['send_seconds']:.3f} s"
+        print(f"\n{sent}, run {members['run']}.")
+        for kind, spans in read.wrong.items():
+            more = f" and {len(spans) - NAMED_MAX:,} more" if len(spans) > NAMED_MAX else ""
+            note(f"{kind}: {', '.join(spans[:NAMED_MAX])}{more}")
     sys.stdout.flush()
 
 
-def _print(members: Mapping[str, Any], ways: Sequence[WayResult]) -> None:
-    print_table(_COLUMNS, map(_row, ways))
-    through = "Kafka" if members["through"] == "kafka" else "HTTP"
-    print(
-        f"\nSent {members['sent']:,} spans through {through} in {members['send_seconds']:.3f} s, run {members['run']}."
-    )
-    for way in ways:
-        for name, spans in (("missing", way.missing), ("twice", way.twice), ("differing", sorted(way.differing))):
-            if spans:
-                more = f" and {len(spans) - NAMED_MAX:,} more" if len(spans) > NAMED_MAX else ""
-                note(f"{way.way}: {name}: {', '.join(spans[:NAMED_MAX])}{more}")
+def _write_metrics(file: Path, members: Mapping[str, Any] | None) -> None:
+    """Replace a file by the metrics of one audit, at once; ``None``: it could not be made. Raises ``OSError``."""
+    unfinished = file.with_name(f"{file.name}.{os.getpid()}.tmp")
+    unfinished.write_text("".join(f"{line}\n" for line in _metric_lines(members)))
+    unfinished.chmod(0o644)
+    unfinished.replace(file)
 
 
-def _row(way: WayResult) -> Sequence[object]:
-    seconds = "–" if way.seconds is None else f"{way.seconds:.3f}"
-    found = len(way.sent.spans) - len(way.missing)
-    return way.way, f"{found:,}", len(way.missing), len(way.twice), len(way.differing), seconds
+def _metric_lines(members: Mapping[str, Any] | None) -> Iterator[str]:
+    made = members or {}
+    metrics: list[tuple[str, Any, str]] = [
+        ("success", int(made.get("is_good", False)), "1 if every span was found once and as it was sent; else 0."),
+        ("made", int(members is not None), "1 if the last audit could be made; else 0."),
+        ("last_run_timestamp_seconds", round(time.time(), 3), "When the last audit ended, in seconds since 1970."),
+        *((name, made.get(member), meaning) for name, (member, meaning) in _METRICS.items()),
+    ]
+    for name, value, meaning in metrics:
+        if value is not None:
+            yield f"# HELP clearspan_self_audit_{name} {meaning}"
+            yield f"# TYPE clearspan_self_audit_{name} gauge"
+            yield f"clearspan_self_audit_{name} {value}"

@@ -45,33 +45,30 @@ class MarkedSpan(NamedTuple):
 
 
 class MarkedRun(NamedTuple):
-    """The spans of one run. ``run_id`` marks them."""
+    """The spans of one run by their ids. ``run_id`` marks them."""
 
     run_id: str
-    spans: Sequence[MarkedSpan]
+    spans: Mapping[str, MarkedSpan]
 
-    def traces(self) -> Iterator[Sequence[MarkedSpan]]:
-        """Yield the spans of each trace."""
-        for first in range(0, len(self.spans), TRACE_SPANS):
-            yield self.spans[first : first + TRACE_SPANS]
+    @classmethod
+    def of(cls, spans_count: int) -> MarkedRun:
+        """Make the spans of a run, which start now."""
+        now_ns = time.time_ns()
+        spans: list[MarkedSpan] = []
+        trace_id, root_id = "", ""
+        for number in range(spans_count):
+            parent_id: str | None = root_id
+            span_id = secrets.token_hex(8)
+            if number % TRACE_SPANS == 0:
+                trace_id, root_id, parent_id = secrets.token_hex(16), span_id, None
+            spans.append(MarkedSpan(number, trace_id, span_id, parent_id, now_ns + number * _MS_IN_NS))
+        return cls(secrets.token_hex(16), {span.span_id: span for span in spans})
 
-    def by_id(self) -> dict[str, MarkedSpan]:
-        """Return the spans by their ids."""
-        return {span.span_id: span for span in self.spans}
-
-
-def new_run(spans_count: int) -> MarkedRun:
-    """Make the spans of a run, which start now."""
-    now_ns = time.time_ns()
-    spans: list[MarkedSpan] = []
-    trace_id, root_id = "", ""
-    for number in range(spans_count):
-        parent_id: str | None = root_id
-        span_id = secrets.token_hex(8)
-        if number % TRACE_SPANS == 0:
-            trace_id, root_id, parent_id = secrets.token_hex(16), span_id, None
-        spans.append(MarkedSpan(number, trace_id, span_id, parent_id, now_ns + number * _MS_IN_NS))
-    return MarkedRun(secrets.token_hex(16), spans)
+    def parts(self, spans_count: int) -> Iterator[Sequence[MarkedSpan]]:
+        """Yield the spans in their order, at most ``spans_count`` at a time."""
+        spans = iter(self.spans.values())
+        while part := list(islice(spans, spans_count)):
+            yield part
 
 
 async def send_through_kafka(kafka: KafkaSettings, run: MarkedRun, *, project_id: str | None) -> None:
@@ -80,45 +77,35 @@ async def send_through_kafka(kafka: KafkaSettings, run: MarkedRun, *, project_id
     if project_id is not None:
         headers.append((PROJECT_HEADER, project_id.encode()))
     publisher = KafkaPublisher(kafka)
+
+    async def publish(trace: Sequence[MarkedSpan]) -> None:
+        key, value = bytes.fromhex(trace[0].trace_id), orjson.dumps(_otlp(run, trace))
+        await publisher.publish(kafka.otlp_topic, value, key=key, headers=headers)
+
     try:
-        for traces in _batched(run.traces(), PUBLISHED_TOGETHER):
-            await asyncio.gather(
-                *(
-                    publisher.publish(
-                        kafka.otlp_topic,
-                        orjson.dumps(_otlp(run, spans)),
-                        key=bytes.fromhex(spans[0].trace_id),
-                        headers=headers,
-                    )
-                    for spans in traces
-                )
-            )
+        traces = run.parts(TRACE_SPANS)
+        while some := list(islice(traces, PUBLISHED_TOGETHER)):
+            await asyncio.gather(*map(publish, some))
     finally:
         await publisher.close()
 
 
 async def send_through_http(api: ApiClient, run: MarkedRun) -> None:
     """Send the spans as OTLP over HTTP. Raises ``RequestFailed``."""
-    for first in range(0, len(run.spans), SENT_TOGETHER_SPANS):
-        await api.post("/v1/traces", _otlp(run, run.spans[first : first + SENT_TOGETHER_SPANS]))
+    for spans in run.parts(SENT_TOGETHER_SPANS):
+        await api.post("/v1/traces", _otlp(run, spans))
 
 
-def is_as_sent(found: Mapping[str, Any], sent: MarkedSpan, run: MarkedRun) -> bool:
-    """Return whether a span of a response is the one that was sent."""
-    marks = (found.get("attributes") or {}).get("clearspan_audit") or {}
+def is_as_sent(span: Mapping[str, Any], marked: MarkedSpan, run: MarkedRun) -> bool:
+    """Return whether a span of a response is the one that was marked."""
+    marks = (span.get("attributes") or {}).get("clearspan_audit") or {}
     return (
-        found.get("trace_id") == sent.trace_id
-        and found.get("parent_id") == sent.parent_id
-        and found.get("span_name") == SPAN_NAME
-        and found.get("start_time_unix_nano") == str(sent.start_ns)
-        and marks == {"run": run.run_id, "number": sent.number}
+        span.get("trace_id") == marked.trace_id
+        and span.get("parent_id") == marked.parent_id
+        and span.get("span_name") == SPAN_NAME
+        and span.get("start_time_unix_nano") == str(marked.start_ns)
+        and marks == {"run": run.run_id, "number": marked.number}
     )
-
-
-def _batched(traces: Iterator[Sequence[MarkedSpan]], count: int) -> Iterator[list[Sequence[MarkedSpan]]]:
-    """Yield the traces in lists of at most ``count``."""
-    while batch := list(islice(traces, count)):
-        yield batch
 
 
 def _otlp(run: MarkedRun, spans: Sequence[MarkedSpan]) -> dict[str, Any]:

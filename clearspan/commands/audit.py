@@ -23,10 +23,9 @@ NOT_MADE: Final = 4
 """The exit code if the audit could not be made, so that nothing is known."""
 
 DESCRIPTION: Final = """\
-Check a running installation. Without --verify it sends marked spans through Kafka or HTTP, and reads them back in four
-ways: by id, by filter, page by page, and from the feed. It says for each way how long it took, and which spans are
-missing, came twice or differ. With --verify it compares every record that Kafka still holds, up to the stored position
-of its partition, with what is stored.
+Check a running installation. Without --verify it sends marked spans through Kafka or HTTP, and reads them back page by
+page. It says how long that took, and which spans are missing, came twice or differ. With --verify it compares every
+record that Kafka still holds, up to the stored position of its partition, with what is stored.
 """
 
 EXAMPLES: Final = """\
@@ -64,7 +63,7 @@ def add(commands: Any) -> None:
         commands,
         "audit",
         "clearspan.client.audit:audit",
-        "check that what is sent is stored, and found in every way",
+        "check that what is sent is stored, and found",
         description=DESCRIPTION,
         epilog=EXAMPLES,
     )
