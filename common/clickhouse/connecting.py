@@ -42,7 +42,6 @@ async def connected_client(settings: ClickHouseSettings, host: str, *, connectio
         query_retries=0,
         connector_limit=connections,
         autogenerate_session_id=False,
-        form_encode_query_params=True,  # a list of 10,000 values does not fit into a URL
         client_name="clearspan",
     )
     if settings.interface == "https":  # the driver knows neither the password of a key nor renewed files

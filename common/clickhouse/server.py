@@ -17,6 +17,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from common.clickhouse.connecting import connected_client, connection_failure
 from common.clickhouse.engines import UNAVAILABLE, Engine, Reader, Settings, is_away
+from common.clickhouse.literals import with_literals
 from common.clickhouse.store import Statement
 from common.errors import Unavailable
 from common.fair_share import FairShare, current_tenant, shielded
@@ -69,22 +70,16 @@ class ServerStore(Engine):
         await self._run(call, self._inserting, deadline_s=deadline_s)
 
     async def _query(self, statement: Statement, kind: str, read: Reader[Result], *, deadline_s: float) -> Result:
-        parameters, settings = dict(statement.parameters), dict(statement.settings)
+        sql, settings = with_literals(statement), dict(statement.settings)
         return read(
             await self._run(
-                lambda client: client.raw_query(statement.sql, parameters, settings, kind),
-                self._reading,
-                deadline_s=deadline_s,
+                lambda client: client.raw_query(sql, None, settings, kind), self._reading, deadline_s=deadline_s
             )
         )
 
     async def _command(self, statement: Statement, *, deadline_s: float) -> None:
-        parameters, settings = dict(statement.parameters), dict(statement.settings)
-        await self._run(
-            lambda client: client.command(statement.sql, parameters, settings=settings),
-            self._reading,
-            deadline_s=deadline_s,
-        )
+        sql, settings = with_literals(statement), dict(statement.settings)
+        await self._run(lambda client: client.command(sql, settings=settings), self._reading, deadline_s=deadline_s)
 
     async def _run(self, call: Call[Result], share: FairShare, *, deadline_s: float) -> Result:
         """Run ``call`` within a share. The server continues a statement whose caller has gone, so it counts until it

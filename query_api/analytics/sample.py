@@ -20,7 +20,6 @@ from common.limits import MIB
 from query_api.filter.sql.compile import Compiled
 from query_api.spans.project_spans import SQL, STOPPING_EARLY, ProjectSpans, StatementBudget, Table, read_from
 from query_api.spans.versions import (
-    HexDigits,
     among_ids,
     among_starts,
     id_bytes,
@@ -66,7 +65,7 @@ def visible_rows(columns: Mapping[str, str]) -> str:
     """Return a query of the visible spans of a sample, with ``columns``: names and expressions over a row of
     ``spans``."""
     selected = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
-    in_sample = f"{_HASH} IN reinterpret(unhex({{sample_rows:String}}), 'Array(UInt64)')"
+    in_sample = f"{_HASH} IN reinterpret({{sample_rows:String}}, 'Array(UInt64)')"
     is_latest = f"{_HASH} IN (SELECT {_HASH} FROM ({_LATEST}))"
     rows = read_from(Table.SPANS, is_latest, prewhere=[f"start_us IN {among_starts('sample_starts')}", in_sample])
     return f"SELECT {selected}\n{rows}\nLIMIT 1 BY {_HASH}"
@@ -93,12 +92,12 @@ def _rows_within(bytes_max: int, sizes: Sequence[int]) -> int:
     return int(np.searchsorted(np.cumsum(sizes, dtype=np.int64), bytes_max)) + 1
 
 
-def _parameters(rows: pa.Table) -> dict[str, HexDigits]:
+def _parameters(rows: pa.Table) -> dict[str, bytes]:
     return {
         "sample_starts": packed_starts(integers_of(rows, "start_us")),
-        "sample_spans": HexDigits(id_bytes(rows, "span_id")),
+        "sample_spans": id_bytes(rows, "span_id"),
         "sample_traces": packed_ids(set(split_ids(id_bytes(rows, "trace_id")))),
-        "sample_rows": HexDigits(rows.column("row_hash").to_numpy().astype("<u8").tobytes()),
+        "sample_rows": rows.column("row_hash").to_numpy().astype("<u8").tobytes(),
     }
 
 

@@ -25,7 +25,6 @@ from common.times import format_us, nearest_formattable_us
 from query_api.explain.hint import TableRead, hint, static_hint, table_reads
 from query_api.filter.language import Node
 from query_api.spans.project_spans import ExecutedStatement, ProjectSpans, Table, executable_sql, read_from
-from query_api.spans.versions import HexDigits
 
 Json: TypeAlias = dict[str, Any]
 
@@ -226,8 +225,8 @@ def _failure(code: ErrorCode | None) -> str | None:
 
 
 def _shortened_value(value: Any) -> Any:
-    if isinstance(value, str | HexDigits):
-        return _shortened(str(value), TEXT_CHARS_MAX)
+    if isinstance(value, str | bytes):
+        return _shortened(value.hex() if isinstance(value, bytes) else value, TEXT_CHARS_MAX)
     if isinstance(value, list | tuple):
         more = len(value) - VALUES_SHOWN_MAX
         return [*map(_shortened_value, value[:VALUES_SHOWN_MAX]), *([f"… and {more:,} more"] if more > 0 else [])]

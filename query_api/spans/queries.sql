@@ -39,8 +39,8 @@ PREWHERE {of_project}
 SELECT start_us, span_id, trace_id, partition_id, record_offset, response_bytes, {matching} AS matches
 FROM spans
 PREWHERE {of_project}
-    AND start_us IN reinterpret(unhex({starts:String}), 'Array(Int64)')
-    AND span_id IN reinterpret(unhex({span_ids:String}), 'Array(FixedString(16))')
+    AND start_us IN reinterpret({starts:String}, 'Array(Int64)')
+    AND span_id IN reinterpret({span_ids:String}, 'Array(FixedString(16))')
 
 -- delete_spans --
 -- For each partition that has a span of {condition}, the odd version above its latest one: a redelivery of the record

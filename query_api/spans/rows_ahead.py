@@ -16,7 +16,6 @@ from common.limits import MIB
 from query_api.spans.project_spans import EngineSettings, ProjectSpans
 from query_api.spans.rows import Layout, fetch
 from query_api.spans.versions import (
-    HexDigits,
     Version,
     id_bytes,
     integers_of,
@@ -141,11 +140,11 @@ class RowsAhead:
         if sum(layout.bytes_count for layout in layouts) > self._bytes_max:
             raise InvalidInput(_too_large(versions, self._bytes_max))
 
-    def _read(self, trace_ids: Iterable[bytes], values: Mapping[str, HexDigits], members: int = ALL_MEMBERS) -> None:
+    def _read(self, trace_ids: Iterable[bytes], values: Mapping[str, bytes], members: int = ALL_MEMBERS) -> None:
         reading = asyncio.create_task(self._fetch(values, members), name="read-rows")
         self._reading |= dict.fromkeys(trace_ids, reading)
 
-    async def _fetch(self, values: Mapping[str, HexDigits], members: int = ALL_MEMBERS) -> Layout:
+    async def _fetch(self, values: Mapping[str, bytes], members: int = ALL_MEMBERS) -> Layout:
         """Read all rows, or if they are large little more than ``READ_BYTES_MAX`` of them, at least one."""
         bound: EngineSettings = {"max_result_bytes": READ_BYTES_MAX, "result_overflow_mode": "break"}
         return await fetch(self._spans, values, members, settings=bound)

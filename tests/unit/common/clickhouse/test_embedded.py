@@ -13,7 +13,6 @@ import pytest
 
 from common.clickhouse import embedded
 from common.clickhouse.embedded import HandlePool
-from common.clickhouse.store import Statement
 from common.errors import DeadlineExceeded, Overloaded, Unavailable
 from common.fair_share import Tenant, working_for
 
@@ -174,33 +173,6 @@ async def test_waiting_caller_gets_an_error_when_the_pool_closes():
     with pytest.raises(Unavailable):
         await waiting
     await closing
-
-
-@pytest.mark.parametrize(
-    ("value", "sql"),
-    [
-        ("user-079", "f('user-079')"),
-        ("", "f('')"),
-        ("it's", "f({p:String})"),
-        ("back\\slash", "f({p:String})"),
-        ("line\n", "f({p:String})"),
-        ("é", "f({p:String})"),
-        ("{q:String}", "f({p:String})"),
-        (None, "f({p:String})"),
-        (["plain"], "f({p:String})"),
-    ],
-)
-def test_only_texts_that_need_no_escaping_are_written_into_the_statement(value: Any, sql: str):
-    found, parameters = embedded.with_literals(Statement("f({p:String})", {"p": value, "q": 1}))
-
-    assert found == sql
-    assert parameters == ({"p": value} if "{" in sql else {})
-
-
-def test_placeholder_of_another_type_keeps_its_type():
-    sql = "SELECT {p:UUID}, {p:String}"
-
-    assert embedded.with_literals(Statement(sql, {"p": "a"})) == ("SELECT {p:UUID}, 'a'", {"p": "a"})
 
 
 async def test_handles_in_use_are_counted():

@@ -64,7 +64,7 @@ class Shelf(UntouchedStore):
             raise
         if self.failure is not None:
             raise self.failure
-        wanted = split_ids(bytes.fromhex(str(statement.parameters["span_ids"])))
+        wanted = split_ids(statement.parameters["span_ids"])
         return table([row(**each._asdict()) for each in self._held if each.span_id in wanted])
 
     def spans(self) -> ProjectSpans:
@@ -249,7 +249,7 @@ async def test_no_statement_names_more_places_than_the_engine_plans_fast(monkeyp
         rendered = render_versions(await rows.take(versions), versions, {})
 
     assert [each.version for each in rendered] == versions
-    assert max(len(split_ids(bytes.fromhex(str(asked.parameters["span_ids"])))) for asked in shelf.asked) == 8
+    assert max(len(split_ids(asked.parameters["span_ids"])) for asked in shelf.asked) == 8
 
 
 async def test_trace_that_is_too_large_in_all_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
