@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
+import random
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
@@ -32,9 +32,9 @@ from common.errors import (
 from common.fair_share import Tenant, working_for
 from common.limits import MIB
 from common.settings import ClickHouseSettings
-from query_api.spans.versions import HexDigits
 from tests.fakes.faulty_store import Fault, FaultyStore
 from tests.support.clickhouse import ClickHouseServer, clickhouse_server
+from tests.support.faulty_proxy import FaultyProxy, HttpFault, faulty_proxy
 from tests.support.span_rows import HOSTILE, NOT_UTF8, span_row, span_table
 
 DEADLINE_S = 30.0  # the slowest takes 3 s of a processor, and other tests run at the same time
@@ -81,6 +81,17 @@ async def server_store(http_settings: Callable[[], ClickHouseSettings], chdb_dir
     opened = open_store(http_settings(), data_dir=chdb_dir)
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+async def behind_proxy(
+    http_settings: Callable[[], ClickHouseSettings], clickhouse_http: ClickHouseServer, chdb_dir: Path
+) -> AsyncIterator[tuple[ColumnStore, FaultyProxy]]:
+    """A store over HTTP, and the proxy before its server."""
+    with faulty_proxy(f"http://127.0.0.1:{clickhouse_http.port}") as proxy:
+        opened = open_store(http_settings().model_copy(update={"port": proxy.port}), data_dir=chdb_dir)
+        yield opened, proxy
+        await opened.close()
 
 
 async def insert(store: ColumnStore, *rows: dict[str, Any], token: str = "token") -> None:
@@ -141,6 +152,7 @@ class TestParameters:
             ("Int64", -(2**63), -(2**63)),
             ("UInt64", 2**64 - 1, 2**64 - 1),
             ("Float64", 0.1, 0.1),
+            ("String", bytes(range(256)) * 4_000, bytes(range(256)) * 4_000),
             ("UUID", UUID(int=2**127 + 5), UUID(int=2**127 + 5)),
             ("Array(Int64)", [1, -1], [1, -1]),
         ],
@@ -154,6 +166,22 @@ class TestParameters:
         [row] = await select(store, "SELECT length({values:Array(String)}) AS count", values=values)
 
         assert row == {"count": 10_000}
+
+    async def test_sql_of_megabytes_fits(self, store: ColumnStore):
+        [row] = await select(store, f"SELECT length('{'a' * 2_000_000}') AS count")
+
+        assert row == {"count": 2_000_000}
+
+    async def test_texts_of_any_characters_arrive_unchanged(self, store: ColumnStore):
+        draw = random.Random(37)
+        characters = [*map(chr, range(256)), "\u2028", "\U0001f600", *"'\\{}:`\"$#-/*;"]
+        texts = ["".join(draw.choices(characters, k=draw.randrange(12))) for _ in range(500)]
+
+        [row] = await select(
+            store, "SELECT {texts:Array(String)} AS texts, {first:String} AS first", texts=texts, first=texts[0]
+        )
+
+        assert row == {"texts": [text.encode() for text in texts], "first": texts[0].encode()}
 
     async def test_percent_sign_in_sql_is_kept(self, store: ColumnStore):
         assert await select(store, "SELECT 'a%s %(b)s' AS text") == [{"text": b"a%s %(b)s"}]
@@ -199,17 +227,6 @@ class TestAnswers:
 
         assert [column.num_chunks for column in result.columns] == [1, 1]
         assert result.to_pydict() == {"number": [0, 1, 2, 3, 4], "text": [b"0", b"1", b"2", b"3", b"4"]}
-
-    async def test_hex_digits_are_not_escaped(self, store: ColumnStore):
-        packed = bytes(range(256)) * 100
-        length_and_hash = Statement(
-            "SELECT length(unhex({p:String})) AS n, hex(MD5(unhex({p:String}))) AS hash", {"p": HexDigits(packed)}
-        )
-
-        result = await store.select(length_and_hash, deadline_s=DEADLINE_S)
-
-        assert not isinstance(HexDigits(packed), str)
-        assert result.to_pylist() == [{"n": len(packed), "hash": hashlib.md5(packed).hexdigest().upper().encode()}]
 
     async def test_inserting_no_rows_changes_nothing(self, store: ColumnStore):
         result = await store.select(Statement("SELECT number FROM numbers(0)"), deadline_s=DEADLINE_S)
@@ -462,48 +479,50 @@ class TestServerAway:
         await store.close()
 
     async def test_hanging_server_is_unavailable_after_the_deadline(
-        self, server_store: ColumnStore, clickhouse_http: ClickHouseServer, monkeypatch: pytest.MonkeyPatch
+        self, behind_proxy: tuple[ColumnStore, FaultyProxy], monkeypatch: pytest.MonkeyPatch
     ):
+        store, proxy = behind_proxy
         monkeypatch.setattr(server, "GRACE_S", 1.0)
-        await select(server_store, "SELECT 1")
-        clickhouse_http.arm("hang")
+        await select(store, "SELECT 1")
+        proxy.arm(HttpFault("hang"))
         started_s = time.monotonic()
 
         with pytest.raises(Unavailable):
-            await server_store.select(Statement("SELECT 1"), deadline_s=0.2)
+            await store.select(Statement("SELECT 1"), deadline_s=0.2)
 
         assert time.monotonic() - started_s < AT_ONCE_S
-        await select(server_store, "SELECT 1")
+        await select(store, "SELECT 1")
 
-    async def test_foreign_response_is_unavailable(self, server_store: ColumnStore, clickhouse_http: ClickHouseServer):
-        await select(server_store, "SELECT 1")
-        clickhouse_http.arm("refuse")
+    async def test_foreign_response_is_unavailable(self, behind_proxy: tuple[ColumnStore, FaultyProxy]):
+        store, proxy = behind_proxy
+        await select(store, "SELECT 1")
+        proxy.arm(HttpFault("refuse"))
 
         with pytest.raises(Unavailable):
-            await select(server_store, "SELECT 1")
+            await select(store, "SELECT 1")
 
     @pytest.mark.parametrize("code", [202, 241, 252])
-    async def test_busy_server_is_overloaded(
-        self, server_store: ColumnStore, clickhouse_http: ClickHouseServer, code: int
-    ):
-        await select(server_store, "SELECT 1")
-        clickhouse_http.arm("error", code=code)
+    async def test_busy_server_is_overloaded(self, behind_proxy: tuple[ColumnStore, FaultyProxy], code: int):
+        store, proxy = behind_proxy
+        await select(store, "SELECT 1")
+        proxy.arm(HttpFault("error", code=code))
 
         with pytest.raises(Overloaded):
-            await insert(server_store, span_row(1))
+            await insert(store, span_row(1))
 
     async def test_insert_repeated_after_a_lost_connection_leaves_one_copy(
-        self, server_store: ColumnStore, clickhouse_http: ClickHouseServer
+        self, behind_proxy: tuple[ColumnStore, FaultyProxy]
     ):
-        await select(server_store, "SELECT 1")
-        clickhouse_http.arm("reset", after=True)
+        store, proxy = behind_proxy
+        await select(store, "SELECT 1")
+        proxy.arm(HttpFault("reset", after=True))
 
         with pytest.raises(Unavailable):
-            await insert(server_store, span_row(1))
-        assert await counts(server_store) == (1, 1)
-        await insert(server_store, span_row(1))
+            await insert(store, span_row(1))
+        assert await counts(store) == (1, 1)
+        await insert(store, span_row(1))
 
-        assert await counts(server_store) == (1, 1)
+        assert await counts(store) == (1, 1)
 
     async def test_server_is_used_again_after_a_restart(self, tmp_path: Path):
         with clickhouse_server(tmp_path / "data") as first:

@@ -29,10 +29,11 @@ from common.kafka.offsets import uncommitted_count
 from common.postgres.migrate import migrate as migrate_postgres
 from common.settings import ClickHouseSettings, KafkaSettings, PostgresSettings
 from tests.faults.client import ApiClient
-from tests.faults.engine import EngineProcess
 from tests.faults.link import Link, to_port, to_socket
 from tests.faults.processes import ServerProcess
 from tests.faults.spans import TOPICS
+from tests.support.clickhouse import ClickHouseServer, clickhouse_server
+from tests.support.faulty_proxy import FaultyProxy, HttpFault, faulty_proxy
 from tests.support.kafka import Broker, apache_kafka
 from tests.support.ports import free_port
 
@@ -75,7 +76,8 @@ class Installation:
     directory: Path
     kafka: Broker
     kafka_link: Link
-    engine: EngineProcess
+    engine: ClickHouseServer
+    engine_proxy: FaultyProxy
     clickhouse_link: Link
     postgres: PostgresProcess
     postgres_link: Link
@@ -106,6 +108,10 @@ class Installation:
         made = self.admin([]).ask("/admin/simple/accounts/", {"accounts": {"u": account}})["accounts"]["u"]
         return made["projects"]["prj"]["id"], made["api_keys"]["key"]
 
+    def fail_inserts(self, fault: HttpFault) -> None:
+        """Let the next inserts fail."""
+        self.engine_proxy.arm(fault._replace(inserts=True))
+
     def heal(self) -> None:
         """End every fault of a store, and of a worker or API that stands still."""
         for link in (self.kafka_link, self.clickhouse_link, self.postgres_link):
@@ -114,7 +120,7 @@ class Installation:
             self.kafka.start()
         self.postgres.start()
         self.engine.go_on()
-        self.engine.heal()
+        self.engine_proxy.heal()
         for process in (*self.workers, *self.apis):
             process.send(signal.SIGCONT)
 
@@ -190,8 +196,9 @@ def installation(directory: Path) -> Iterator[Installation]:
         port = free_port()
         kafka_link = _link(stack, Link(to_port(port)))
         kafka = stack.enter_context(apache_kafka(directory, port=port, advertised_port=kafka_link.port))
-        engine = stack.enter_context(EngineProcess(directory / "clickhouse"))
-        clickhouse_link = _link(stack, Link(to_port(engine.port)))
+        engine = stack.enter_context(clickhouse_server(directory / "clickhouse"))
+        engine_proxy = stack.enter_context(faulty_proxy(f"http://127.0.0.1:{engine.port}"))
+        clickhouse_link = _link(stack, Link(to_port(engine_proxy.port)))
         # Not below `directory`: as root the server runs as another user.
         home = stack.enter_context(tempfile.TemporaryDirectory(prefix="clearspan-faults-"))
         postgres = PostgresProcess(Path(home) / "data")
@@ -203,6 +210,7 @@ def installation(directory: Path) -> Iterator[Installation]:
             kafka,
             kafka_link,
             engine,
+            engine_proxy,
             clickhouse_link,
             postgres,
             postgres_link,

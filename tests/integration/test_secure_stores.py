@@ -19,7 +19,8 @@ from common.postgres.migrate import migrate
 from common.postgres.pool import open_database
 from common.settings import ClickHouseSettings, PostgresSettings
 from tests.support.certificates import Authority
-from tests.support.clickhouse import clickhouse_server
+from tests.support.clickhouse import USER, clickhouse_server
+from tests.support.faulty_proxy import faulty_proxy
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.postgres_tls import postgres_over_tls
@@ -58,9 +59,19 @@ def clickhouse(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -
     certificates = (authority.issue("clickhouse"), authority.file)
     client = authority.issue("client", password=PASSWORD)
     data = tmp_path_factory.mktemp("clickhouse") / "data"
-    with clickhouse_server(data, password=PASSWORD, certificates=certificates) as server:
+    with (
+        clickhouse_server(data, password=PASSWORD) as server,
+        faulty_proxy(f"http://127.0.0.1:{server.port}", certificates=certificates) as proxy,
+    ):
         tls = {"ca_file": authority.file, "certificate_file": client, "key_password": PASSWORD}
-        yield {"interface": "https", "port": server.port, "database": "default", "password": PASSWORD, "tls": tls}
+        yield {
+            "interface": "https",
+            "port": proxy.port,
+            "database": "default",
+            "username": USER,
+            "password": PASSWORD,
+            "tls": tls,
+        }
 
 
 async def test_engine_with_tls_a_client_certificate_and_a_password(clickhouse: dict[str, Any]) -> None:

@@ -1,67 +1,117 @@
-"""The ClickHouse test server as a child process, because chDB allows one data path per process; and copies of databases."""
+"""ClickHouse's engine as a server of its own, and copies of databases. chDB allows one data path per process."""
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
+from xml.sax.saxutils import escape
 
 from clickhouse_connect.driver.client import Client
 
 from common.settings import ClickHouseSettings
+from tests.support.ports import free_port
 
-ROOT = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[2]
+USER: Final = "clearspan"
+"""Has the password; ``default`` is the user of the node itself."""
+START_S: Final = 60
+
+CONFIG: Final = """<clickhouse>
+<logger><level>warning</level><log>{directory}/log</log></logger>
+<listen_host>{host}</listen_host><http_port>{port}</http_port><tcp_port>{tcp_port}</tcp_port>
+<user_directories><users_xml><path>{directory}/users.xml</path></users_xml></user_directories>
+<mark_cache_size>268435456</mark_cache_size><primary_index_cache_size>268435456</primary_index_cache_size>
+<backups><allowed_path>{backups}</allowed_path></backups>
+</clickhouse>"""
+
+USERS: Final = """<clickhouse><profiles><default/></profiles><quotas><default/></quotas><users>
+<default><password></password><networks><ip>{networks}</ip></networks>{account}</default>
+<{user}><password>{password}</password><networks><ip>::/0</ip></networks>{account}</{user}>
+</users></clickhouse>"""
+ACCOUNT: Final = "<profile>default</profile><quota>default</quota>"
 
 
 class ClickHouseServer:
-    """A running test server."""
+    """The engine with the server's own HTTP handler. It keeps address and data when it is started again."""
 
-    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
-        self._process = process
-        self.port = port
+    def __init__(
+        self, path: Path, *, host: str = "127.0.0.1", port: int = 0, password: str = "", backups: Path | None = None
+    ) -> None:
+        self.host, self.port = host, port or free_port()
+        self._password = password
+        self._path = path
+        path.mkdir(parents=True, exist_ok=True)
+        values = {"directory": path, "host": host, "port": self.port, "tcp_port": free_port()}
+        (path / "config.xml").write_text(CONFIG.format(**values, backups=backups or path / "backups"))
+        users = {"user": USER, "password": escape(password), "networks": "127.0.0.0/8", "account": ACCOUNT}
+        (path / "users.xml").write_text(USERS.format(**users))
+        self._process: subprocess.Popen[bytes] | None = None
 
     def settings(self, **changed: object) -> ClickHouseSettings:
-        return ClickHouseSettings.model_validate({"interface": "http", "port": self.port, **changed})
+        """Return the settings of a client."""
+        user = {"username": USER, "password": self._password} if self._password else {}
+        return ClickHouseSettings.model_validate({"interface": "http", "port": self.port, **user, **changed})
 
-    def arm(self, kind: str, *, after: bool = False, code: int = 0) -> None:
-        """Let the next statement hang or fail; with ``after`` it still takes effect."""
-        url = f"http://127.0.0.1:{self.port}/faults?kind={kind}&after={int(after)}&code={code}"
-        with urllib.request.urlopen(urllib.request.Request(url, method="POST"), timeout=60):
-            pass
+    def start(self) -> None:
+        """Start it over its data, and return when it answers."""
+        command = [sys.executable, "-m", "tests.support.clickhouse_node", str(self._path)]
+        with (self._path / "output").open("ab") as output:
+            self._process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
+        deadline_s = time.monotonic() + START_S
+        while not self._answers():
+            printed = (self._path / "output").read_text(errors="replace")
+            assert self._process.poll() is None, f"the engine ended at its start: {printed[-2_000:]}"
+            assert time.monotonic() < deadline_s, f"the engine does not answer: {printed[-2_000:]}"
+            time.sleep(0.02)
 
     def stop(self) -> None:
-        self._process.kill()
-        self._process.wait(5)
+        """Send SIGKILL and wait."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def freeze(self) -> None:
+        """Stop it where it stands (SIGSTOP)."""
+        self._send(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let it go on after ``freeze``, or start it if it was killed."""
+        if self._process is None:
+            self.start()
+        self._send(signal.SIGCONT)
+
+    def _send(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://{self.host}:{self.port}/ping", timeout=START_S):
+                return True
+        except (urllib.error.URLError, ConnectionError):
+            return False
 
 
 @contextmanager
 def clickhouse_server(
-    path: Path,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    password: str = "",
-    backups: Path | None = None,
-    certificates: tuple[Path, Path] | None = None,
+    path: Path, *, host: str = "127.0.0.1", port: int = 0, password: str = "", backups: Path | None = None
 ) -> Iterator[ClickHouseServer]:
-    """A server over the data at ``path``; killed at the end. ``backups`` is the directory of BACKUP and RESTORE.
-
-    ``certificates`` are its own, with its key, and the authority of its clients; with them it speaks TLS.
-    """
-    command = [sys.executable, "-m", "tests.fakes.clickhouse_http", "--path", str(path), "--port", str(port)]
-    if certificates is not None:
-        own, authority = certificates
-        command += ["--certificate", str(own), "--client-authority", str(authority)]
-    command += ["--host", host, "--password", password, *([] if backups is None else ["--backups", str(backups)])]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield ClickHouseServer(process, int(process.stdout.readline()))
-        finally:
-            process.kill()
+    """A server over the data at ``path``; killed at the end. ``backups`` is the directory of BACKUP and RESTORE."""
+    server = ClickHouseServer(path, host=host, port=port, password=password, backups=backups)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
 
 
 class DatabaseTemplate:

@@ -6,6 +6,7 @@ import time
 from typing import Final
 
 from tests.faults.round import Round, Scenario
+from tests.support.faulty_proxy import HttpFault
 
 AWAY_S: Final = 3.0
 HANGS_S: Final = 7.0
@@ -33,7 +34,7 @@ def clickhouse_hangs(played: Round) -> None:
     if played.random.random() < 0.5:
         played.installation.clickhouse_link.hang()
     else:
-        played.installation.engine.stop()
+        played.installation.engine.freeze()
     time.sleep(HANGS_S)
 
 
@@ -41,14 +42,14 @@ def clickhouse_is_killed(played: Round) -> None:
     """The engine gets SIGKILL and is started again over its data."""
     played.produce()
     played.pause(2.0)
-    played.installation.engine.kill()
+    played.installation.engine.stop()
     played.pause(2.0)
     played.installation.engine.start()
 
 
 def clickhouse_resets_after_inserts(played: Round) -> None:
     """Inserts take effect, and the connection is reset before the response."""
-    played.installation.engine.fail("reset", after=True, times=played.random.randint(2, 6))
+    played.installation.fail_inserts(HttpFault("reset", after=True, times=played.random.randint(2, 6)))
     played.produce()
     time.sleep(AWAY_S)
 
@@ -71,7 +72,7 @@ def _fails(name: str, code: int, *, times: int) -> Scenario:
         played.may_end = code == LOGICAL_ERROR
         played.produce()
         played.pause(1.0)
-        played.installation.engine.fail("error", code=code, times=times)
+        played.installation.fail_inserts(HttpFault("error", code=code, times=times))
         time.sleep(AWAY_S)
 
     scenario.__name__ = f"clickhouse_{name}"

@@ -1,0 +1,57 @@
+"""One ClickHouse node: the engine in chDB's wheel with the server's own HTTP and TCP handlers, until it is killed.
+
+``python -m tests.support.clickhouse_node DIRECTORY``; its ``config.xml`` names the ports. The extension is loaded
+without its package: importing ``chdb`` starts an engine inside the process first. What it serves is one statement of
+clickhouse-local, which reads from a named pipe that nobody writes to.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import sysconfig
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+RTLD_DEEPBIND: Final = 0x8
+"""As the package loads it: the library's own allocator is used for its own calls."""
+LISTENERS: Final = "SYSTEM START LISTEN TCP; SYSTEM START LISTEN HTTP"
+
+
+def extension() -> ModuleType:
+    """Return the compiled module of chDB."""
+    directory = Path(sysconfig.get_paths()["purelib"]) / "chdb"
+    path = str(directory / "_chdb.abi3.so")
+    os.chdir(directory)  # its own libraries are looked for here
+    ctypes.CDLL(path, mode=sys.getdlopenflags() | RTLD_DEEPBIND)
+    loader = importlib.machinery.ExtensionFileLoader("_chdb", path)
+    spec = importlib.util.spec_from_loader("_chdb", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def serve(directory: Path, listeners: str = LISTENERS) -> None:
+    """Serve the data below ``directory``."""
+    engine = extension()
+    os.chdir(directory)  # clickhouse-local reads `config.xml` of its current directory
+    pipe = directory / "pipe"
+    if not pipe.exists():
+        os.mkfifo(pipe)
+    held_open = os.open(pipe, os.O_RDWR)
+    result = engine.query(
+        f"{listeners}; SELECT count() FROM file('{pipe}', 'LineAsString', 'line String')",
+        "TSV",
+        path=str(directory / "data"),
+    )
+    os.close(held_open)
+    sys.exit(result.error_message() if result.has_error() else 0)
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]), *sys.argv[2:])
