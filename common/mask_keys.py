@@ -56,7 +56,7 @@ class KeyPatterns:
         return self._last[1]
 
     def names_below(self, path: str) -> frozenset[str] | None:
-        """Return names such that whatever a further pattern matches below this path has one of them in a key, in any
+        """Return names so that whatever a further pattern matches below this path has one of them in a key, in any
         case and maybe as a part of the key.
 
         Empty if no further pattern can match below; ``None`` if there are no such names.

@@ -27,7 +27,7 @@ from common.span import Resource, Span
 from ingest.semconv.prices import PriceTable, list_prices
 
 UNREAD_BATCH: Final = (
-    "Its batch is too large when it is decompressed, so no record of it was read; the value says which."
+    "Its batch is too large when it is decompressed, so none of its records was read; the value names their offsets."
 )
 
 _UNDECODABLE: Final = frozenset({RejectionCode.UNDECODABLE, RejectionCode.UNSUPPORTED_CONTENT_TYPE})

@@ -59,7 +59,7 @@ class TableColumn(NamedTuple):
 
 
 class ProgressLine:
-    """How far long work is; shown on standard error if that is a terminal."""
+    """The progress of a long operation, shown on standard error if that is a terminal."""
 
     def __init__(self, progress: Progress, description: str, total: int | None) -> None:
         self._progress = progress

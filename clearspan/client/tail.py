@@ -45,7 +45,7 @@ async def tail(api: ApiClient, *, spans: SpanOptions, last: str | None, limit: i
 
 
 async def _feed(api: ApiClient, body: dict[str, Any], *, begin: str) -> AsyncIterator[list[Span]]:
-    """Yield pages of the feed for ever. A failure before the first page is raised; later ones are retried.
+    """Yield pages of the feed forever. A failure before the first page is raised; later ones are retried.
 
     The cursor of the last page is kept, so nothing is missed and nothing comes twice.
     """

@@ -79,8 +79,8 @@ def check_paths(where: str, attributes: Attributes) -> None:
         if (type(value) is list or type(value) is dict) and has_long_paths(key, value):
             raise Rejected(
                 RejectionCode.SPAN_TOO_LARGE,
-                f"The values below {at_key(where, key)} have too long paths: each repeats all keys above it. Paths may"
-                f" have {GROWTH_MAX} characters for each byte of keys and values.",
+                f"Paths below {at_key(where, key)} are too long. Each path repeats the keys above it; paths may have"
+                f" {GROWTH_MAX} characters for each byte of keys and values.",
             )
 
 

@@ -148,7 +148,7 @@ def _kinds(values: pa.StructArray) -> Numbers:
 
 
 def _plain_records(arrays: SpanArrays, bounds: Bounds) -> Numbers:
-    """Return which records have spans, and only such that are kept."""
+    """Return which records have spans, and only those that are kept."""
     fields = arrays.fields
     trace_id_sizes, span_id_sizes = lengths_of(fields["trace_id"]), lengths_of(fields["span_id"])
     parent_sizes = lengths_of(fields["parent_span_id"])

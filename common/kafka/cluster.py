@@ -107,7 +107,7 @@ async def _create(admin: AIOKafkaAdminClient, names: list[str], settings: KafkaS
             error = for_code(code)
             sentence = f"The broker did not create the topic {name}: {error.__name__}."
             if issubclass(error, DENIED):
-                sentence = f"The broker denies it to this user to create the topic {name}: create it, or grant Create."
+                sentence = f"This user may not create the topic {name}. Create it, or grant Create."
                 raise Unavailable(sentence, public_message=AWAY)
             raise Unavailable(sentence) if error.retriable else ServiceError(sentence)
     return sorted(created)

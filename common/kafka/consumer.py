@@ -158,7 +158,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
             with translated("commit", self._connecting):
                 async with asyncio.timeout(self._settings.request_timeout_s):
                     await consumer.commit(offsets)
-        if gone:  # the driver would try for ever
+        if gone:  # the driver would try forever
             raise LostPartition(f"commit: the topic {', '.join(sorted(gone))} was deleted.")
 
     async def lag(self) -> Mapping[Partition, int]:

@@ -69,7 +69,7 @@ def _is_larger_snappy(payload: bytes) -> bool:
         block_at = at + _LENGTH_BYTES
         length = int.from_bytes(payload[at:block_at], "big", signed=True)
         if length < 0:
-            return True  # the driver would go back, perhaps for ever
+            return True  # the driver would go back, perhaps forever
         at = block_at + length
         size += int(cramjam.snappy.decompress_raw_len(payload[block_at:at]))
     return size > DECOMPRESSED_BYTES_MAX

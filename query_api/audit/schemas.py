@@ -32,7 +32,7 @@ class AuditParameters(Strict):
     outcome: AuditOutcome | None = Field(
         None,
         description="`done`; `failed`: it changed nothing; `refused`: 401, 403 or 429; `unknown`: it is running, or its"
-        " process ended, or it failed such that it may have changed something.",
+        " process ended, or it failed and may have changed something.",
     )
     entity_id: _Name | None = Field(None, description="Only changes of the thing with this id.")
     oldest: Time | None = Field(None, description="The first time; included.")

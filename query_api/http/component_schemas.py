@@ -1,4 +1,4 @@
-"""The schemas of the OpenAPI document, such that generated clients are good to use.
+"""The schemas of the OpenAPI document, so that generated clients are good to use.
 
 Pydantic writes the schemas; this module names and simplifies them:
 
