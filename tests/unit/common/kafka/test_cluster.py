@@ -75,7 +75,7 @@ async def test_topic_created_by_another_process_counts_as_present(monkeypatch: p
     [
         (7, Unavailable, r"did not create the topic spans\.stored: RequestTimedOut"),
         (17, ServiceError, r"did not create the topic spans\.stored: InvalidTopic"),
-        (29, Unavailable, r"denies it to this user to create the topic spans\.stored: create it, or grant Create"),
+        (29, Unavailable, r"may not create the topic spans\.stored\. Create it, or grant Create"),
     ],
 )
 async def test_rejected_topic_is_named(
