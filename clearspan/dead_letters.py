@@ -7,10 +7,11 @@ import json
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Concatenate, Final, ParamSpec
+from typing import Annotated, Any, Concatenate, Final, ParamSpec, TypeAlias
 
 from clearspan.audited import audited_if_possible
 from clearspan.client.output import TableColumn, print_objects, print_table
+from clearspan.command import Group, Json, Operand, Option, command
 from clearspan.console import at_running_stack, confirm, print_json, print_result, report_failures
 from common.kafka import dead_letters as topic
 from common.kafka.dead_letters import DeadLetter
@@ -20,7 +21,22 @@ from common.kafka.record import Publisher
 from common.printable import printable
 from common.settings import KafkaSettings, Settings
 
+DESCRIPTION: Final = """\
+Manage dead letters: the records and spans that were rejected, with their original bytes. A replay publishes them to the
+topic from which they came.
+"""
+
+EXAMPLES: Final = """\
+examples
+  clearspan dead-letters list
+  clearspan dead-letters show 0-17 --raw > record.bin
+  clearspan dead-letters replay 0-17 0-18
+  clearspan dead-letters drop 0-17
+"""
+
 Options = ParamSpec("Options")
+
+Ids: TypeAlias = Annotated[Sequence[str], Operand("ID", "an id that the list shows, for example 0-17", nargs="+")]
 
 _COLUMNS: Final = (
     TableColumn("id", is_whole=True),
@@ -35,19 +51,19 @@ _NOT_SHOWN: Final = ("project", "published_ms")
 
 
 def on_kafka(
-    command: Callable[Concatenate[KafkaLog, KafkaSettings, Options], Coroutine[Any, Any, None]],
+    function: Callable[Concatenate[KafkaLog, KafkaSettings, Options], Coroutine[Any, Any, None]],
 ) -> Callable[Concatenate[Settings, Options], int]:
-    """Give a command the Kafka of the installation; return its exit code."""
+    """Give a function the Kafka of the installation; return its exit code."""
 
     def run(settings: Settings, /, *args: Options.args, **options: Options.kwargs) -> int:
         kafka = at_running_stack(settings).kafka
-        return report_failures(command(KafkaLog(kafka), kafka, *args, **options), settings, "kafka")
+        return report_failures(function(KafkaLog(kafka), kafka, *args, **options), settings, "kafka")
 
     return run
 
 
-@on_kafka
-async def list_open(log: KafkaLog, kafka: KafkaSettings, *, as_json: bool) -> None:
+@command("list the dead letters that are neither replayed nor dropped, oldest first", is_table=True, via=on_kafka)
+async def list_open(log: KafkaLog, kafka: KafkaSettings, *, as_json: Json = False) -> None:
     """List the dead letters that are neither replayed nor dropped, oldest first."""
     found = await topic.list_dead_letters(log, kafka.dead_letter_topic, progress=_progress)
     _end_progress()
@@ -61,8 +77,17 @@ async def list_open(log: KafkaLog, kafka: KafkaSettings, *, as_json: bool) -> No
         print("There are more: replay or drop some of these first.", file=sys.stderr)
 
 
-@on_kafka
-async def show(log: KafkaLog, kafka: KafkaSettings, *, dead_letter_id: str, as_json: bool, raw: bool) -> None:
+@command("show one dead letter with its original bytes", via=on_kafka)
+async def show(
+    log: KafkaLog,
+    kafka: KafkaSettings,
+    *,
+    dead_letter_id: Annotated[str, Operand("ID", "the id that the list shows, for example 0-17")],
+    as_json: Annotated[
+        bool, Option(None, "print a JSON object, with the bytes in value_base64", flag="--json", one_of="output")
+    ] = False,
+    raw: Annotated[bool, Option(None, "write only the bytes", one_of="output")] = False,
+) -> None:
     """Show one dead letter with its original bytes."""
     dead_letter, value = await topic.show(log, kafka.dead_letter_topic, dead_letter_id)
     if raw:
@@ -77,7 +102,8 @@ async def show(log: KafkaLog, kafka: KafkaSettings, *, dead_letter_id: str, as_j
         print(f"{'value':<12} {_readable(value)}")
 
 
-def replay(settings: Settings, *, dead_letter_ids: Sequence[str], as_json: bool) -> int:
+@command("publish dead letters again to the topics from which they came")
+def replay(settings: Settings, *, dead_letter_ids: Ids, as_json: Json = False) -> int:
     """Publish dead letters again to the topics from which they came."""
     return _replay(settings, settings, list(dict.fromkeys(dead_letter_ids)), as_json=as_json)
 
@@ -96,7 +122,14 @@ async def _replay(
             print_result({"id": dead_letter_id, **where._asdict()}, text, as_json=as_json)
 
 
-def drop(settings: Settings, *, dead_letter_ids: Sequence[str], yes: bool, as_json: bool) -> int:
+@command("mark dead letters as done without replaying them; their bytes stay in the topic")
+def drop(
+    settings: Settings,
+    *,
+    yes: Annotated[bool, Option(None, "drop without asking")] = False,
+    dead_letter_ids: Ids,
+    as_json: Json = False,
+) -> int:
     """Ask, then mark dead letters as done without replaying them."""
     dead_letter_ids = list(dict.fromkeys(dead_letter_ids))
     if not yes and not confirm(f"Drop {', '.join(dead_letter_ids)}? [y/N] "):
@@ -116,6 +149,11 @@ async def _drop(
             await topic.drop(log, publisher, kafka.dead_letter_topic, dead_letter_id)
             text = f"{dead_letter_id} is dropped."
             print_result({"id": dead_letter_id, "is_dropped": True}, text, as_json=as_json)
+
+
+dead_letters: Final = Group(
+    {"list": list_open, "show": show, "replay": replay, "drop": drop}, description=DESCRIPTION, epilog=EXAMPLES
+)
 
 
 @asynccontextmanager

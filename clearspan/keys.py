@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from clearspan.audited import audited
 from clearspan.client.output import TableColumn, print_objects, print_table
-from clearspan.commands.keys import KeyOptions
+from clearspan.command import Group, Json, Operand, Option, command
 from clearspan.console import print_result
+from clearspan.options import id_text, key_name, positive_integer, positive_number, scope, short_text, time_span
 from clearspan.program import called
 from clearspan.projects import find_project, on_postgres
 from common.ids import DEFAULT_USER_ID
@@ -20,6 +22,24 @@ from common.scopes import KeyScope
 from common.settings import Settings
 from common.times import SystemClock
 
+DESCRIPTION: Final = """\
+Manage API keys. A key belongs to one project, and its scopes say what it may do there: `ingest` sends spans, `read`
+reads everything, `write` reads and changes histories, saved queries, subscriptions and alerts, `admin` does all of
+these and sets keys, masking and retention. It is shown once: when it is created.
+"""
+
+EXAMPLES: Final = """\
+examples
+  clearspan keys create laptop
+  clearspan keys create ci --project checkout --user ci@example.org
+  clearspan keys create service --project checkout --scope ingest --expires 90d
+  clearspan keys create dashboard --project checkout --scope read --requests-per-s 20 --concurrent-max 4
+  clearspan keys list --project checkout
+  clearspan keys rotate ID --project checkout --overlap 7d
+  clearspan keys revoke ID --project checkout
+
+Send a key in the header:  Authorization: ApiKey KEY
+"""
 _COLUMNS: Final = (
     TableColumn("id", is_whole=True),
     TableColumn("key", is_whole=True),
@@ -30,16 +50,56 @@ _COLUMNS: Final = (
 )
 
 
-@on_postgres
+class KeyOptions(NamedTuple):
+    """What a new key may do, for how long, and how much."""
+
+    scopes: Annotated[
+        Sequence[KeyScope] | None,
+        Option(
+            "SCOPE",
+            "what the key may do: ingest, read, write or admin; may be repeated (default: admin)",
+            flag="--scope",
+            action="append",
+            type=scope,
+            choices=[*KeyScope],
+        ),
+    ] = None
+    expires: Annotated[
+        timedelta | None, Option("DURATION", "stop working after 90d, 12h (s m h d w)", type=time_span)
+    ] = None
+    requests_per_s: Annotated[
+        float | None,
+        Option("N", "requests a second, in each process of the API; beyond that 429", type=positive_number),
+    ] = None
+    concurrent_max: Annotated[
+        int | None,
+        Option("N", "requests at the same time, in each process of the API; beyond that 429", type=positive_integer),
+    ] = None
+
+
+ProjectName: TypeAlias = Annotated[
+    str | None, Option("PROJECT", "name or id of the project (default: the default project)")
+]
+KeyId: TypeAlias = Annotated[UUID, Operand("ID", "the id that the list shows", type=id_text)]
+
+
+@command("create a key and show it once", via=on_postgres)
 async def create(
     database: Database,
     settings: Settings,
     *,
-    name: str,
+    name: Annotated[str, Operand("NAME", "what the key is for, for example laptop", type=key_name)],
+    user: Annotated[
+        str | None,
+        Option(
+            "EMAIL",
+            "the author of changes that are made with the key; created if new (default: no particular user)",
+            type=short_text,
+        ),
+    ] = None,
     limits: KeyOptions,
-    user: str | None,
-    project: str | None,
-    as_json: bool,
+    project: ProjectName = None,
+    as_json: Json = False,
 ) -> None:
     """Create a key and show it once."""
     project_id = await _project_id(database, settings, project)
@@ -54,9 +114,17 @@ async def create(
     _show(created, as_json=as_json)
 
 
-@on_postgres
+@command("replace a key by a new one like it, which is shown once; the old one works a while longer", via=on_postgres)
 async def rotate(
-    database: Database, settings: Settings, *, key_id: UUID, overlap: timedelta, project: str | None, as_json: bool
+    database: Database,
+    settings: Settings,
+    *,
+    key_id: KeyId,
+    overlap: Annotated[
+        timedelta, Option("DURATION", "how long the old key still works (default: 1h)", type=time_span)
+    ] = timedelta(hours=1),
+    project: ProjectName = None,
+    as_json: Json = False,
 ) -> None:
     """Replace a key by a new one like it, and show that once."""
     project_id = await _project_id(database, settings, project)
@@ -75,8 +143,10 @@ def _show(created: NewKey, *, as_json: bool) -> None:
     print_result({**_members(created.key), "key": created.text}, text, as_json=as_json)
 
 
-@on_postgres
-async def list_all(database: Database, settings: Settings, *, project: str | None, as_json: bool) -> None:
+@command("list the keys of a project, including revoked ones, without the secrets", is_table=True, via=on_postgres)
+async def list_all(
+    database: Database, settings: Settings, *, project: ProjectName = None, as_json: Json = False
+) -> None:
     """List the keys of a project."""
     found = await Keys(database, SystemClock()).of_project(await _project_id(database, settings, project))
     if as_json:
@@ -87,8 +157,10 @@ async def list_all(database: Database, settings: Settings, *, project: str | Non
         print(f"There are no keys. `{called('keys create NAME')}` creates one.")
 
 
-@on_postgres
-async def revoke(database: Database, settings: Settings, *, key_id: UUID, project: str | None, as_json: bool) -> None:
+@command("revoke a key; every running API rejects it within seconds", via=on_postgres)
+async def revoke(
+    database: Database, settings: Settings, *, key_id: KeyId, project: ProjectName = None, as_json: Json = False
+) -> None:
     """Revoke a key."""
     project_id = await _project_id(database, settings, project)
     async with audited(database, "keys revoke", project_id=project_id, ids=[key_id]):
@@ -132,3 +204,8 @@ def _members(key: Key) -> dict[str, Any]:
         "concurrent_max": key.concurrent_max,
         **{name: moment.isoformat() if moment else None for name, moment in moments.items()},
     }
+
+
+keys: Final = Group(
+    {"create": create, "rotate": rotate, "list": list_all, "revoke": revoke}, description=DESCRIPTION, epilog=EXAMPLES
+)

@@ -4,16 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
+from clearspan.command import Option, command
 from clearspan.console import NOTHING_FOUND, fail, print_json
 from common.settings import Settings
 from ingest.semconv.prices import LIST_PRICES, Cost, Price, PriceTable, cost_of, prices_in
 
+DESCRIPTION: Final = """\
+Show the price table. A model call whose span has a model and tokens but no cost gets a cost from this table: list
+prices, in US dollars per million tokens. A model that is not in the table gets no cost. Stored costs never change.
+"""
+
+EXAMPLES: Final = """\
+what a model costs, and which row says so
+  clearspan prices --model gpt-4o-mini-2024-07-18
+
+replace the table with your own prices
+  clearspan prices --csv > prices.csv           start with a copy; lines that begin with # are comments
+  clearspan prices --file prices.csv            check that it can be read
+  export CLEARSPAN_INGEST__PRICES_FILE=$PWD/prices.csv
+
+columns: provider,model,input,cached_input,cache_write,output. An empty cached_input or cache_write means the price of
+input, for tokens that were read from or written to the provider's cache; an empty output means no charge. The name of a
+model also covers its dated snapshots.
+"""
 _NUMBERS: Final = ("input", "cached_input", "cache_write", "output")
 
 
-def show(settings: Settings, *, model: str | None, file: Path | None, as_json: bool, csv: bool) -> int:
+@command(description=DESCRIPTION, epilog=EXAMPLES)
+def prices(
+    settings: Settings,
+    *,
+    model: Annotated[
+        str | None,
+        Option("NAME", "show the row of one model, and what 1,000 tokens cost; exit code 3 if there is none"),
+    ] = None,
+    file: Annotated[Path | None, Option("FILE", "read the prices from this file", type=Path)] = None,
+    as_json: Annotated[bool, Option(None, "print one JSON object per line", flag="--json", one_of="output")] = False,
+    csv: Annotated[bool, Option(None, "print the file itself", one_of="output")] = False,
+) -> int:
     """Print the price table, or the row of one model; return the exit code."""
     if csv and model is not None:
         return fail("--csv prints the whole file; use --model alone, or with --json.", code=2)

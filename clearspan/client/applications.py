@@ -5,17 +5,52 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 from rich.text import Text
 
-from clearspan.client.connection import ApiClient, on_api
+from clearspan.client.connection import ApiClient, api_command
 from clearspan.client.output import TableColumn, console, note, print_objects, print_table, safe
 from clearspan.client.requests import pages
 from clearspan.client.span_values import local_time
+from clearspan.command import Group, Json, Operand, Option
 from clearspan.console import NOTHING_FOUND, print_json
+from clearspan.options import limit
 from common.printable import printable
 
+DESCRIPTION: Final = """\
+Read the history of applications: their prompts and configurations, versioned like code. An application is named by its
+slug. Each has variants, which are like branches; without --variant it is the first one. Exit code 3 if there is no such
+application or version.
+"""
+EXAMPLES: Final = """\
+examples
+  clearspan applications list
+  clearspan applications log faq-bot
+  clearspan applications show faq-bot --version 0
+  clearspan applications diff faq-bot 0 1
+"""
+LIST_EXAMPLES: Final = """\
+examples
+  clearspan applications list
+  clearspan applications list --json
+"""
+LOG_EXAMPLES: Final = """\
+examples
+  clearspan applications log faq-bot
+  clearspan applications log faq-bot --variant faq-bot.concise --limit 5
+"""
+SHOW_EXAMPLES: Final = """\
+examples
+  clearspan applications show faq-bot
+  clearspan applications show faq-bot --version 0 --json
+"""
+DIFF_EXAMPLES: Final = """\
+examples
+  clearspan applications diff faq-bot             what the last commit changed
+  clearspan applications diff faq-bot 0           version 0 and the head
+  clearspan applications diff faq-bot 0 1 --json
+"""
 REVISIONS: Final = "/applications/revisions"
 LINES_WITHOUT_PLACES: Final = 10
 """With fewer lines than this, the line numbers of a change are not shown."""
@@ -24,9 +59,13 @@ _ROOT: Final = "(everything)"
 
 Revision = Mapping[str, Any]
 
+Application: TypeAlias = Annotated[str, Operand("APPLICATION", "the slug of an application")]
+Variant: TypeAlias = Annotated[str | None, Option("SLUG", "the slug of a variant (default: the first variant)")]
+Lines: TypeAlias = Annotated[int, Option("N", "at most N lines (default: 50)", type=limit)]
 
-@on_api
-async def list_all(api: ApiClient, *, limit: int, as_json: bool) -> int:
+
+@api_command("list the applications, latest first", epilog=LIST_EXAMPLES, is_table=True)
+async def list_all(api: ApiClient, *, limit: Lines = 50, as_json: Json = False) -> int:
     """Print the applications of the project."""
     found = [
         application
@@ -43,8 +82,10 @@ async def list_all(api: ApiClient, *, limit: int, as_json: bool) -> int:
     return 0
 
 
-@on_api
-async def log(api: ApiClient, *, application: str, variant: str | None, limit: int, as_json: bool) -> int:
+@api_command("list the commits of a variant, latest first", epilog=LOG_EXAMPLES, is_table=True)
+async def log(
+    api: ApiClient, *, application: Application, variant: Variant = None, limit: Lines = 50, as_json: Json = False
+) -> int:
     """Print the commits of a variant, latest first."""
     head = await _retrieve(api, application, variant, None)
     if head is None:
@@ -67,8 +108,15 @@ async def log(api: ApiClient, *, application: str, variant: str | None, limit: i
     return 0
 
 
-@on_api
-async def show(api: ApiClient, *, application: str, variant: str | None, version: str | None, as_json: bool) -> int:
+@api_command("show what a revision contains", epilog=SHOW_EXAMPLES)
+async def show(
+    api: ApiClient,
+    *,
+    application: Application,
+    variant: Variant = None,
+    version: Annotated[str | None, Option("VERSION", "a version, for example 0 (default: the head)")] = None,
+    as_json: Json = False,
+) -> int:
     """Print what a revision contains."""
     revision = await _retrieve(api, application, variant, version)
     if revision is None:
@@ -84,9 +132,15 @@ async def show(api: ApiClient, *, application: str, variant: str | None, version
     return 0
 
 
-@on_api
+@api_command("show what changed between two revisions of a variant", epilog=DIFF_EXAMPLES)
 async def diff(
-    api: ApiClient, *, application: str, variant: str | None, old: str | None, new: str | None, as_json: bool
+    api: ApiClient,
+    *,
+    application: Application,
+    variant: Variant = None,
+    old: Annotated[str | None, Operand("OLD", "a version (default: the one before NEW)", nargs="?")] = None,
+    new: Annotated[str | None, Operand("NEW", "a version (default: the head)", nargs="?")] = None,
+    as_json: Json = False,
 ) -> int:
     """Print what changed between two revisions."""
     after = await _retrieve(api, application, variant, new)
@@ -108,6 +162,9 @@ async def diff(
     if not answer["changes"]:
         note("Nothing changed.")
     return 0
+
+
+applications: Final = Group({"list": list_all, "log": log, "show": show, "diff": diff}, DESCRIPTION, EXAMPLES)
 
 
 async def _before(

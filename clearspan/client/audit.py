@@ -5,6 +5,7 @@ Exit codes: 0 all is there, 1 something is not, ``NOT_MADE`` if the audit could 
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import signal
@@ -13,22 +14,46 @@ import time
 from collections import Counter
 from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
 
 from clearspan.client.audit_spans import RUN_ATTRIBUTE, MarkedRun, is_as_sent, send_through_http, send_through_kafka
 from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage, open_connection
 from clearspan.client.output import TableColumn, note, print_table
-from clearspan.commands.audit import NOT_MADE, SendOptions
-from clearspan.commands.options import ServerOptions
-from clearspan.console import at_running_stack, fail, print_json
+from clearspan.command import Json, Option, Titled, command
+from clearspan.console import NOT_MADE, at_running_stack, fail, print_json
 from clearspan.embedded.layout import Layout, Running
+from clearspan.options import AdminKey, Server, ServerOptions, limit, positive_number, time_span
 from common.errors import ServiceError
 from common.settings import Settings
 
+DESCRIPTION: Final = """\
+Check a running installation. Without --verify it sends marked spans through Kafka or HTTP, and reads them back page by
+page. It says how long that took, and which spans are missing, came twice or differ. With --verify it compares every
+record that Kafka still holds, up to the stored position of its partition, with what is stored.
+"""
+
+EXAMPLES: Final = """\
+examples
+  clearspan audit
+  clearspan audit --through http --spans 100
+  clearspan audit --metrics audit.prom --json
+  clearspan audit --verify
+  clearspan audit --verify --topic otlp_spans --json
+
+in production
+  CLEARSPAN_KEY=… clearspan audit --project audit --interval 1m --metrics /var/lib/node_exporter/clearspan.prom
+
+--through kafka and --verify read the address of Kafka from CLEARSPAN_KAFKA__BOOTSTRAP, unless an embedded stack runs;
+--verify also needs the key of the administrator. The marked spans stay: their service is `clearspan-audit`. Give them a
+project of their own, whose retention deletes them. docs/self-audit.md explains the results.
+
+Exit codes: 0 all is there, 1 something is missing, came twice or differs, 4 the audit could not be made.
+"""
 Result = TypeVar("Result")
 
+SPANS_MAX: Final = 10_000
 WRONG_USAGE: Final = 2
 POLL_S: Final = 0.1
 """The pause between two walks."""
@@ -116,25 +141,71 @@ class ReadBack:
         }
 
 
+def _spans_count(text: str) -> int:
+    """Read a number of spans. Raises ``ArgumentTypeError``."""
+    count = limit(text)
+    if count > SPANS_MAX:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {SPANS_MAX:,}")
+    return count
+
+
+class SendOptions(NamedTuple):
+    """What is sent, how long it may take to be found, and what is done with the result."""
+
+    through: Annotated[
+        Literal["kafka", "http"] | None,
+        Option(
+            None,
+            "how the spans are sent (default: kafka if its address is known, else http)",
+            choices=("kafka", "http"),
+        ),
+    ] = None
+    spans_count: Annotated[int, Option("N", "spans to send (default: 20)", flag="--spans", type=_spans_count)] = 20
+    timeout_s: Annotated[
+        float,
+        Option(
+            "SECONDS",
+            "after this a span that was not found is missing (default: 30)",
+            flag="--timeout",
+            type=positive_number,
+        ),
+    ] = 30.0
+    metrics: Annotated[
+        str | None, Option("FILE", "write the result as metrics of Prometheus, for its textfile collector")
+    ] = None
+    interval: Annotated[
+        timedelta | None,
+        Option("DURATION", "audit again and again, such as every 1m, until stopped", type=time_span),
+    ] = None
+
+
+class VerifyOptions(NamedTuple):
+    """Whether Kafka is compared with what is stored, and which topic of it."""
+
+    verify: Annotated[bool, Option(None, "compare what Kafka still holds with what is stored")] = False
+    topic: Annotated[str | None, Option("NAME", "only this topic (default: all that the worker reads)")] = None
+    admin_key: AdminKey = None
+
+
+@command(description=DESCRIPTION, epilog=EXAMPLES)
 def audit(
     settings: Settings,
     *,
-    verify: bool,
-    topic: str | None,
-    admin_key: str | None,
-    server: ServerOptions,
     sending: SendOptions,
-    as_json: bool,
+    verifying: Annotated[VerifyOptions, Titled("verify")],
+    as_json: Json = False,
+    server: Server,
 ) -> int:
     """Run the audit; return the exit code."""
-    if verify:
-        from clearspan.client.verify import verify as run_verify  # noqa: PLC0415 - it imports the decoder
+    topic, admin_key = verifying.topic, verifying.admin_key
+    if verifying.verify:
+        from clearspan.client.verify import verify  # noqa: PLC0415 - it imports the decoder
 
         if sending != SendOptions() or server.project:
             return fail(
                 "--verify does not go with --through, --spans, --timeout, --metrics, --interval and --project.", code=2
             )
-        return run_verify(settings, server=server, admin_key=admin_key, topic=topic, as_json=as_json)
+        return verify(settings, server=server, admin_key=admin_key, topic=topic, as_json=as_json)
     if topic is not None or admin_key is not None:
         return fail("--topic and --admin-key are options of --verify.", code=2)
     options = sending._replace(through=sending.through or _known_way(settings))

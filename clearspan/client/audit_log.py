@@ -5,17 +5,33 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
+from uuid import UUID
 
 from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage, open_connection
 from clearspan.client.output import TableColumn, print_objects, print_table
 from clearspan.client.span_values import local_time
-from clearspan.commands.options import ServerOptions, WindowOptions
+from clearspan.command import Json, Option, command
 from clearspan.console import fail
+from clearspan.options import AdminKey, Server, ServerOptions, WindowOptions, id_text, limit, short_text
 from common.errors import InvalidInput
 from common.settings import Settings
 from common.times import RelativeTime, format_us, nearest_formattable_us, parse_time_ns
 
+DESCRIPTION: Final = """\
+Show who changed what in the project of a key, and which requests were refused, newest first. The key needs the scope
+`admin`. Spans that are stored have no entries. docs/audit-log.md explains the entries.
+"""
+
+EXAMPLES: Final = """\
+examples
+  clearspan audit-log
+  clearspan audit-log --last 1h --outcome refused
+  clearspan audit-log --operation delete_trace --limit 1000 --json
+  clearspan audit-log --all-projects --last 1d              the key is CLEARSPAN_ADMIN_KEY
+
+Outcomes: done; failed (it changed nothing); refused (401, 403, 429); unknown (it runs, or may have changed something).
+"""
 PAGE_MAX: Final = 1_000
 OF_PROJECT: Final = "/audit"
 OF_ALL: Final = "/admin/audit"
@@ -40,16 +56,32 @@ class _Wanted(NamedTuple):
     limit: int
 
 
-def show(
+class EntryOptions(NamedTuple):
+    """Which entries are shown; they must fulfil all of it."""
+
+    outcome: Annotated[
+        str | None, Option(None, "only this outcome", choices=("done", "failed", "refused", "unknown"))
+    ] = None
+    operation: Annotated[
+        str | None, Option("NAME", "only this operation, such as create_key or delete_trace", type=short_text)
+    ] = None
+    key_id: Annotated[UUID | None, Option("ID", "only what was done with this key", type=id_text)] = None
+    entity: Annotated[str | None, Option("ID", "only changes of the thing with this id", type=short_text)] = None
+
+
+@command(description=DESCRIPTION, epilog=EXAMPLES, is_table=True)
+def audit_log(
     settings: Settings,
     *,
-    server: ServerOptions,
     window: WindowOptions,
-    all_projects: bool,
-    admin_key: str | None,
-    limit: int,
-    as_json: bool,
-    **filters: object,
+    filters: EntryOptions,
+    limit: Annotated[int, Option("N", "print at most N entries (default: 100)", type=limit)] = 100,
+    all_projects: Annotated[
+        bool, Option(None, "of all projects, and requests without a valid key; needs the admin key")
+    ] = False,
+    admin_key: AdminKey = None,
+    as_json: Json = False,
+    server: Server,
 ) -> int:
     """Print the entries that match, newest first; return the exit code."""
     scheme = "Access" if all_projects else "ApiKey"
@@ -96,9 +128,14 @@ async def _pages(api: ApiClient, wanted: _Wanted) -> AsyncIterator[Sequence[Mapp
         parameters["next"] = answer["windowing"]["next"]
 
 
-def _filters(filters: Mapping[str, object]) -> dict[str, str]:
-    names = {"outcome": "outcome", "operation": "operation", "key_id": "key_id", "entity": "entity_id"}
-    return {names[option]: str(value) for option, value in filters.items() if value is not None}
+def _filters(filters: EntryOptions) -> dict[str, str]:
+    values = {
+        "outcome": filters.outcome,
+        "operation": filters.operation,
+        "key_id": filters.key_id,
+        "entity_id": filters.entity,
+    }
+    return {name: str(value) for name, value in values.items() if value is not None}
 
 
 def _window(window: WindowOptions) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The connection of client commands to an API: requests with JSON or streamed bodies, and failures in words.
 
-``on_api`` gives a command its connection: the address is ``--url``, else ``CLEARSPAN_URL``, else that of the running
-embedded stack, else ``DEFAULT_URL``; the key is ``--key``, else ``CLEARSPAN_KEY``.
+``api_command`` gives a command its connection: the address is ``--url``, else ``CLEARSPAN_URL``, else that of the
+running embedded stack, else ``DEFAULT_URL``; the key is ``--key``, else ``CLEARSPAN_KEY``.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any, Concatenate, Final, ParamSpec, cast
 from urllib.parse import urlsplit
 
 import aiohttp
 
-from clearspan.commands.options import ServerOptions
+from clearspan.command import Command, command
 from clearspan.console import fail, no_stack
 from clearspan.embedded.layout import Layout, Running
+from clearspan.options import Server, ServerOptions
 from clearspan.program import called
 from common.environment import read_client_environment
 from common.printable import printable
@@ -122,16 +124,16 @@ class ApiClient:
 
 
 def on_api(
-    command: Callable[Concatenate[ApiClient, Options], Awaitable[int]],
+    function: Callable[Concatenate[ApiClient, Options], Awaitable[int]],
 ) -> Callable[Concatenate[Settings, Options], int]:
-    """Give a command, which must have the options of ``add_server``, its connection; return its exit code."""
+    """Give a function its connection, as its option ``server`` says; return its exit code."""
 
     def run(settings: Settings, /, *args: Options.args, **options: Options.kwargs) -> int:
         server = cast("ServerOptions", options.pop("server"))
 
         async def run_connected() -> int:
             async with open_connection(settings, server) as api:
-                return await command(api, *args, **options)
+                return await function(api, *args, **options)
 
         try:
             return asyncio.run(run_connected())
@@ -140,8 +142,21 @@ def on_api(
         except RequestFailed as exc:
             return fail(str(exc))
 
-    functools.update_wrapper(run, command)
+    functools.update_wrapper(run, function)
     return run
+
+
+def api_command(
+    summary: str = "",
+    *,
+    description: str = "",
+    epilog: str = "",
+    is_table: bool = False,
+    more: Mapping[str, Any] = MappingProxyType({}),
+) -> Callable[[Callable[..., Awaitable[int]]], Command]:
+    """Make a command of a function that takes a connection to an API, which the options of the server choose."""
+    more = {**more, "server": Server}
+    return command(summary, description=description, epilog=epilog, is_table=is_table, via=on_api, more=more)
 
 
 @asynccontextmanager

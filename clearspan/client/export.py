@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Annotated, Any, Final, NamedTuple, Protocol
 
 import pyarrow.parquet as pq
 
-from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage, on_api
+from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage, api_command
 from clearspan.client.filter_words import read_filter
 from clearspan.client.output import ProgressLine, note, print_objects, show_progress
 from clearspan.client.parquet_parts import join_parts
@@ -31,11 +31,29 @@ from clearspan.client.partial import (
     write_state,
 )
 from clearspan.client.requests import windowing_of
-from clearspan.commands.export import ExportOptions
-from clearspan.commands.options import WindowOptions
+from clearspan.command import Json, Operand, Option
 from clearspan.console import fail
+from clearspan.options import WindowOptions
 from common.files import sync_directory
 
+DESCRIPTION: Final = """\
+Write all spans of a query to a file, newest first, each once. An export that was interrupted, whatever by, goes on when
+it is run again with the same options; the file is then the same as without the interruption. FILE appears when it is
+complete, with its SHA-256 in FILE.sha256. Until then there are FILE.partial and FILE.partial.json.
+"""
+EXAMPLES: Final = """\
+examples
+  clearspan export spans.jsonl
+  clearspan export spans.parquet --oldest 2026-01-01 --newest 2026-02-01
+  clearspan export failed.csv --last 7d --filter '{"field": "status_code", "value": "STATUS_CODE_ERROR"}'
+  clearspan export costs.csv --columns trace_id,start_time,model,cost,session
+  clearspan export saved.jsonl --query failed-answers
+
+check a file
+  sha256sum --check spans.parquet.sha256
+
+The format follows from the ending of FILE, or from --format. docs/export.md lists the columns.
+"""
 PART_SPANS: Final = 100_000
 RETRY_S: Final = 300.0
 """How long an API may be away before the export gives up; what it has written stays."""
@@ -48,8 +66,25 @@ FORMATS: Final = ("jsonl", "csv", "parquet")
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-@on_api
-async def export(api: ApiClient, *, chosen: ExportOptions, window: WindowOptions, as_json: bool) -> int:
+class ExportOptions(NamedTuple):
+    """Which spans to write, and how."""
+
+    file: Annotated[Path, Operand("FILE", "the file to write", type=Path)]
+    export_format: Annotated[
+        str | None, Option(None, "default: the ending of FILE", flag="--format", choices=("jsonl", "csv", "parquet"))
+    ] = None
+    filter: Annotated[str | None, Option("JSON", "the filter, as in the member `filtering` of a request")] = None
+    query: Annotated[str | None, Option("SLUG", "the slug of a saved query; --filter narrows it")] = None
+    order: Annotated[
+        str | None, Option(None, "order of start_time; default descending", choices=("ascending", "descending"))
+    ] = None
+    columns: Annotated[str | None, Option("A,B", "the columns of csv or parquet, such as span_id,cost")] = None
+    restart: Annotated[bool, Option(None, "discard what an interrupted export has left")] = False
+    overwrite: Annotated[bool, Option(None, "replace FILE if it exists")] = False
+
+
+@api_command(description=DESCRIPTION, epilog=EXAMPLES)
+async def export(api: ApiClient, *, chosen: ExportOptions, window: WindowOptions, as_json: Json = False) -> int:
     """Write the spans to the file; return 0 once it is complete."""
     request = _request_of(chosen, window)
     paths = PartialPaths(chosen.file)

@@ -5,18 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from math import ceil
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 from rich.text import Text
 
-from clearspan.client.connection import ApiClient, WrongUsage, on_api
+from clearspan.client.connection import ApiClient, WrongUsage, api_command
 from clearspan.client.filter_words import read_field
 from clearspan.client.output import TableColumn, bar, bar_width, note, print_objects, print_table, safe, sparkline
 from clearspan.client.requests import filtering_of, windowing_of
 from clearspan.client.span_values import cost_text, duration_text, local_time
-from clearspan.commands.groups import GroupOptions
-from clearspan.commands.options import SpanOptions, WindowOptions
+from clearspan.command import Json, Option
+from clearspan.options import SpanOptions, WindowOptions, limit
 
+INTERVALS: Final = ("1m", "5m", "15m", "30m", "1h", "3h", "6h", "12h", "1d")
+DESCRIPTION: Final = """\
+Group spans by up to three values and measure each group: how many spans, what they cost, how long they took. With
+--interval, show how the groups developed.
+"""
+EXAMPLES: Final = """\
+examples
+  clearspan groups --by model
+  clearspan groups --by service,span_type --measures count,errors,duration.p95 --last 1d
+  clearspan groups --by user --measures cost.sum,tokens.sum,session.uniq --sort cost.sum --limit 10
+  clearspan groups --interval 1h --last 7d span_type is chat
+  clearspan groups --by model --measures cost.sum --interval 1d --json
+
+A measure is count, errors, or a value and a statistic: sum avg min max p50 p90 p95 p99 uniq. The value is duration (in
+milliseconds), tokens, cost, the path of an attribute, or for uniq any field. Groups are sorted by the first measure.
+"""
 BAR_WIDTH: Final = 20
 SPARKS_MAX: Final = 60
 SECONDS: Final = {"m": 60, "h": 3_600, "d": 86_400}
@@ -71,14 +87,31 @@ class GroupTable(NamedTuple):
     sort: MeasureName
 
 
-@on_api
+class GroupOptions(NamedTuple):
+    """How spans are grouped and measured; lists are separated by commas."""
+
+    by: Annotated[str | None, Option("A,B", "up to three fields or paths, such as model,attributes.customer")] = None
+    measures: Annotated[str, Option("A,B", "what to compute (default: %(default)s)")] = (
+        "count,errors,duration.p50,duration.p95,tokens.sum,cost.sum"
+    )
+    sort: Annotated[str | None, Option("MEASURE", "which groups come first (default: the first measure)")] = None
+    order: Annotated[
+        str, Option(None, "order of --sort (default: descending)", choices=("ascending", "descending"))
+    ] = "descending"
+    interval: Annotated[
+        str | None, Option(None, "divide the window into buckets of this length", choices=INTERVALS)
+    ] = None
+    limit: Annotated[int, Option("N", "at most N groups (default: 20)", type=limit)] = 20
+
+
+@api_command(description=DESCRIPTION, epilog=EXAMPLES, is_table=True)
 async def groups(
     api: ApiClient,
     *,
     spans: SpanOptions,
     window: WindowOptions,
     grouping: GroupOptions,
-    as_json: bool,
+    as_json: Json = False,
 ) -> int:
     """Print groups of spans."""
     named = [read_measure(text) for text in _listed(grouping.measures)]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from clearspan.client.connection import ApiClient, WrongUsage, on_api
+from clearspan.client.connection import ApiClient, WrongUsage, api_command
 from clearspan.client.output import TableColumn, note, print_objects, print_table, safe, show_progress
 from clearspan.client.requests import RANKED_MAX, filtering_of, pages, windowing_of
 from clearspan.client.span_values import (
@@ -18,9 +18,26 @@ from clearspan.client.span_values import (
     read_columns,
     value_of,
 )
-from clearspan.commands.options import OrderOptions, SpanOptions, WindowOptions
+from clearspan.command import Json, Option
 from clearspan.console import NOTHING_FOUND
+from clearspan.options import OrderOptions, SpanOptions, WindowOptions
 
+DESCRIPTION: Final = """\
+Find spans. A condition is three words: a field, an operator and a value, with the names of the query language;
+`exists` and `not_exists` take no value. A dotted name that is no field, such as http.status, is an attribute. Newest
+spans come first.
+"""
+EXAMPLES: Final = """\
+examples
+  clearspan query --last 1h --errors
+  clearspan query span_type is chat and cost gt 0.01 --sort cost
+  clearspan query service in shop,pay and attributes.http.status gte 500 --columns start_time,span_name,http.status
+  clearspan query --filter '{"field": "content", "operator": "contains", "value": "refund policy"}' --json
+  clearspan query model startswith gpt-4 --limit 1000 --json | wc -l
+
+A value is one word: quote it if it has spaces. Lists are separated by commas, or are JSON. On attributes, 500 is a
+number and '"500"' is a text. docs/query-language.md lists all fields and operators.
+"""
 SPANS: Final = "/spans/query"
 USUAL: Final = ("start_time", "duration", "span_type", "span_name", "model", "tokens", "cost", "trace_id")
 OPTIONAL: Final = frozenset({"span_type", "model", "tokens", "cost"})
@@ -36,16 +53,22 @@ _COLUMNS: Final = {
 }
 
 
-@on_api
+@api_command(description=DESCRIPTION, epilog=EXAMPLES, is_table=True)
 async def query(
     api: ApiClient,
     *,
     spans: SpanOptions,
     window: WindowOptions,
+    columns: Annotated[
+        str | None,
+        Option(
+            "A,B",
+            "what to show: fields, and paths such as attributes.http.status; with --json, the members of each object",
+        ),
+    ] = None,
     order: OrderOptions,
-    columns: str | None,
-    exit_code: bool,
-    as_json: bool,
+    exit_code: Annotated[bool, Option(None, "exit with 3 if there is no such span")] = False,
+    as_json: Json = False,
 ) -> int:
     """Print the spans that match; return 3 if there is none and the exit code should say so."""
     names = read_columns(columns) if columns is not None else None

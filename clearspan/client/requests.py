@@ -9,7 +9,7 @@ from clearspan.client.connection import ApiClient, WrongUsage
 from clearspan.client.filter_words import read_conditions, read_filter
 from clearspan.client.output import note
 from clearspan.client.span_values import FAILED
-from clearspan.commands.options import OrderOptions, SpanOptions, WindowOptions
+from clearspan.options import OrderOptions, SpanOptions, WindowOptions
 
 PAGE_SIZE: Final = 500
 RANKED_MAX: Final = 1_000

@@ -2,31 +2,81 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
-from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage, on_api, open_connection
-from clearspan.commands.options import ServerOptions
+from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage, api_command, open_connection
+from clearspan.command import Json, Operand, Option, command
 from clearspan.console import confirm, fail, print_result
+from clearspan.options import AdminKey, ServerOptions, id_text
 from common.printable import printable
 from common.settings import Settings
 
+DESCRIPTION: Final = """\
+Show or set how long the project of the key keeps its traces, and how much they may take. Without options it shows what
+is stored, and what is deleted and when. New rules replace all earlier ones; the next run applies them.
+"""
+
+EXAMPLES: Final = """\
+examples
+  clearspan projects retention
+  clearspan projects retention --max-age-days 30
+  clearspan projects retention --max-age-days 90 --max-bytes 50GB --json
+"""
+DAYS_MAX: Final = 36_500
+_SIZES: Final = ("B", "KB", "MB", "GB", "TB")
+_SIZE_TEXT: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,3})?)\s*([KMGT]?B)?")
 RETENTION: Final = "/retention"
 UNAUTHORIZED: Final = 401
 ALL_GOES: Final = "A rule of 0 deletes every trace of the project at the next run. Set it? [y/N] "
 
 
-@on_api
+def _days(text: str) -> float:
+    """Read a number of days. Raises ``ArgumentTypeError``."""
+    try:
+        days = float(text)
+    except ValueError:
+        days = -1.0
+    if not 0 <= days <= DAYS_MAX:
+        raise argparse.ArgumentTypeError(f"must be a number of days from 0 to {DAYS_MAX:,}")
+    return days
+
+
+def _bytes(text: str) -> int:
+    """Read a size in bytes. Raises ``ArgumentTypeError``."""
+    match = _SIZE_TEXT.fullmatch(text.strip().upper())
+    if match is None:
+        raise argparse.ArgumentTypeError("must be a number of bytes, with kB, MB, GB or TB if you like, such as 50GB")
+    return int(float(match[1]) * 1_000.0 ** _SIZES.index(match[2] or "B"))
+
+
+@api_command("show or set what the project of the key keeps", description=DESCRIPTION, epilog=EXAMPLES)
 async def retention(
     api: ApiClient,
     *,
-    max_age_days: float | None,
-    max_bytes: int | None,
-    remove: bool,
-    yes: bool,
-    as_json: bool,
+    max_age_days: Annotated[
+        float | None,
+        Option(
+            "DAYS",
+            "delete a trace when its last span started this many days ago; 0 deletes everything and asks",
+            type=_days,
+        ),
+    ] = None,
+    max_bytes: Annotated[
+        int | None,
+        Option(
+            "SIZE",
+            "delete the oldest traces until the others have this size, such as 500MB or 50GB; 0 asks",
+            type=_bytes,
+        ),
+    ] = None,
+    remove: Annotated[bool, Option(None, "remove the rules: keep everything")] = False,
+    yes: Annotated[bool, Option(None, "set a rule of 0 without asking")] = False,
+    as_json: Json = False,
 ) -> int:
     """Show or set what the project of the key keeps; return 1 if a rule of 0 is not confirmed."""
     rules = {"max_age_days": max_age_days, "max_bytes": max_bytes}
@@ -45,7 +95,17 @@ async def retention(
     return 0
 
 
-def delete(settings: Settings, *, project_id: UUID, url: str | None, admin_key: str | None, yes: bool) -> int:
+@command("delete a project with everything that belongs to it")
+def delete(
+    settings: Settings,
+    *,
+    project_id: Annotated[UUID, Operand("ID", "the id that the list shows", type=id_text)],
+    url: Annotated[
+        str | None, Option("URL", "address of the API (default: CLEARSPAN_URL, else the running embedded stack)")
+    ] = None,
+    admin_key: AdminKey = None,
+    yes: Annotated[bool, Option(None, "delete without asking")] = False,
+) -> int:
     """Delete a project; return the exit code."""
     question = f"Delete the project {project_id} with its spans, applications, saved queries and keys? [y/N] "
     if not yes and not confirm(question):

@@ -5,16 +5,28 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from rich.text import Text
 
-from clearspan.client.connection import ApiClient, RequestFailed, on_api
+from clearspan.client.connection import ApiClient, RequestFailed, api_command
 from clearspan.client.output import console, note, print_objects, safe
 from clearspan.client.requests import filtering_of
 from clearspan.client.span_values import Span, cost_text, duration_ms, duration_text, is_error, local_time, value_of
-from clearspan.commands.options import SpanOptions
+from clearspan.command import Json, Option
+from clearspan.options import SpanOptions, duration, limit
 
+DESCRIPTION: Final = """\
+Print spans as they become queryable, one line each, until it is interrupted. It begins now, or earlier with --last.
+Late and updated spans are printed too. If the API is away, it reconnects and misses nothing.
+"""
+EXAMPLES: Final = """\
+examples
+  clearspan tail
+  clearspan tail --errors
+  clearspan tail --last 15m span_type is chat and cost gt 0.01
+  clearspan tail --json --limit 10
+"""
 WAIT_S: Final = 25
 PAGE_SPANS: Final = 500
 RETRY_S: Final = 0.5
@@ -23,8 +35,17 @@ RETRY_MAX_S: Final = 30.0
 _STYLES: Final = {"agent": "magenta", "chat": "cyan", "llm": "cyan", "completion": "cyan", "tool": "yellow"}
 
 
-@on_api
-async def tail(api: ApiClient, *, spans: SpanOptions, last: str | None, limit: int | None, as_json: bool) -> int:
+@api_command(description=DESCRIPTION, epilog=EXAMPLES)
+async def tail(
+    api: ApiClient,
+    *,
+    spans: SpanOptions,
+    last: Annotated[
+        str | None, Option("DURATION", "begin with spans stored in the last 15m, 1h, 7d (s m h d w)", type=duration)
+    ] = None,
+    limit: Annotated[int | None, Option("N", "end after N spans (default: do not end)", type=limit)] = None,
+    as_json: Json = False,
+) -> int:
     """Print new spans until ``limit`` of them were printed, or until interrupted."""
     body = filtering_of(spans)
     left = limit

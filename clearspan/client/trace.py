@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 from rich.text import Text
 
-from clearspan.client.connection import ApiClient, on_api
+from clearspan.client.connection import ApiClient, api_command
 from clearspan.client.messages import print_conversation
 from clearspan.client.output import (
     TableColumn,
@@ -22,8 +22,23 @@ from clearspan.client.output import (
     safe,
 )
 from clearspan.client.span_values import FAILED, NS_IN_MS, cost_text, duration_text, local_time
+from clearspan.command import Json, Operand, Option
 from clearspan.console import NOTHING_FOUND
+from clearspan.options import limit
 
+DESCRIPTION: Final = """\
+Show one trace as a tree: when each span ran, its tokens, cost and errors. With --messages, show the conversation of its
+model calls instead. Exit code 3 if there is no such trace.
+"""
+EXAMPLES: Final = """\
+examples
+  clearspan trace 3e62f5b20306a7b90576815eceddda07
+  clearspan trace 3e62f5b20306a7b90576815eceddda07 --messages
+  clearspan trace 3e62f5b20306a7b90576815eceddda07 --json | grep STATUS_CODE_ERROR
+
+Agents repeat the usage of their model calls, so the numbers of single spans do not add up; those of the trace count
+each model call once.
+"""
 BAR_WIDTH: Final = 24
 LEVELS_SHOWN_MAX: Final = 24
 """Levels of the tree that are drawn; deeper spans are drawn on the last one."""
@@ -64,8 +79,16 @@ class TreeRow:
     last_of: tuple[bool, ...]
 
 
-@on_api
-async def trace(api: ApiClient, *, trace_id: str, messages: bool, full: bool, limit: int, as_json: bool) -> int:
+@api_command(description=DESCRIPTION, epilog=EXAMPLES, is_table=True)
+async def trace(
+    api: ApiClient,
+    *,
+    trace_id: Annotated[str, Operand("ID", "the trace_id, which `clearspan query` shows")],
+    messages: Annotated[bool, Option(None, "show what models were sent and answered")] = False,
+    full: Annotated[bool, Option(None, "do not shorten long messages")] = False,
+    limit: Annotated[int, Option("N", "show at most N spans (default: 1000)", type=limit)] = 1_000,
+    as_json: Json = False,
+) -> int:
     """Print a trace; return 3 if there is none."""
     answer = await api.get(f"/traces/{quote(trace_id, safe='')}/outline")
     if not answer.get("count"):

@@ -16,9 +16,8 @@ from uuid import UUID
 from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage, open_connection
 from clearspan.client.output import ProgressLine, TableColumn, note, print_table, show_progress
 from clearspan.client.suspects import PartitionReport, Suspect, Suspects
-from clearspan.commands.audit import NOT_MADE
-from clearspan.commands.options import ServerOptions
-from clearspan.console import at_running_stack, fail, print_json
+from clearspan.console import NOT_MADE, at_running_stack, fail, print_json
+from clearspan.options import ServerOptions
 from common.errors import ServiceError
 from common.kafka.log import KafkaLog
 from common.kafka.record import Record

@@ -18,10 +18,10 @@ import uvicorn
 from mcp.server.fastmcp import Context
 
 from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage, open_connection
-from clearspan.commands.options import ServerOptions
 from clearspan.console import fail
 from clearspan.mcp_server.bodies import BODY_BYTES_MAX, CheckedBodies
 from clearspan.mcp_server.tools import build_server
+from clearspan.options import ServerOptions
 from common.settings import Settings
 
 CALLS_MAX: Final = 64

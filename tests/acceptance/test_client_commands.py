@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import pytest
 
 from clearspan.cli import make_parser
-from clearspan.commands.options import CommandParser
+from clearspan.command import CommandParser
 from tests.support.command_line import RunCommand, runner
 from tests.support.shell_pages import COMMAND_LINE
 from tests.support.stack import RunningStack
@@ -88,7 +88,7 @@ SOME_TRACE = "3e62f5b20306a7b90576815eceddda07"
 COMMANDS = {
     command.prog.removeprefix("clearspan "): command
     for command in make_parser().with_all_below()
-    if "server" in (command.get_default("gathered") or {})
+    if "server" in getattr(command.get_default("command"), "options", {})
 }
 """Every command that speaks to an API."""
 

@@ -24,8 +24,7 @@ import pytest_asyncio
 
 from clearspan.client import export as command
 from clearspan.client.partial import PartialPaths
-from clearspan.commands.export import ExportOptions
-from clearspan.commands.options import ServerOptions, WindowOptions
+from clearspan.options import ServerOptions, WindowOptions
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.errors import Unavailable
@@ -66,9 +65,9 @@ class Api:
 
     async def run(self, file: Path, **chosen: Any) -> int:
         """Run the command in this process."""
-        server, options = ServerOptions(url=self.url), ExportOptions(file, **chosen)
+        server, options = ServerOptions(url=self.url), command.ExportOptions(file, **chosen)
         arguments: dict[str, Any] = {"server": server, "chosen": options, "window": WindowOptions(), "as_json": True}
-        return await asyncio.to_thread(lambda: command.export(Settings(), **arguments))
+        return await asyncio.to_thread(lambda: command.export.run(Settings(), **arguments))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from clearspan.client.connection import RequestFailed, open_connection
 from clearspan.client.suspects import PartitionReport
 from clearspan.client.verify import _verify
-from clearspan.commands.options import ServerOptions
+from clearspan.options import ServerOptions
 from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore, Statement
 from common.ids import DEFAULT_PROJECT_ID

@@ -7,12 +7,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 import pytest
 
 from clearspan.cli import main
+from clearspan.command import Command
 from common.settings import Settings
 
 WRONG_USAGE = 2
@@ -109,12 +109,10 @@ COMMANDS = (
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_takes_its_options(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def take(function: str, options: Mapping[str, Any]) -> int:
-        module, _, name = function.partition(":")
-        run = getattr(import_module(module), name)
-        command = inspect.unwrap(run)  # of `on_api`, which takes `server`
-        of_command = {key: value for key, value in options.items() if command is run or key != "server"}
-        inspect.signature(command).bind(Settings(), **of_command)
+    def take(command: Command, options: Mapping[str, Any]) -> int:
+        function = inspect.unwrap(command.run)  # of `on_api`, which takes `server`
+        of_function = {key: value for key, value in options.items() if function is command.run or key != "server"}
+        inspect.signature(function).bind(Settings(), **of_function)
         return 0
 
     monkeypatch.setattr("clearspan.console.run_command", take)
@@ -136,6 +134,7 @@ def test_help_and_wrong_settings_do_not_wait_for_imports(command: str, code: int
     program = f"""
 import atexit, sys
 from clearspan.cli import main
+from clearspan.command import Command
 atexit.register(lambda: print("imported:", *{unneeded} & set(sys.modules)))
 main(["{command}"])
 """

@@ -6,12 +6,12 @@ import subprocess
 
 import pytest
 
-from clearspan.completion import completion
+from clearspan.processes import completion
 from common.settings import Settings
 
 
 def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
-    assert completion(Settings(), shell=shell) == 0
+    assert completion.run(Settings(), shell=shell) == 0
     return capsys.readouterr().out
 
 

@@ -47,7 +47,7 @@ def test_id_given_twice_is_dropped_once(monkeypatch: pytest.MonkeyPatch) -> None
     prompts: list[str] = []
     monkeypatch.setattr(dead_letters, "confirm", prompts.append)
 
-    dead_letters.drop(Settings(), dead_letter_ids=["0-17", "0-3", "0-17"], yes=False, as_json=False)
+    dead_letters.drop.run(Settings(), dead_letter_ids=["0-17", "0-3", "0-17"], yes=False, as_json=False)
 
     assert prompts == ["Drop 0-17, 0-3? [y/N] "]
 

@@ -10,8 +10,8 @@ import pytest
 
 from clearspan.client import verify
 from clearspan.client.suspects import PartitionReport
-from clearspan.commands.audit import NOT_MADE
-from clearspan.commands.options import ServerOptions
+from clearspan.console import NOT_MADE
+from clearspan.options import ServerOptions
 from common.settings import Encoding, KafkaSettings, Settings, TopicSettings
 
 COMPARED = PartitionReport("spans", 0, range(5), 0)
