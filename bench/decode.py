@@ -30,9 +30,10 @@ from bench.command import numbers
 from bench.harness import Row, median, table, us_per
 from bench.semconv import RULES, chunk_of, without_mappings
 from bench.varied import SETS
+from common.children.child import encode, receive, send
 from common.memory import tune_for_batches
-from ingest.decoding.child import receive, send
 from ingest.decoding.chunk import Chunk, decode_chunk
+from ingest.decoding.decoder import from_parts, to_parts
 
 SPANS: Final = 4_000
 ROUNDS: Final = 5
@@ -64,7 +65,7 @@ def _stages(records: Sequence[bytes], rounds: int) -> dict[str, float]:
         with without_mappings():
             run["map"] = run["normalize"] - _chunk_stages(chunk)["normalize"]
         run["normalize"] -= run["map"]
-        run["pipe"] = seconds(lambda: [_through_pipe(message) for message in (chunk, decoded)])
+        run["pipe"] = seconds(lambda: (_through_pipe(chunk), from_parts(*_through_pipe(to_parts(decoded)))))
         for name, codec in CODECS.items():
             run[name] = seconds(partial(list, map(codec.decompress, compressed[name])))
         runs.append(run)
@@ -114,7 +115,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 def _through_pipe(message: Any) -> Any:
     pipe = io.BytesIO()
-    send(pipe, message)
+    send(pipe, encode(message))
     pipe.seek(0)
     return receive(pipe)
 

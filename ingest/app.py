@@ -27,7 +27,7 @@ from common.settings import Settings
 from common.telemetry import get_logger
 from common.times import SystemClock
 from ingest.clickhouse_sink import ClickHouseSink
-from ingest.decoding.isolating import open_decoder
+from ingest.decoding.decoder import open_decoder
 from ingest.gaps import Gaps
 from ingest.policy import Dependencies, KnownProjects, Policy
 from ingest.semconv.prices import prices_in

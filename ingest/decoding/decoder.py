@@ -1,29 +1,30 @@
 """Decode chunks outside the event loop: in a thread, or in processes with an interpreter of their own (ADR 0006).
 
-A process holds nothing that could be lost: if one ends unexpectedly, another is started and gets the same chunks again.
-The responses of one process come in the order of its chunks, and the worker awaits chunks in the order in which it sent
-them.
+The worker awaits chunks in the order in which it sent them.
+
+A record that ends the processes costs that record alone (contract §4): it becomes a dead letter. If a chunk fails each
+time, its records are decoded one by one. A record that fails alone while a process still takes an empty chunk is at
+fault. If the process fails on that too, nothing is committed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
-import subprocess
-import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from pathlib import Path
-from typing import Final, Protocol
+import pickle
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, Protocol
 
+import pyarrow as pa
+
+from common.children.child import Failure, ServiceFailure
+from common.children.pool import ChildPool, Lost, PoolLimits, Program
+from common.clickhouse.span_columns import warm_up
 from common.fair_share import shielded
 from common.limits import MIB
 from common.telemetry import DECODER_RESTARTS, get_logger
 from ingest.decode import Rules
-from ingest.decoding.child import DecodingFailure, receive, send
-from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
+from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk, reject_records
 
 CHUNKS_PER_PROCESS: Final = 4
 """One is decoded, the next is already in the pipe, and the others keep the process busy while a batch waits for the
@@ -31,6 +32,7 @@ engine.
 """
 
 TRIES_MAX: Final = 3
+
 RESPONSE_S_MAX: Final = 120.0
 """Four times what the worst record of 10 MiB takes (five million empty spans), start of the process included."""
 
@@ -40,12 +42,10 @@ CHUNK_BYTES_MAX: Final = 12 * MIB
 IDLE_S: Final = 60.0
 """How long a process has no chunk before it ends, unless it is the first: it holds 60 MiB, and starts in a second."""
 
-PIPE_BYTES: Final = MIB
-"""The largest size that Linux allows any user: fewer switches between the two ends, each of which costs the event loop
-time.
-"""
-
-ROOT: Final = Path(__file__).parents[2]
+REASON: Final = (
+    "Clearspan failed on it, which is a defect of Clearspan: decoding it fails or ends the process each time."
+    " Replay it once the defect is fixed."
+)
 
 _log = get_logger(__name__)
 
@@ -65,6 +65,14 @@ class Decoder(Protocol):
     async def close(self) -> None:
         """Release threads and processes; chunks that are being decoded are dropped. Safe to call twice."""
         ...
+
+
+async def open_decoder(rules: Rules, *, processes: int) -> Decoder:
+    """Return a decoder that uses at most ``processes`` child processes, or a thread of this process if 0."""
+    if processes:
+        return ProcessDecoder(rules, processes=processes)
+    await asyncio.to_thread(warm_up)
+    return ThreadDecoder(rules)
 
 
 class ThreadDecoder:
@@ -87,188 +95,98 @@ class DecoderFailed(Exception):
     """A defect: decoding raised in the process, or ends the process each time. The message says what and where."""
 
 
-class _ChildEnded(Exception):
-    """The process ended before it responded."""
-
-
 class ProcessDecoder:
-    """Decodes in child processes; a chunk goes to the one with the fewest.
-
-    The first process starts at once and stays. The others start, in about a second, when the ones before have a chunk,
-    and end when they have had none for ``idle_s``.
-    """
+    """Decodes in child processes; see the module."""
 
     def __init__(
         self, rules: Rules, *, processes: int, response_s_max: float = RESPONSE_S_MAX, idle_s: float = IDLE_S
     ) -> None:
-        self._processes = [
-            _DecoderProcess(rules, response_s_max=response_s_max, idle_s=idle_s if place else None)
-            for place in range(processes)
-        ]
-
-    @property
-    def chunks_max(self) -> int:
-        """How many chunks at once keep all processes busy."""
-        return CHUNKS_PER_PROCESS * len(self._processes)
+        run = partial(_run, rules=rules)
+        self._pool = ChildPool(
+            Program(name="decoder", run=run, count_restart=DECODER_RESTARTS.inc, prepare=warm_up),
+            PoolLimits(processes=processes, ends_max=TRIES_MAX, hangs_max=TRIES_MAX, keeps_first=True, idle_s=idle_s),
+        )
+        self._rules = rules
+        self._response_s_max = response_s_max
+        self.chunks_max = CHUNKS_PER_PROCESS * processes
 
     @property
     def process_ids(self) -> list[int]:
         """The ids of the processes that run now."""
-        return [process.process_id for process in self._processes if process.process_id is not None]
+        return self._pool.process_ids
 
     async def decode(self, chunk: Chunk, /) -> DecodedChunk:
-        """Decode a chunk in the process that has the fewest. Raises ``DecoderFailed``."""
-        return await min(self._processes, key=lambda process: process.chunks_count).decode(chunk)
+        """Decode a chunk. Raises ``DecoderFailed`` if the processes fail whatever they get."""
+        try:
+            return await self._decode(chunk)
+        except DecoderFailed as failure:
+            if len(chunk.records) == 1:
+                return await self._reject(chunk, failure)
+            if not chunk.records:
+                raise
+        return _joined([await self.decode(replace(chunk, records=[record])) for record in chunk.records])
 
     async def close(self) -> None:
         """End the processes. Safe to call twice."""
-        for process in self._processes:
-            await process.close()
-
-
-class _DecoderProcess:
-    """Decodes in one child at a time; a child that ends unexpectedly or hangs is replaced.
-
-    With ``idle_s`` there is a child only while there are chunks, and for as long afterwards.
-    """
-
-    def __init__(self, rules: Rules, *, response_s_max: float, idle_s: float | None) -> None:
-        self._rules = rules
-        self._response_s_max = response_s_max
-        self._idle_s = idle_s
-        self._child = _Child(rules) if idle_s is None else None
-        self._ending: asyncio.Task[None] | None = None
-        self.chunks_count = 0
-
-    @property
-    def process_id(self) -> int | None:
-        return None if self._child is None else self._child.process_id
-
-    async def decode(self, chunk: Chunk) -> DecodedChunk:
-        if self._ending is not None:
-            self._ending.cancel()
-        self.chunks_count += 1
-        try:
-            return await self._decode(chunk)
-        finally:
-            self.chunks_count -= 1
-            if not self.chunks_count and self._idle_s is not None:
-                self._ending = asyncio.create_task(self._end_idle(self._idle_s), name="end-idle-decoder")
-
-    async def _end_idle(self, idle_s: float) -> None:
-        await asyncio.sleep(idle_s)
-        child, self._child, self._ending = self._child, None, None  # no longer cancelled: it must be waited for
-        if child is not None:
-            await child.close()
+        await self._pool.close()
 
     async def _decode(self, chunk: Chunk) -> DecodedChunk:
-        for _ in range(TRIES_MAX):
-            self._child = child = self._child or _Child(self._rules)
-            try:
-                return await self._response(child, chunk)
-            except (_ChildEnded, TimeoutError):
-                await self._replace(child)
-        raise DecoderFailed(f"The decoder ended or hung {TRIES_MAX} times over the same records: {_described(chunk)}.")
+        size = sum(len(record.value or b"") for record in chunk.records)
+        timeout_s = self._response_s_max * max(1.0, size / CHUNK_BYTES_MAX)
+        match await shielded(self._pool.submit(chunk, timeout_s=timeout_s)):
+            case Lost(tries_count):
+                raise DecoderFailed(
+                    f"The decoder ended or hung {tries_count} times over the same records: {_described(chunk)}."
+                )
+            case Failure(trace):
+                raise DecoderFailed(f"Decoding failed, which is a defect of Clearspan:\n{trace}")
+            case ServiceFailure() as failure:
+                raise DecoderFailed(f"Decoding failed, which is a defect of Clearspan: {failure.error()}")
+            case success:
+                return from_parts(*success.value)
 
-    async def _response(self, child: _Child, chunk: Chunk) -> DecodedChunk:
-        """Return the response of the child. Its time limit starts after the responses to the chunks before it."""
-        begun_s, response_s_max = time.monotonic(), self._response_s_max * max(1.0, _size(chunk) / CHUNK_BYTES_MAX)
-        decoding = asyncio.ensure_future(child.decode(chunk))
-        try:
-            while not decoding.done():
-                left_s = max(begun_s, child.responded_s) + response_s_max - time.monotonic()
-                if left_s <= 0:
-                    raise TimeoutError
-                await asyncio.wait({decoding}, timeout=left_s)
-            return decoding.result()
-        finally:
-            decoding.cancel()
-
-    async def close(self) -> None:
-        self._idle_s = None
-        if self._ending is not None:
-            self._ending.cancel()
-        if self._child is not None:
-            await self._child.close()
-
-    async def _replace(self, ended: _Child) -> None:
-        if self._child is not ended:  # another chunk was in it, and has replaced it already
-            return
-        self._child = _Child(self._rules)
-        DECODER_RESTARTS.inc()
-        _log.warning("A decoder ended or hung; replaced it.", exit_code=await ended.close())
-
-
-class _Child:
-    """One process and the two pipes to it. Each pipe has a thread that may block on it."""
-
-    def __init__(self, rules: Rules) -> None:
-        request_end, to_child = os.pipe()
-        from_child, response_end = os.pipe()
-        for pipe in (to_child, from_child):
-            _widen(pipe)
-        program = "from ingest.decoding.child import main; main()"
-        self._process = subprocess.Popen(  # noqa: S603 - this program itself, no input of a user
-            [sys.executable, "-c", program, str(request_end), str(response_end)],
-            stdin=subprocess.DEVNULL,
-            pass_fds=(request_end, response_end),
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), *sys.path]))},
-            process_group=0,  # Ctrl-C is for the worker, which needs its decoder while it drains
+    async def _reject(self, chunk: Chunk, failure: DecoderFailed) -> DecodedChunk:
+        """Reject the only record of a chunk. Raises ``DecoderFailed`` if an empty chunk fails too."""
+        await self._decode(replace(chunk, records=[]))
+        (record,) = chunk.records
+        _log.error(
+            "A record cannot be decoded; it becomes a dead letter.",
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            error=str(failure),
         )
-        os.close(request_end)
-        os.close(response_end)
-        self._requests = os.fdopen(to_child, "wb")
-        self._responses = os.fdopen(from_child, "rb")
-        self.responded_s = time.monotonic()
-        self._sending = ThreadPoolExecutor(1, thread_name_prefix="to-decoder")
-        self._receiving = ThreadPoolExecutor(1, thread_name_prefix="from-decoder")
-        self._sending.submit(send, self._requests, rules)
-
-    @property
-    def process_id(self) -> int:
-        return self._process.pid
-
-    async def decode(self, chunk: Chunk) -> DecodedChunk:
-        """Return the decoded chunk. Shielded: a response must be read even if the caller is cancelled. Raises
-        ``DecoderFailed``.
-        """
-        loop = asyncio.get_running_loop()
-        try:
-            sent = loop.run_in_executor(self._sending, send, self._requests, chunk)
-            received = loop.run_in_executor(self._receiving, receive, self._responses)
-            received.add_done_callback(self._note_response)
-            _, response = await shielded(asyncio.gather(sent, received))
-        except (OSError, EOFError) as exc:
-            raise _ChildEnded from exc
-        if isinstance(response, DecodingFailure):
-            raise DecoderFailed(f"Decoding failed, which is a defect of Clearspan:\n{response.trace}")
-        decoded: DecodedChunk = response
-        return decoded
-
-    def _note_response(self, _received: object) -> None:
-        self.responded_s = time.monotonic()
-
-    async def close(self) -> int:
-        """Kill the process, which has nothing to lose; return its exit code."""
-        self._process.kill()
-        code = await asyncio.to_thread(self._process.wait)
-        # The other end of the pipes is closed now, so the threads return.
-        await asyncio.to_thread(self._sending.shutdown)
-        await asyncio.to_thread(self._receiving.shutdown)
-        with suppress(OSError):
-            self._requests.close()
-        self._responses.close()
-        return code
+        return reject_records(chunk, self._rules, REASON)
 
 
-def _widen(pipe: int) -> None:
-    if hasattr(fcntl, "F_SETPIPE_SZ"):
-        with suppress(OSError):  # the user's pipe pages may be used up; the default size works too
-            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+def _run(chunk: Chunk, *, rules: Rules) -> tuple[DecodedChunk, Any]:
+    """Decode a chunk in a child."""
+    return to_parts(decode_chunk(chunk, rules))
 
 
-def _size(chunk: Chunk) -> int:
-    return sum(len(record.value or b"") for record in chunk.records)
+def to_parts(decoded: DecodedChunk) -> tuple[DecodedChunk, Any]:
+    """Return the chunk without its rows, and these as an Arrow IPC stream, which is not pickled."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, decoded.rows.schema) as writer:
+        writer.write_table(decoded.rows)
+    return decoded._replace(rows=None), pickle.PickleBuffer(sink.getvalue())
+
+
+def from_parts(decoded: DecodedChunk, rows: Any) -> DecodedChunk:
+    """Return the chunk with its rows, which are read in place."""
+    return decoded._replace(rows=pa.ipc.open_stream(pa.py_buffer(rows)).read_all())
+
+
+def _joined(parts: list[DecodedChunk]) -> DecodedChunk:
+    """Return the result of a chunk whose records were decoded one by one."""
+    projects = {project for part in parts for project in part.masked}
+    return DecodedChunk(
+        outcomes=[outcome for part in parts for outcome in part.outcomes],
+        claimed=frozenset().union(*(part.claimed for part in parts)),
+        rows=pa.concat_tables([part.rows for part in parts]),
+        seconds=sum(part.seconds for part in parts),
+        masked={project: sum(part.masked.get(project, 0) for part in parts) for project in projects},
+    )
 
 
 def _described(chunk: Chunk) -> str:

@@ -41,7 +41,7 @@ from common.telemetry import configure_logging, get_logger
 from common.times import Clock, SystemClock
 from common.waiting import wait_for
 from query_api.audit.recorder import AuditRecorder, recording
-from query_api.compute.pool import ProcessCompute, ThreadCompute
+from query_api.compute import ProcessCompute, ThreadCompute
 from query_api.freshness.follow import Follower, following
 from query_api.http import routes
 from query_api.http.body import body_budget

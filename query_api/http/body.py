@@ -24,7 +24,7 @@ from common.errors import InvalidInput, TooLarge, UnsupportedMedia
 from common.fair_share import FairBudget, current_tenant, in_thread
 from common.limits import KIB
 from common.settings import HttpSettings, Settings
-from query_api.compute.pool import IN_PROCESS_BYTES_MAX, Compute
+from query_api.compute import IN_PROCESS_BYTES_MAX, Compute
 from query_api.request.context import ApiContext
 from query_api.request.json_body import read_body
 from query_api.request.route import PrepareContext, Route

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
+from common.children.child import packed
 from common.kafka.partitioner import partition_of
 from common.limits import MIB
-from query_api.compute.ipc import packed
 
 _BLOCK_BYTES: Final = MIB
 _ID_BYTES: Final = 16

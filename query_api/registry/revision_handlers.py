@@ -15,7 +15,7 @@ from uuid import UUID
 import orjson
 
 from common.errors import Conflict, InvalidInput, NotFound, TooLarge
-from query_api.compute.pool import IN_PROCESS_BYTES_MAX, run_if_large
+from query_api.compute import IN_PROCESS_BYTES_MAX, run_if_large
 from query_api.registry import schemas
 from query_api.registry.checks import (
     edited_id,

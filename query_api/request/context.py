@@ -16,7 +16,7 @@ from common.postgres.keys import KeyOwner
 from common.postgres.pool import Database
 from common.settings import Settings
 from common.times import Clock
-from query_api.compute.pool import Compute, ThreadCompute
+from query_api.compute import Compute, ThreadCompute
 from query_api.request.progress import KnownEndOffsets, StoredThrough
 
 Check: TypeAlias = Callable[[], Awaitable[object]]

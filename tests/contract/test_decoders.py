@@ -14,8 +14,7 @@ from common.limits import SpanLimits
 from common.settings import Encoding, TopicSettings
 from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
-from ingest.decoding.decoder import Decoder
-from ingest.decoding.isolating import open_decoder
+from ingest.decoding.decoder import Decoder, open_decoder
 from tests.support.otlp import START_NS, request
 
 RULES = Rules(

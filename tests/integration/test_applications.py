@@ -16,7 +16,7 @@ import pytest
 
 from common.postgres.pool import Database
 from common.settings import ComputeSettings, Settings
-from query_api.compute.pool import ProcessCompute
+from query_api.compute import ProcessCompute
 from query_api.http import routes
 from query_api.registry.store import Lineage, Owner
 from query_api.registry.values import CommitTarget, Content, Header, Kind

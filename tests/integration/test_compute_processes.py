@@ -21,8 +21,7 @@ import pytest
 from common.errors import InvalidInput, Overloaded, Unavailable
 from common.fair_share import Tenant, working_for
 from common.settings import ComputeSettings
-from query_api.compute.ipc import ComputeFailed
-from query_api.compute.pool import ProcessCompute
+from query_api.compute import ComputeFailed, ProcessCompute
 from query_api.http import routes
 from query_api.registry.applications import APPLICATION
 from query_api.registry.kinds import for_kind
@@ -127,13 +126,13 @@ async def test_task_that_takes_too_long_is_killed() -> None:
     compute = ProcessCompute(ComputeSettings(processes=1, run_s=120))
     try:
         await compute.run(int, "1")
-        (process_id,), (lane,) = compute.process_ids, compute._lanes
-        lane._run_s_max = 0.5  # not before: the start of a process counts too
+        (process_id,) = compute.process_ids
+        compute._run_s_max = 0.5  # not before: the start of a process counts too
         with pytest.raises(Unavailable, match=r"took longer than 0\.5 s"):
             await compute.run(time.sleep, 60)
 
         assert not psutil.pid_exists(process_id)
-        lane._run_s_max = 120
+        compute._run_s_max = 120
         assert await compute.run(int, "2") == 2
     finally:
         await compute.close()
@@ -218,7 +217,7 @@ async def test_closing_ends_the_processes(compute: ProcessCompute) -> None:
 OWNER = """
 import asyncio, time
 from common.settings import ComputeSettings
-from query_api.compute.pool import ProcessCompute
+from query_api.compute import ProcessCompute
 async def main():
     compute = ProcessCompute(ComputeSettings(processes=1))
     await compute.run(int, "1")

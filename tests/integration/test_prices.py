@@ -15,7 +15,7 @@ from common.limits import SpanLimits
 from common.settings import Encoding, TopicSettings
 from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk
-from ingest.decoding.isolating import open_decoder
+from ingest.decoding.decoder import open_decoder
 from ingest.semconv.prices import list_prices, prices_in
 
 PRICES = "provider,model,input,cached_input,cache_write,output\nme,my-model,1,,,2\n"

@@ -15,12 +15,12 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel
 
+from common.children.child import ServiceFailure, encode, receive
 from common.errors import InvalidInput, Overloaded, TooLarge, UnsupportedMedia
 from common.fair_share import FairBudget, Tenant
 from common.limits import MIB
 from common.settings import HttpSettings, LimitSettings, Settings
-from query_api.compute.ipc import Rejection, encode, receive
-from query_api.compute.pool import IN_PROCESS_BYTES_MAX
+from query_api.compute import IN_PROCESS_BYTES_MAX
 from query_api.http.body import (
     SLICE_BYTES,
     BodyRules,
@@ -137,7 +137,7 @@ def test_records_survive_pickling() -> None:
 def test_errors_survive_pickling() -> None:
     error = InvalidRequest([{"type": "missing", "loc": ["body"], "msg": "Field required", "input": None}])
 
-    again = _sent(Rejection.of(error)).error()
+    again = _sent(ServiceFailure.of(error)).error()
 
     assert (type(again), again.args, vars(again)) == (type(error), error.args, vars(error))
 

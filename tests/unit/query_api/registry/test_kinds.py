@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 from pydantic import ValidationError
 
+from common.children.child import encode, receive
 from query_api.compat.workflows import WORKFLOW
-from query_api.compute.ipc import encode, receive
 from query_api.registry.applications import APPLICATION, ApplicationData
 from query_api.registry.environments import ENVIRONMENT
 from query_api.registry.kinds import APPLICATIONS, QUERIES, History, for_kind
