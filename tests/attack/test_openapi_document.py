@@ -24,7 +24,7 @@ from tests.support.kafka import Broker
 
 ADMIN_KEY: Final = "attack-admin-key"
 REQUESTS: Final = int(os.environ.get("ATTACK_REQUESTS", "1000"))
-REQUESTS_FEW: Final = 300
+REQUESTS_FEW: Final = 200
 """At least one for each operation."""
 
 REQUESTS_OF_ALL: Final = 10_000

@@ -23,6 +23,11 @@ START_US = START_NS // 1000
 WINDOW = {"oldest": format_us(START_US), "newest": format_us(START_US + 3_600_000_000)}
 TOTAL = "ag.metrics.tokens.cumulative.total"
 AGENT, STEP, CALL, OTHER_CALL = 1, 2, 3, 4
+SOME_ORDERS = [
+    pytest.param(order, marks=() if order in ((0, 1, 2), (2, 1, 0)) else pytest.mark.long)
+    for order in permutations(range(3))
+]
+"""Two orders of three records; the others take long."""
 
 
 @dataclass
@@ -206,7 +211,7 @@ async def test_parts_are_absent_if_only_the_total_of_costs_is_known(api: Api, *,
     assert counts == {"total": 1}
 
 
-@pytest.mark.parametrize("order", list(permutations(range(3))))
+@pytest.mark.parametrize("order", SOME_ORDERS)
 async def test_part_missing_in_the_innermost_report_comes_from_above(api: Api, order: tuple[int, ...]) -> None:
     whole = {"gen_ai.usage.input_tokens": 16, "gen_ai.usage.output_tokens": 1}
     spans = [span(AGENT), span(STEP, AGENT)._replace(attributes=whole), span(CALL, STEP, tokens=16)]
