@@ -20,9 +20,6 @@ from query_api.request.context import ApiContext, database_of
 from query_api.request.json_body import json_response
 from query_api.request.route import Request, Response
 
-PART_S: Final = 3.0
-"""How long the response waits for each of its parts."""
-
 COUNT_AGE_MAX_S: Final = 5.0
 """The age up to which the number of open dead letters is repeated."""
 
@@ -78,11 +75,12 @@ async def get_status(request: Request) -> Response:
     A part that is not available is left out, with the reason.
     """
     context = request.context
+    timeout_s = context.limits.status_part_s
     freshness, dead_letters, clickhouse, postgres = await asyncio.gather(
-        _part(_freshness(context)),
-        _part(_count_dead_letters(context)),
-        _part(read_version(context.store, deadline_s=PART_S)),
-        _part(_postgres_version(context)),
+        _part(_freshness(context), timeout_s),
+        _part(_count_dead_letters(context), timeout_s),
+        _part(read_version(context.store, deadline_s=timeout_s), timeout_s),
+        _part(_postgres_version(context), timeout_s),
     )
     if isinstance(freshness, Missing):
         freshness = Freshness(count=0, reason=freshness.reason, partitions=[])
@@ -101,14 +99,14 @@ async def get_status(request: Request) -> Response:
     )
 
 
-async def _part(running: Coroutine[Any, Any, Part]) -> Part | Missing:
+async def _part(running: Coroutine[Any, Any, Part], timeout_s: float) -> Part | Missing:
     try:
-        async with asyncio.timeout(PART_S):
+        async with asyncio.timeout(timeout_s):
             return await running
     except ServiceError as error:
         return Missing(error.public_message)
     except TimeoutError:
-        return Missing(f"No answer within {PART_S:g} s.")
+        return Missing(f"No answer within {timeout_s:g} s.")
 
 
 async def _freshness(context: ApiContext) -> Freshness:
@@ -117,7 +115,7 @@ async def _freshness(context: ApiContext) -> Freshness:
 
 
 async def _count_dead_letters(context: ApiContext) -> OpenDeadLettersCount:
-    known = await index_of(context).refreshed(timeout_s=PART_S / 2, age_max_s=COUNT_AGE_MAX_S)
+    known = await index_of(context).refreshed(timeout_s=context.limits.status_part_s / 2, age_max_s=COUNT_AGE_MAX_S)
     return OpenDeadLettersCount(
         open=len(known.newest_first), at=format_us(known.read_us), complete=None if known.since is None else False
     )

@@ -70,7 +70,7 @@ async def query_facets(request: Request, filtering: Node, windowing: Windowing |
     now_us = request.context.clock.now_ns() // 1_000
     matching = await compile_node(filtering, now_us=now_us)
     window = SpanWindow.of(windowing, now_us=now_us).conditions()
-    sample = await newest_spans(spans, Conditions(*window), matching)
+    sample = await newest_spans(spans, Conditions(*window), matching, request.context.limits)
     if query.keys is None:
         facets = await _path_facets(spans, sample, limit=query.limit)
     else:

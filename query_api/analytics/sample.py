@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from common.errors import DeadlineExceeded
-from common.limits import MIB
 from query_api.filter.sql.compile import Compiled
+from query_api.request.limits import Limits
 from query_api.spans.project_spans import SQL, STOPPING_EARLY, ProjectSpans, StatementBudget, Table, read_from
 from query_api.spans.versions import (
     among_ids,
@@ -29,11 +29,6 @@ from query_api.spans.versions import (
     split_ids,
 )
 from query_api.spans.windowing import Conditions
-
-SPANS_MAX: Final = 10_000
-BYTES_MAX: Final = 32 * MIB
-COUNT_S_MAX: Final = 1.0
-"""Time to count what matches. Without a filter the primary key answers; with one, every row is tested."""
 
 _HASH: Final = "cityHash64(start_us, span_id, trace_id, partition_id, record_offset)"
 _NEWEST_FIRST: Final = "ORDER BY start_us DESC, span_id DESC, trace_id DESC"
@@ -71,19 +66,20 @@ def visible_rows(columns: Mapping[str, str]) -> str:
     return f"SELECT {selected}\n{rows}\nLIMIT 1 BY {_HASH}"
 
 
-async def newest_spans(spans: ProjectSpans, window: Conditions, matching: Compiled) -> SpanSample:
+async def newest_spans(spans: ProjectSpans, window: Conditions, matching: Compiled, limits: Limits) -> SpanSample:
     """Return the newest spans in the window that match."""
     conditions, parameters = [*window.texts, matching.sql], {**window.parameters, **matching.parameters}
     sql = (
         f"SELECT start_us, span_id, trace_id, response_bytes, {_HASH} AS row_hash\n"
-        f"{read_from(Table.SPANS, *conditions)}\n{_NEWEST_FIRST}\nLIMIT {SPANS_MAX + 1}\n"
+        f"{read_from(Table.SPANS, *conditions)}\n{_NEWEST_FIRST}\nLIMIT {limits.sample_spans + 1}\n"
     )
     rows = await spans.select(sql, parameters, step="candidates", settings=STOPPING_EARLY)
-    rows_count = min(_rows_within(BYTES_MAX, rows.column("response_bytes").to_numpy()), SPANS_MAX, rows.num_rows)
+    sizes = rows.column("response_bytes").to_numpy()
+    rows_count = min(_rows_within(limits.sample_bytes, sizes), limits.sample_spans, rows.num_rows)
     if rows_count == rows.num_rows:
         matching_count: int | None = rows_count
     else:
-        matching_count = await _count(spans, conditions, parameters)
+        matching_count = await _count(spans, conditions, parameters, seconds_max=limits.sample_count_s)
     return SpanSample(rows_count, _parameters(rows.slice(0, rows_count)), matching_count)
 
 
@@ -101,9 +97,11 @@ def _parameters(rows: pa.Table) -> dict[str, bytes]:
     }
 
 
-async def _count(spans: ProjectSpans, conditions: Sequence[str], parameters: Mapping[str, Any]) -> int | None:
+async def _count(
+    spans: ProjectSpans, conditions: Sequence[str], parameters: Mapping[str, Any], *, seconds_max: float
+) -> int | None:
     sql = f"SELECT count() AS matching_count {read_from(Table.SPANS, *conditions)}"
-    share = StatementBudget(seconds_max=COUNT_S_MAX)
+    share = StatementBudget(seconds_max=seconds_max)
     try:
         rows = await spans.select(sql, parameters, step="spans that match", share=share)
     except DeadlineExceeded:

@@ -111,6 +111,7 @@ async def _walk(request: Request, encoder: Encoder) -> tuple[SpanWalk, PageCurso
         await compile_node(filtering, now_us=cursor.now_us),
         spans_window(windowing, position=cursor.position, now_us=cursor.now_us),
         encoder.columns,
+        request.context.limits,
     )
     return SpanWalk(query, limit=parameters.limit), cursor
 

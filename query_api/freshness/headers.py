@@ -45,9 +45,6 @@ _DIGITS_MAX: Final = 18
 
 WAIT_FOR_HEADER: Final = "X-Clearspan-Wait-For"
 DATA_THROUGH_HEADER: Final = "X-Data-Through"
-WAIT_END_OFFSETS_S: Final = 1.0
-"""How long a wait reads end offsets before it uses the last known ones."""
-
 RESPONSE_END_OFFSETS_S: Final = 0.25
 """How long a finished response waits for Kafka's end offsets; a usual query takes longer than reading them."""
 
@@ -188,7 +185,7 @@ async def _partition_ids(context: ApiContext) -> Mapping[Partition, str]:
         return {}
     # Before the first read no partition id is known, and news would not mention what is already stored.
     is_first = context.ends.latest is None
-    timeout_s = context.settings.query.wait_for_max_s if is_first else WAIT_END_OFFSETS_S
+    timeout_s = context.settings.query.wait_for_max_s if is_first else context.limits.end_offsets_s
     context.ends.refresh()
     ends = await context.ends.refreshed(timeout_s=timeout_s)
     return ends.partition_ids if ends is not None else {}

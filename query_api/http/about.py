@@ -27,7 +27,6 @@ from query_api.request.route import Access, Request, Response, Route
 
 TAG: Final = "About"
 HTML: Final = "text/html; charset=utf-8"
-CHECK_TIMEOUT_S: Final = 2.0
 
 
 class Links(BaseModel):
@@ -127,8 +126,8 @@ async def livez(request: Request) -> Response:  # noqa: ARG001 - a handler
 
 async def readyz(request: Request) -> Response:
     """Return 200 if every system responds, else 503 with the systems that do not, and why."""
-    checks = request.context.checks
-    reasons = await asyncio.gather(*(_reason(check) for check in checks.values()))
+    checks, timeout_s = request.context.checks, request.context.limits.check_s
+    reasons = await asyncio.gather(*(_reason(check, timeout_s) for check in checks.values()))
     missing = {name: reason for name, reason in zip(checks, reasons, strict=True) if reason is not None}
     if missing:
         readiness = Readiness(status="not ready", waiting_for=missing)
@@ -141,13 +140,13 @@ async def metrics(request: Request) -> Response:  # noqa: ARG001 - a handler
     return Response(generate_latest(), content_type=CONTENT_TYPE_LATEST)
 
 
-async def _reason(check: Check) -> str | None:
+async def _reason(check: Check, timeout_s: float) -> str | None:
     """Return why a system does not answer, or ``None`` if it does."""
     try:
-        async with asyncio.timeout(CHECK_TIMEOUT_S):
+        async with asyncio.timeout(timeout_s):
             await check()
     except ServiceError as error:
         return error.public_message
     except TimeoutError:
-        return f"No answer within {CHECK_TIMEOUT_S:g} s."
+        return f"No answer within {timeout_s:g} s."
     return None

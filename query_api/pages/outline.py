@@ -25,9 +25,6 @@ from query_api.spans.project_spans import project_spans
 from query_api.spans.rows import LARGE_SPANS
 from query_api.spans.versions import ID_BYTES, id_bytes, integers_of, values_of
 
-OUTLINE_SPANS_MAX: Final = 250_000
-"""20 MB of JSON. A million spans would take 2 GB of memory."""
-
 _NS_PER_US: Final = 1_000
 _CODES: Final = {code.value: code.name.encode() for code in StatusCode}
 _NUMBER: Final = b"n"
@@ -101,7 +98,7 @@ async def get_outline(request: Request) -> Response:
     A trace with more than 250,000 spans is 400.
     """
     trace_id = trace_id_of(request)
-    rows = await narrow_rows_of_trace(project_spans(request), trace_id, spans_max=OUTLINE_SPANS_MAX)
+    rows = await narrow_rows_of_trace(project_spans(request), trace_id, spans_max=request.context.limits.outline_spans)
     if not rows.num_rows:
         return Response(b'{"count":0}')
     is_large = rows.num_rows > LARGE_SPANS

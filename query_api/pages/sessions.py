@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
@@ -52,8 +52,6 @@ ID_OF: Final = {
 """An id is text, ``''`` if there is none. Roots have the id of their attributes in a column. Other spans may have one
 there too, or in their attributes, where normalization keeps only texts."""
 
-PAUSES_S: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-"""Before each time that a page is read again, because it saw a span of which the insert had not ended."""
 
 _PACKED: Final = struct.Struct(">q16s?qH")
 _FIRST: Final = datetime.min.replace(tzinfo=UTC)
@@ -194,7 +192,9 @@ async def _query(request: Request, *, kind: str) -> Response:
     matching = await compile_node(filtering, now_us=cursor.now_us)
     sql, parameters = _statement(ID_OF[kind], matching, window, snapshot, after, is_realtime=bool(query.realtime))
     spans = project_spans(request)
-    found = await _select_ids(spans, sql, {**parameters, "ids": limit + 1})
+    found = await _select_ids(
+        spans, sql, {**parameters, "ids": limit + 1}, pauses_s=request.context.limits.insert_pauses_s
+    )
     page = found[:limit].to_pylist()
     members: dict[str, Any] = {"count": len(page), f"{kind}_ids": [row["id"].decode() for row in page]}
     if len(found) > limit:
@@ -210,12 +210,14 @@ async def _query(request: Request, *, kind: str) -> Response:
     return Response(orjson.dumps(members))
 
 
-async def _select_ids(spans: ProjectSpans, sql: str, parameters: Mapping[str, Any]) -> pa.Table:
+async def _select_ids(
+    spans: ProjectSpans, sql: str, parameters: Mapping[str, Any], *, pauses_s: Sequence[float]
+) -> pa.Table:
     """Return the rows of the statement, read again while it saw a span of which the insert has not ended.
 
     An insert ends within milliseconds. If it does not, such spans are placed as new ones.
     """
-    for pause_s in PAUSES_S:
+    for pause_s in pauses_s:
         found = await spans.select(sql, {**parameters, "is_waiting": 1}, step="ids by activity")
         if not found.num_rows or not found["is_unsure"][0].as_py():
             return found

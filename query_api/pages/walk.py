@@ -1,9 +1,9 @@
 """Walk all spans of a query in order, each once, in constant memory (contract §3.3, §9).
 
-A walk finds spans as pages do (``spans.py``), in rounds of ``ROUND_SPANS``: the next candidates in order, and which of
-them are the latest versions of their spans. Only then is their size known, and their rows are read in chunks of
-``CHUNK_BYTES``. While one chunk is used the next one is read, and while a round is read the next one is found: one
-ahead and never more, so a consumer that stops reading stops the walk.
+A walk finds spans as pages do (``spans.py``), in rounds of ``Limits.round_spans``: the next candidates in order, and
+which of them are the latest versions of their spans. Only then is their size known, and their rows are read in chunks
+of ``Limits.chunk_bytes``. While one chunk is used the next one is read, and while a round is read the next one is
+found: one ahead and never more, so a consumer that stops reading stops the walk.
 
 Each round and each chunk has the time budget of a query.
 """
@@ -22,9 +22,9 @@ import numpy as np
 import pyarrow as pa
 
 from common.fair_share import FairShare, in_thread
-from common.limits import MIB
 from query_api.filter.sql.compile import Compiled
 from query_api.pages.spans import SPARE_CANDIDATES, SpanScan, VisibleSpan, visible_among
+from query_api.request.limits import Limits
 from query_api.spans.latest_versions import latest_and_sums
 from query_api.spans.narrow_rows import row_indexes, table_of
 from query_api.spans.project_spans import ProjectSpans
@@ -32,12 +32,6 @@ from query_api.spans.rows import read_rows
 from query_api.spans.usage import TraceSums
 from query_api.spans.versions import Position, Version, integers_of, packed_versions
 from query_api.spans.windowing import Window
-
-ROUND_SPANS: Final = 20_000
-"""Spans that are found together."""
-
-CHUNK_BYTES: Final = 4 * MIB
-"""Spans whose rows are read together; at least one."""
 
 TURN_S: Final = 60.0
 """How long a walk waits for its turn, if the project does not say."""
@@ -60,6 +54,7 @@ class SpanQuery:
     matching: Compiled
     window: Window
     columns: ColumnsOf
+    limits: Limits
 
 
 class WalkedSpans(NamedTuple):
@@ -99,7 +94,7 @@ class SpanWalk:
         async with aclosing(one_ahead(self._rounds())) as rounds:
             async for visible, sums in rounds:
                 taken = visible if left is None else visible[:left]
-                for part in _parts(taken):
+                for part in _parts(taken, self._query.limits.chunk_bytes):
                     yield WalkedSpans(await self._rows(part), sums)
                 last = taken[-1].version.position if taken else last
                 if left is not None:
@@ -112,7 +107,9 @@ class SpanWalk:
         window, is_at_end = self._query.window, False
         left = self._limit
         while not is_at_end:
-            size = ROUND_SPANS if left is None else min(left + 1 + SPARE_CANDIDATES, ROUND_SPANS)
+            size = self._query.limits.round_spans
+            if left is not None:
+                size = min(left + 1 + SPARE_CANDIDATES, size)
             async with self._query.turns.place(timeout_s=TURN_S):
                 spans = self._query.open_spans()
                 scan = SpanScan(spans, self._query.matching, window)
@@ -142,11 +139,11 @@ class SpanWalk:
         return await in_thread(_with_current, versions, rows, missing, current)
 
 
-def _parts(visible: Sequence[VisibleSpan]) -> Iterator[Sequence[VisibleSpan]]:
-    """Divide spans into parts of ``CHUNK_BYTES``."""
+def _parts(visible: Sequence[VisibleSpan], bytes_max: int) -> Iterator[Sequence[VisibleSpan]]:
+    """Divide spans into parts of ``bytes_max``; each has at least one span."""
     begin, bytes_count = 0, 0
     for index, span in enumerate(visible):
-        if bytes_count + span.response_bytes > CHUNK_BYTES and index > begin:
+        if bytes_count + span.response_bytes > bytes_max and index > begin:
             yield visible[begin:index]
             begin, bytes_count = index, 0
         bytes_count += span.response_bytes

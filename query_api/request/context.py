@@ -17,6 +17,7 @@ from common.postgres.pool import Database
 from common.settings import Settings
 from common.times import Clock
 from query_api.compute import Compute, ThreadCompute
+from query_api.request.limits import Limits
 from query_api.request.progress import KnownEndOffsets, StoredThrough
 
 Check: TypeAlias = Callable[[], Awaitable[object]]
@@ -95,6 +96,9 @@ class ApiContext:
 
     export_turns: FairShare = field(default_factory=lambda: FairShare("turns of exports", 1))
     """Lets one export at a time into the engine."""
+
+    limits: Limits = field(default_factory=Limits)
+    """What nobody has to set."""
 
     database: Database | None = None
     """Postgres: projects, keys and histories. ``None`` only in tests."""

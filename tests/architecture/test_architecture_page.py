@@ -53,15 +53,18 @@ def test_limits_are_as_they_are_in_the_code() -> None:
 
 
 def _value(name: str, defaults: dict[str, str]) -> float:
-    """The default of a setting, or the constant of a module."""
+    """The default of a setting, the constant of a module, or the default of a member of ``Limits``."""
     if name.startswith("CLEARSPAN_"):
         return float(defaults[name])
     module, constant = name.rsplit(".", 1)
+    if module.endswith(".Limits"):
+        return float(getattr(importlib.import_module(module.removesuffix(".Limits")).Limits(), constant))
     return float(getattr(importlib.import_module(module), constant))
 
 
 def _text(name: str, value: float) -> str:
     """The value with the unit that its name says."""
+    name = name.upper()
     if "BYTES" in name or "BODY_RATE" in name:
         unit, size = next(
             (unit, size) for unit, size in (("GiB", KIB * MIB), ("MiB", MIB), ("KiB", KIB)) if value >= size

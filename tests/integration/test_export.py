@@ -27,8 +27,8 @@ from common.settings import ClickHouseSettings, HttpSettings, QuerySettings, Set
 from common.span import Span
 from common.times import SystemClock, format_us
 from query_api.export.columns import COLUMNS, columns_of, table_of_objects
-from query_api.pages import walk
 from query_api.request.context import ApiContext, export_places
+from query_api.request.limits import Limits
 from query_api.request.progress import StoredThrough
 from tests.fakes.intervening_store import InterveningStore
 from tests.support.api import context_of, serving
@@ -88,14 +88,12 @@ class Exports:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def exports(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[Exports]:
     """An API whose rounds and chunks are small, so that few spans take many of them. Later tests store more spans."""
-    monkeypatch = pytest.MonkeyPatch()
-    monkeypatch.setattr(walk, "ROUND_SPANS", 17)
-    monkeypatch.setattr(walk, "CHUNK_BYTES", 4_000)
     configured = chdb_settings()
     await migrate(configured, data_dir=chdb_dir)
     store = InterveningStore(open_store(configured, data_dir=chdb_dir))
     settings = Settings(auth="off")
-    context = context_of(store=store, clock=SystemClock(), settings=settings)
+    small = Limits(round_spans=17, chunk_bytes=4_000)
+    context = context_of(store=store, clock=SystemClock(), settings=settings, limits=small)
     context = replace(context, exports=export_places(2))
     async with serving(context) as client:
         exports = Exports(client, store, context)
@@ -106,7 +104,6 @@ async def exports(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings
         await exports.store_spans(spans[10:30], offset=10)  # sent again: replaces the first versions
         yield exports
     await store.close()
-    monkeypatch.undo()
 
 
 @pytest.mark.parametrize("order", ["ascending", "descending"])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,10 +21,10 @@ from common.clickhouse.store import ColumnStore
 from common.ids import DEFAULT_PROJECT_ID, span_id_hex, trace_id_hex
 from common.settings import ClickHouseSettings
 from common.times import SystemClock, format_us
-from query_api.analytics import sample
 from query_api.analytics.facets import ARRAYS_MAX, VALUE_BYTES_MAX
 from query_api.filter.language import FIELDS, SHORTHANDS, Kind
 from query_api.filter.matches import shorthand_value, value_at
+from query_api.request.limits import Limits
 from tests.support.api import KnownKeys, context_of, serving
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, random_span, store_record
 
@@ -217,18 +218,22 @@ def check_values(facet: dict[str, Any], expected: Counter[str], *, limit: int) -
     assert facet.get("others", 0) == expected.total() - sum(listed.values())
 
 
-@pytest.fixture
-def small_sample(monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(sample, "SPANS_MAX", 40)
-    return 40
+@asynccontextmanager
+async def limited(api: Facets, **limits: Any) -> AsyncIterator[Facets]:
+    """The same store behind an API with smaller limits."""
+    context = context_of(store=api.store, clock=SystemClock(), keys=KnownKeys(KEYS), limits=Limits(**limits))
+    async with serving(context) as client:
+        yield Facets(client, api.store)
 
 
 @pytest.mark.parametrize("filtering", [None, {"conditions": [CONDITIONS[0]]}])
-async def test_sample_is_the_newest_spans(api: Facets, small_sample: int, filtering: Any) -> None:
+async def test_sample_is_the_newest_spans(api: Facets, filtering: Any) -> None:
+    small_sample = 40
     spans = await api.spans(filtering=filtering)
 
-    paths = await api.query(filtering=filtering, limit=1_000)
-    values = await api.query(filtering=filtering, keys=["span_id"], limit=1_000)
+    async with limited(api, sample_spans=small_sample) as limited_api:
+        paths = await limited_api.query(filtering=filtering, limit=1_000)
+        values = await limited_api.query(filtering=filtering, keys=["span_id"], limit=1_000)
 
     examined = {each["value"] for each in values["facets"][0]["values"]}
     assert examined == {span["span_id"] for span in spans[: len(examined)]}
@@ -241,22 +246,18 @@ async def test_sample_is_the_newest_spans(api: Facets, small_sample: int, filter
     assert paths["sampled"]["of"] >= len(spans)
 
 
-async def test_sample_ends_after_so_many_bytes(api: Facets, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sample, "BYTES_MAX", 1)
-
-    response = await api.query(keys=["span_id"])
+async def test_sample_ends_after_so_many_bytes(api: Facets) -> None:
+    async with limited(api, sample_bytes=1) as limited_api:
+        response = await limited_api.query(keys=["span_id"])
 
     assert response["sampled"]["examined"] == 1
 
 
-async def test_sample_without_time_to_count_does_not_say_of_how_many(
-    api: Facets, small_sample: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sample, "COUNT_S_MAX", 1e-6)
+async def test_sample_without_time_to_count_does_not_say_of_how_many(api: Facets) -> None:
+    async with limited(api, sample_spans=40, sample_count_s=1e-6) as limited_api:
+        response = await limited_api.query()
 
-    response = await api.query()
-
-    assert response["sampled"] == {"examined": small_sample}
+    assert response["sampled"] == {"examined": 40}
 
 
 async def test_path_and_value_of_another_project_never_occur(api: Facets) -> None:

@@ -9,7 +9,7 @@ from common.limits import MIB
 from common.settings import ClickHouseSettings
 from query_api.analytics.facets import ARRAYS_MAX, VALUE_BYTES_MAX
 from query_api.analytics.facets_models import KEYS_MAX, LIMIT_DEFAULT, LIMIT_MAX
-from query_api.analytics.sample import BYTES_MAX, SPANS_MAX
+from query_api.request.limits import Limits
 from tests.support.http_pages import DOCS, PageReader, api_with_storing, exchanges
 
 PAGE = "facets.md"
@@ -31,4 +31,4 @@ def test_page_names_the_limits() -> None:
     assert f"Past the {ARRAYS_MAX}nd array" in page
     assert f"more than {VALUE_BYTES_MAX:,} bytes" in page
     assert f"{LIMIT_DEFAULT} by default, at most {LIMIT_MAX:,}" in page
-    assert f"at most {SPANS_MAX:,}, and no more after {BYTES_MAX // MIB} MiB" in page
+    assert f"at most {Limits().sample_spans:,}, and no more after {Limits().sample_bytes // MIB} MiB" in page

@@ -21,7 +21,7 @@ from common.settings import ClickHouseSettings
 from common.span import NO_METRICS, Metrics, Resource, Span
 from common.times import parse_time_ns
 from ingest.semconv.conventions import USAGE_ROOTS
-from query_api.pages import outline
+from query_api.request.limits import Limits
 from query_api.spans import narrow_rows
 from query_api.spans.usage import Report, counted
 from tests.fakes.intervening_store import InterveningStore
@@ -287,9 +287,8 @@ async def test_bad_requests_are_rejected(store: ColumnStore) -> None:
     assert not_an_id == {"detail": "Invalid trace_id."}
 
 
-async def test_trace_with_too_many_spans_is_400(store: ColumnStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outline, "OUTLINE_SPANS_MAX", 2)
-    async with traces_over(store) as api:
+async def test_trace_with_too_many_spans_is_400(store: ColumnStore) -> None:
+    async with traces_over(store, limits=Limits(outline_spans=2)) as api:
         await api.ingest(span(1), span(2), span(3, trace=2), span(4, trace=2), span(5, trace=2))
         fitting = await outline_at(api, 1)
         body = await api.call("GET", f"/traces/{2:032x}/outline", status=400)

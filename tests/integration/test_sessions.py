@@ -21,7 +21,7 @@ from common.settings import ClickHouseSettings
 from common.span import Span
 from common.stored_position import StoredPosition
 from common.times import SystemClock, format_us
-from query_api.pages import sessions
+from query_api.request.limits import Limits
 from tests.support.api import context_of, serving
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record
 
@@ -69,11 +69,17 @@ class Api:
 
 
 @pytest.fixture
-async def api(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[Api]:
+def limits() -> Limits:
+    """The limits of the API; a test may have its own."""
+    return Limits()
+
+
+@pytest.fixture
+async def api(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], limits: Limits) -> AsyncIterator[Api]:
     configured = chdb_settings()
     await migrate(configured, data_dir=chdb_dir)
     store = open_store(configured, data_dir=chdb_dir)
-    async with serving(context_of(store=store, clock=SystemClock())) as client:
+    async with serving(context_of(store=store, clock=SystemClock(), limits=limits)) as client:
         yield Api(client, store)
     await store.close()
 
@@ -314,10 +320,10 @@ async def test_no_body_is_the_first_page_of_all(api: Api) -> None:
     assert (await api.sessions(windowing={"limit": 10_000}))["count"] == 101
 
 
+@pytest.mark.parametrize("limits", [Limits(insert_pauses_s=(0.1,) * 300)])
 @pytest.mark.parametrize("order", ["descending", "ascending"])
-async def test_page_waits_for_the_end_of_an_insert(api: Api, monkeypatch: pytest.MonkeyPatch, order: str) -> None:
+async def test_page_waits_for_the_end_of_an_insert(api: Api, order: str) -> None:
     """A row of ``spans`` is visible a moment before that of ``span_arrivals``, which says that it was sent again."""
-    monkeypatch.setattr(sessions, "PAUSES_S", (0.1,) * 300)
     names = ("a", "b", "c")
     firsts = [active(number, name, start_us=10 * number) for number, name in enumerate(names, start=1)]
     seconds = [active(number + 3, name, start_us=100) for number, name in enumerate(names, start=1)]
@@ -337,8 +343,8 @@ async def test_page_waits_for_the_end_of_an_insert(api: Api, monkeypatch: pytest
     assert (await following)["session_ids"] == ["b"]
 
 
-async def test_page_does_not_wait_for_ever(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "PAUSES_S", (0.01,) * 3)
+@pytest.mark.parametrize("limits", [Limits(insert_pauses_s=(0.01,) * 3)])
+async def test_page_does_not_wait_forever(api: Api) -> None:
     await api.ingest([active(1, "a", start_us=10)], offset=0)
     await api.store.execute(Statement("DROP VIEW span_arrivals_of_spans", {}), deadline_s=60.0)
     await store_record(api.store, [active(2, "b", start_us=5)], offset=1)

@@ -27,6 +27,7 @@ from common.span import Span
 from common.stored_position import StoredPosition
 from common.times import Clock, SystemClock, format_us
 from query_api.request.context import ApiContext
+from query_api.request.limits import Limits
 from tests.fakes.clock import ManualClock
 from tests.fakes.rowless_store import RowlessStore
 from tests.support.api import PATIENT, KnownKeys, context_of, serving
@@ -88,10 +89,14 @@ def numbers_of(page: Mapping[str, Any]) -> list[int]:
 
 
 @asynccontextmanager
-async def traces_over(store: ColumnStore, *, clock: Clock | None = None, **query: Any) -> AsyncIterator[Traces]:
+async def traces_over(
+    store: ColumnStore, *, clock: Clock | None = None, limits: Limits | None = None, **query: Any
+) -> AsyncIterator[Traces]:
     settings = Settings(auth="on", query=QuerySettings(**{**PATIENT.model_dump(), **query}))
     projects = {"one": uuid4(), "other": uuid4()}
-    context = context_of(store=store, clock=clock or SystemClock(), settings=settings, keys=KnownKeys(projects))
+    context = context_of(
+        store=store, clock=clock or SystemClock(), settings=settings, keys=KnownKeys(projects), limits=limits
+    )
     async with serving(context) as client:
         yield Traces(context, client, projects)
 

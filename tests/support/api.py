@@ -25,6 +25,7 @@ from query_api.http.app import make_runner
 from query_api.http.dispatch import StartupState
 from query_api.http.routes import ROUTES
 from query_api.request.context import ApiContext, Check, KeyFinder, waiting_places
+from query_api.request.limits import Limits
 from query_api.request.progress import KnownEndOffsets
 from query_api.request.route import Route
 from tests.fakes.clock import ManualClock
@@ -94,6 +95,7 @@ def context_of(
     ends: KnownEndOffsets | None = None,
     database: Database | None = None,
     dead_letters: DeadLetterIndex | None = None,
+    limits: Limits | None = None,
 ) -> ApiContext:
     """A context whose store must stay untouched, with authentication exactly when there are keys.
 
@@ -114,6 +116,7 @@ def context_of(
         ends=ends,
         database=database,
         dead_letters=dead_letters,
+        limits=limits or Limits(),
     )
 
 

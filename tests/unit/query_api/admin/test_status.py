@@ -14,7 +14,7 @@ from common.errors import Unavailable
 from common.kafka.dead_letter_index import DeadLetterIndex
 from common.postgres.pool import Database
 from common.settings import Settings
-from query_api.admin import status
+from query_api.request.limits import Limits
 from query_api.request.progress import KnownEndOffsets
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
@@ -37,7 +37,9 @@ class AwayDatabase:
         raise Unavailable("Postgres is unavailable.")
 
 
-async def status_of(broker: MemoryBroker, aiohttp_client: Client, **settings: Any) -> dict[str, Any]:
+async def status_of(
+    broker: MemoryBroker, aiohttp_client: Client, *, limits: Limits | None = None, **settings: Any
+) -> dict[str, Any]:
     clock = ManualClock()
     index = DeadLetterIndex(broker, TOPIC, clock)
     client = await aiohttp_client(
@@ -49,6 +51,7 @@ async def status_of(broker: MemoryBroker, aiohttp_client: Client, **settings: An
             ends=KnownEndOffsets(broker.ends("spans"), clock),
             database=cast(Database, AwayDatabase()),
             dead_letters=index,
+            limits=limits,
         )
     )
     async with client.get("/admin/status") as response:
@@ -85,15 +88,13 @@ async def test_unreadable_dead_letters_are_not_reported_as_none(aiohttp_client: 
 
 
 async def test_slow_part_is_left_out(aiohttp_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(status, "PART_S", 0.05)
-
     async def wait(*_: object, **__: object) -> NoReturn:
         await asyncio.sleep(30)
         raise AssertionError
 
     monkeypatch.setattr(AwayDatabase, "fetch_one", wait)
 
-    answer = await status_of(MemoryBroker(), aiohttp_client)
+    answer = await status_of(MemoryBroker(), aiohttp_client, limits=Limits(status_part_s=0.05))
 
     assert answer["versions"]["reasons"]["postgres"] == "No answer within 0.05 s."
 

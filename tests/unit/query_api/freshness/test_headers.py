@@ -11,9 +11,9 @@ from common.errors import DeadlineExceeded, InvalidInput, Overloaded
 from common.kafka.record import Coordinates, EndOffsets
 from common.settings import QuerySettings, Settings
 from common.stored_position import ALL_PROJECTS, StoredPosition
-from query_api.freshness import headers
 from query_api.freshness.headers import COORDINATES_MAX, Wanted, read_wanted, sign_coordinates, wait_until_stored
 from query_api.request.context import ApiContext
+from query_api.request.limits import Limits
 from query_api.request.progress import REFRESH_INTERVAL_S, KnownEndOffsets
 from query_api.request.route import Request
 from tests.fakes.clock import ManualClock
@@ -86,6 +86,7 @@ def _context(
         keys=None if sees_all else KnownKeys({"a": PROJECT_A}),
         clock=clock,
         ends=KnownEndOffsets(ends or MemoryBroker().ends("spans"), clock),
+        limits=Limits(end_offsets_s=0.01),
     )
 
 
@@ -151,17 +152,15 @@ class TestWaiting:
         with pytest.raises(DeadlineExceeded):
             await _wait(context, (0, 7))
 
-    async def test_first_wait_waits_for_end_offsets_not_for_news(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_first_wait_waits_for_end_offsets_not_for_news(self) -> None:
         """A process that has just started knows no logs, and all may be stored already."""
-        monkeypatch.setattr(headers, "WAIT_END_OFFSETS_S", 0.01)
         context = _context(ends=_LateEnds(), wait_for_max_s=60.0)
         _learn(context, 7)
 
         async with asyncio.timeout(30.0):
             await _wait(context, (0, 7))
 
-    async def test_unresponsive_kafka_does_not_delay_stored_records(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(headers, "WAIT_END_OFFSETS_S", 0.01)
+    async def test_unresponsive_kafka_does_not_delay_stored_records(self) -> None:
         clock = ManualClock()
         context = _context(ends=_OnceAnswering(), clock=clock, wait_for_max_s=60.0)
         _learn(context, 7)

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from common.errors import Unavailable
-from query_api.http import about
+from query_api.request.limits import Limits
 from tests.support.api import KnownKeys, context_of
 from tests.unit.query_api.conftest import Client
 
@@ -44,11 +44,9 @@ async def test_readyz_is_200_if_every_system_responds(aiohttp_client: Client) ->
     assert (response.status, await response.json()) == (200, {"status": "ready"})
 
 
-async def test_readyz_names_missing_systems_with_reasons(
-    aiohttp_client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(about, "CHECK_TIMEOUT_S", 0.01)
-    client = await aiohttp_client(context_of(checks={"kafka": _is_away, "clickhouse": _answers, "postgres": _hangs}))
+async def test_readyz_names_missing_systems_with_reasons(aiohttp_client: Client) -> None:
+    checks = {"kafka": _is_away, "clickhouse": _answers, "postgres": _hangs}
+    client = await aiohttp_client(context_of(checks=checks, limits=Limits(check_s=0.01)))
 
     response = await client.get("/readyz")
 
