@@ -19,6 +19,7 @@ from pydantic import SecretStr
 from bench.command import numbers
 from clearspan.embedded.broker import EmbeddedBroker
 from clearspan.embedded.children import Guard
+from clearspan.embedded.layout import Layout
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore
@@ -44,7 +45,7 @@ def bench_settings(root: Path, *, bootstrap: str) -> Settings:
             "otlp_grpc_port": 0,
             "log_format": "text",
             "log_level": "warning",
-            "kafka": settings.kafka.model_copy(update={"bootstrap": bootstrap, "session_timeout_s": 3.0}),
+            "kafka": settings.kafka.model_copy(update={"bootstrap": bootstrap}),
             "clickhouse": settings.clickhouse.model_copy(update={"interface": "chdb"}),
             "query": settings.query.model_copy(update={"cursor_secret": SecretStr("bench")}),
         }
@@ -55,11 +56,10 @@ def bench_settings(root: Path, *, bootstrap: str) -> Settings:
 async def broker(root: Path) -> AsyncIterator[EmbeddedBroker]:
     """Start an embedded broker on a free port; it ends with this process. Create the topics before you publish."""
     guard = Guard()
-    running = EmbeddedBroker(root / "broker.log")
+    running = EmbeddedBroker(Settings(kafka_port=0), Layout(root))
     try:
-        await running.start(0)
+        await running.start()
         guard.watch(running.children())
-        running.admit_produces()
         yield running
     finally:
         await running.close()

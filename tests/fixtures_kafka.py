@@ -10,9 +10,9 @@ from tests.support.secure_kafka import SecureKafka, secure_kafka
 
 
 @pytest.fixture(scope="session")
-def tansu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """The broker of the embedded stack."""
-    with embedded_broker(tmp_path_factory.mktemp("tansu")) as broker:
+    with embedded_broker(tmp_path_factory.mktemp("embedded")) as broker:
         yield broker
 
 

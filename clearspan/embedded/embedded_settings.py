@@ -7,9 +7,6 @@ from typing import Final
 from clearspan.embedded.ports import free_port
 from common.settings import Settings
 
-SESSION_TIMEOUT_S: Final = 3.0
-"""The broker makes the first member of a group wait for half of this time. There is no other member."""
-
 NO_STREAK: Final = 2**31
 """More undecodable records than a partition of the embedded broker ever holds."""
 
@@ -26,10 +23,6 @@ def embedded_settings(settings: Settings) -> Settings:
         "clickhouse": settings.clickhouse.model_copy(update={"interface": "chdb", "cluster": ""}),
     }
     if settings.embedded_broker == "on":
-        changes |= {
-            "kafka": settings.kafka.model_copy(update={"session_timeout_s": SESSION_TIMEOUT_S}),
-            # A partition that is held is never drained: the broker could not be replaced, and the records would be lost
-            # with it. Dead letters are on disk.
-            "ingest": settings.ingest.model_copy(update={"dead_letter_streak_max": NO_STREAK}),
-        }
+        # A partition that is held would fill the disk space of the broker, and nothing more could be produced.
+        changes["ingest"] = settings.ingest.model_copy(update={"dead_letter_streak_max": NO_STREAK})
     return settings.model_copy(update=changes)

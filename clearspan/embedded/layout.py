@@ -25,7 +25,7 @@ _INVALID: Final = re.compile(r"""[,"$`?\\\x00-\x1f\x7f\ud800-\udfff]""")
 connection string of chDB, which then keeps its tables elsewhere; a comma ends it in that of Postgres; ``pg_ctl``
 writes it between double quotes into a shell command."""
 
-STOP_S: Final = 115.0
+STOP_S: Final = 95.0
 """How long a stack with default settings may report no progress while it stops."""
 
 
@@ -44,10 +44,10 @@ class Layout:
         """Postgres's cluster."""
         self.log: Final = root / "clearspan.log"
         """The log of a stack that runs in the background."""
+        self.broker: Final = root / "broker"
+        """The records of the embedded broker."""
         self.broker_log: Final = root / "broker.log"
         """The output of the broker."""
-        self.dead_letters: Final = root / "dead-letters.jsonl"
-        """The dead letters, for the next broker."""
         self.lock: Final = root / "lock"
         """The file that the running stack locks."""
         self.running: Final = root / "running.json"
@@ -59,9 +59,9 @@ class Layout:
         self.ports: Final = root / "ports.json"
         """The ports of the last start, for the next one (``ports.py``)."""
         about = (self.lock, self.running, self.stopping, self.children, self.ports)
-        files = (self.log, self.broker_log, self.dead_letters, *about)
+        files = (self.log, self.broker_log, *about)
         fresh = (path.with_suffix(".new") for path in (self.postgres, *files))
-        self.kept: Final = (self.clickhouse, self.postgres, *files, *fresh)
+        self.kept: Final = (self.clickhouse, self.postgres, self.broker, *files, *fresh)
         """Everything that the stack may leave there; the ``.new`` files are renamed once they are complete."""
 
 
@@ -86,7 +86,7 @@ class Running:
     otlp_grpc_left_out: str = ""
     """Why it is off, unless that was set by hand."""
     stop_s: float = STOP_S
-    """How long it may report no progress while it drains and stops."""
+    """How long it may report no progress while it stops."""
     has_own_broker: bool = True
     """Whether its Kafka is the embedded broker."""
 
@@ -111,11 +111,9 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """A stack that stops. ``left_count`` records are not stored yet; ``dropped`` is a sentence about lost records."""
+    """A stack that stops, or has stopped."""
 
     is_done: bool = False
-    left_count: int | None = None
-    dropped: str = ""
 
     def write(self, layout: Layout) -> None:
         """Write it to the data directory."""

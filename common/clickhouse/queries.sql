@@ -43,40 +43,6 @@ SELECT
 FROM stored_through
 WHERE project_id = {project_id:UUID}
 
--- positions_without_record --
--- The last row of each project and partition of some clusters, where it is after the stored position. Grouped before it
--- is joined: half of the time.
-SELECT toString(project_id) AS project, partition_id, through, at_record_ms, at_stored_us, following
-FROM
-(
-    SELECT
-        project_id,
-        partition_id,
-        max(record_offset) AS through,
-        argMax(record_ms, record_offset) AS at_record_ms,
-        argMax(stored_us, record_offset) AS at_stored_us
-    FROM spans
-    WHERE startsWith(partition_id, {clusters:String})
-    GROUP BY project_id, partition_id
-) AS inserted
-LEFT JOIN
-(
-    SELECT project_id, partition_id, max(through_offset) + 1 AS following
-    FROM stored_through
-    GROUP BY project_id, partition_id
-) AS recorded USING (project_id, partition_id)
-WHERE through >= following
-
--- insert_rows_without_record --
--- Insert the rows after the stored position once more, as a worker does that gets their records again: the views fill
--- their tables, and equal rows of a table become one.
-INSERT INTO spans
-SELECT *
-FROM spans
-WHERE project_id = {project_id:UUID}
-    AND partition_id = {partition_id:String}
-    AND record_offset >= {following:UInt64}
-
 -- topic_ids --
 -- The ids of the topics of a cluster, those seen first at the beginning.
 SELECT topic, topic_id, min(seen_us) AS first_seen_us, max(seen_us) AS last_seen_us

@@ -31,10 +31,8 @@ class KafkaPublisher:
     that arrives twice once (contract §4), so the producer is not idempotent.
     """
 
-    def __init__(self, settings: KafkaSettings, *, client_id: str | None = None) -> None:
-        """``client_id`` names the client to the broker; the driver has a default."""
+    def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
-        self._client_id = client_id
         self._producer: AIOKafkaProducer | None = None
         self._connecting = asyncio.Lock()
         self._closed = False
@@ -91,7 +89,6 @@ class KafkaPublisher:
         prepare_driver()
         producer = AIOKafkaProducer(
             **client_options(self._settings),
-            client_id=self._client_id,
             acks="all",
             linger_ms=LINGER_MS,
             max_batch_size=BATCH_BYTES,

@@ -193,7 +193,7 @@ def environment(tmp_path: Path) -> Iterator[Mapping[str, str]]:
 
 
 @pytest.mark.long
-def test_down_reports_dropped_records_and_fails(environment: Mapping[str, str]):
+def test_down_leaves_what_is_not_stored_to_the_next_start(environment: Mapping[str, str]):
     layout = Layout(Path(environment["CLEARSPAN_DATA_DIR"]))
     assert clearspan(environment, "up", "--detach").returncode == 0
     running = Running.read(layout)
@@ -205,25 +205,26 @@ def test_down_reports_dropped_records_and_fails(environment: Mapping[str, str]):
     stopped = clearspan(environment, "down")
     again = clearspan(environment, "up", "--detach")
 
-    assert stopped.returncode == 1
-    assert "Stopped." not in stopped.stdout
-    assert "5 records of otlp_spans/" in stopped.stderr
-    assert "masking" in stopped.stderr
+    assert stopped.returncode == 0, stopped.stderr
     assert again.returncode == 0
-    assert clearspan(environment, "down").returncode == 0
+    wait_for_dead_letters(environment, 5)
 
 
 def test_no_partition_of_the_embedded_broker_is_held(environment: Mapping[str, str]):
-    """It could not be drained, and its records would be lost with the broker. Dead letters are on disk."""
+    """Its records would fill the disk space of the broker, and nothing more could be produced."""
     assert clearspan(environment, "up", "--detach").returncode == 0
     running = Running.read(Layout(Path(environment["CLEARSPAN_DATA_DIR"])))
     assert running is not None
     produce(running.kafka, "otlp_spans", [b"no protobuf"] * 5, key=b"k")  # more in a row than the streak may have
 
-    stopped = clearspan(environment, "down")
+    wait_for_dead_letters(environment, 5)
 
-    assert stopped.returncode == 0, stopped.stderr
-    assert len(Layout(Path(environment["CLEARSPAN_DATA_DIR"])).dead_letters.read_text().splitlines()) == 5
+
+def wait_for_dead_letters(environment: Mapping[str, str], count: int) -> None:
+    deadline_s = time.monotonic() + 120
+    while len(listed := clearspan(environment, "dead-letters", "list", "--json").stdout.splitlines()) != count:
+        assert time.monotonic() < deadline_s, listed
+        time.sleep(0.1)
 
 
 def test_tables_are_created_before_anything_waits_for_them(stack: RunningStack):

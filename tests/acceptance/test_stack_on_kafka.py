@@ -45,7 +45,6 @@ def test_killed_stack_loses_nothing_that_its_kafka_has(kafka: Broker, unique: st
         "CLEARSPAN_KAFKA__OTLP_TOPIC": unique,
         "CLEARSPAN_KAFKA__DEAD_LETTER_TOPIC": f"{unique}.dead",
         "CLEARSPAN_KAFKA__STORED_TOPIC": f"{unique}.stored",
-        "CALF_TANSU_BIN": "/nowhere",  # the program of the embedded broker is not needed
     }
     root = tmp_path / "data"
     with running_stack(root, **settings) as stack:
@@ -64,7 +63,7 @@ def test_killed_stack_loses_nothing_that_its_kafka_has(kafka: Broker, unique: st
 
     read = kafka.settings(group=unique, topics={unique: TopicSettings(encoding=Encoding.SPAN_JSON)})
     assert asyncio.run(uncommitted_count(read, [unique])) == 0
-    assert not Layout(root).dead_letters.exists()
+    assert not Layout(root).broker.exists()
 
 
 def test_stack_waits_for_its_kafka_and_can_be_stopped(tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def comparable(row: dict[str, Any]) -> dict[str, Any]:
     return shown | {"leaves": sorted(row["leaves"])}
 
 
-@pytest.mark.parametrize("broker", ["tansu", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.mark.parametrize("broker", ["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
 def test_every_encoding_with_every_compression_gives_equal_rows(
     broker: str, unique: str, request: pytest.FixtureRequest
 ) -> None:

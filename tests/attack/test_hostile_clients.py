@@ -67,12 +67,12 @@ def api(
     tmp_path_factory: pytest.TempPathFactory,
     shared_postgres: PostgresSettings,
     http_settings: Callable[[], ClickHouseSettings],
-    tansu: Broker,
+    embedded: Broker,
 ) -> Iterator[ServedApi]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 10_000), hard))
     with asyncio.Runner() as runner:
-        runner.run(ensure_topics(tansu.settings()))
+        runner.run(ensure_topics(embedded.settings()))
     log = tmp_path_factory.mktemp("hostile") / "api.log"
     limits = {
         "CLEARSPAN_HTTP__CONNECTIONS_MAX": str(CONNECTIONS_MAX),
@@ -82,7 +82,7 @@ def api(
         "CLEARSPAN_QUERY__QUEUE_S": "60",
         "CLEARSPAN_QUERY__BUDGET_S": "60",
     }
-    with served_api(log, postgres=shared_postgres, clickhouse=http_settings(), broker=tansu, **limits) as served:
+    with served_api(log, postgres=shared_postgres, clickhouse=http_settings(), broker=embedded, **limits) as served:
         yield served
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 

@@ -69,11 +69,11 @@ def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
 async def address(
     store: ColumnStore,
     shared_postgres: PostgresSettings,
-    tansu: Broker,
+    embedded: Broker,
     unique: str,
     _loopback_only: None,
 ) -> AsyncIterator[str]:
-    kafka = tansu.settings(
+    kafka = embedded.settings(
         dead_letter_topic=f"{unique}.dead_letter",
         stored_topic=f"{unique}.stored",
         topics={

@@ -34,7 +34,7 @@ class Cluster:
         return f"{self.cluster_id}/{self.topic}/{partition}"
 
 
-@pytest.fixture(params=["memory", "tansu", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(params=["memory", "embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
 async def cluster(request: pytest.FixtureRequest, unique: str) -> AsyncIterator[Cluster]:
     if request.param == "memory":
         memory = MemoryBroker(partitions=PARTITIONS)

@@ -45,9 +45,9 @@ async def end_a_member_of_a_group(settings: KafkaSettings) -> None:
 
 @pytest.mark.parametrize("end", [end_an_admin, end_a_reader, end_a_publisher, end_a_member_of_a_group])
 async def test_cancellation_during_the_stop_is_not_lost(
-    tansu: Broker, unique: str, monkeypatch: pytest.MonkeyPatch, end: Callable[[KafkaSettings], Awaitable[None]]
+    embedded: Broker, unique: str, monkeypatch: pytest.MonkeyPatch, end: Callable[[KafkaSettings], Awaitable[None]]
 ) -> None:
-    settings = tansu.settings(group=unique)
+    settings = embedded.settings(group=unique)
     await ensure_topics(settings)
     is_ending = asyncio.Event()
     close = AIOKafkaClient.close

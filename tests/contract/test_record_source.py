@@ -46,7 +46,7 @@ class Cluster:
         return source
 
 
-@pytest.fixture(params=["memory", "tansu", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(params=["memory", "embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
 async def cluster(request: pytest.FixtureRequest, unique: str) -> AsyncIterator[Cluster]:
     async with AsyncExitStack() as opened:
         if request.param == "memory":
@@ -328,7 +328,7 @@ async def test_all_records_of_a_batch_are_read_and_counted(cluster: Cluster) -> 
         assert await uncommitted_count(cluster.settings, [cluster.topic]) == 20
 
 
-@pytest.mark.parametrize("broker", ["tansu", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.mark.parametrize("broker", ["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
 @pytest.mark.parametrize("compression", [None, "gzip", "snappy", "lz4", "zstd"])
 async def test_every_compression_of_kafka_is_read(
     broker: str, compression: str | None, unique: str, request: pytest.FixtureRequest
@@ -349,8 +349,8 @@ async def test_every_compression_of_kafka_is_read(
     assert record.value == value
 
 
-async def test_concurrent_calls_create_topics_once(tansu: Broker, unique: str) -> None:
-    settings = tansu.settings(topics={unique: TopicSettings(encoding=Encoding.OTLP_PROTO)})
+async def test_concurrent_calls_create_topics_once(embedded: Broker, unique: str) -> None:
+    settings = embedded.settings(topics={unique: TopicSettings(encoding=Encoding.OTLP_PROTO)})
 
     both = await asyncio.gather(ensure_topics(settings), ensure_topics(settings))
 

@@ -285,26 +285,13 @@ MUTATIONS: Final = (
         reports="gap",
     ),
     Mutation(
-        "an embedded broker that is replaced is another cluster, and has other topics",
-        (
-            Edit("common/kafka/partition_ids.py", "if topic_id and known and known[0] != topic_id:", "if False:"),
-            Edit(
-                "clearspan/embedded/broker.py",
-                '"--cluster-id": f"{CLUSTERS}{uuid.uuid4()}",',
-                '"--cluster-id": "embedded-00000000-0000-4000-8000-000000000000",',
-            ),
-        ),
-        ("kill_the_embedded_stack",),
-    ),
-    Mutation(
-        "an insert that was interrupted is completed; a pause after each insert makes that likely",
+        "the embedded broker reads what it has on disk",
         (
             Edit(
-                "ingest/stored_positions.py",
-                "        rows = batch.rows() if batch.rows_count else None\n",
-                "        await asyncio.sleep(2)\n        rows = batch.rows() if batch.rows_count else None\n",
+                "clearspan/embedded/broker_server/partition.py",
+                'sorted(int(path.stem) for path in directory.glob("*.log")) or [0]',
+                "[10**9]",
             ),
-            Edit("clearspan/embedded/stack.py", "await complete_interrupted_inserts(store, clusters=CLUSTERS)", "pass"),
         ),
         ("kill_the_embedded_stack",),
     ),

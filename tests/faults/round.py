@@ -152,7 +152,7 @@ def play(installation: Installation, scenario: Scenario, seed: int, *, size: flo
     played.join_producers()
     installation.wait_until_committed()
     sent = played.sent()
-    followed = follower.finish(lambda seen: _has_all(seen, sent, played.admitted), within_s=FOLLOWED_S)
+    followed = follower.finish(lambda seen: has_all(seen, sent, played.admitted), within_s=FOLLOWED_S)
     findings = check(played.client, played.plan.round_name, sent, followed)
     findings.admitted = findings.lost & played.admitted
     dead_letters = dead_letters_of(installation.admin(played.failures), oldest=played.began_at - CLOCKS_APART)
@@ -188,7 +188,7 @@ def outcome_of(
     )
 
 
-def _has_all(seen: Counter[Seen], sent: Sent, admitted: set[int]) -> bool:
+def has_all(seen: Counter[Seen], sent: Sent, admitted: set[int]) -> bool:
     return all(Seen(number, attempt) in seen for number, attempt in sent.latest.items() if number not in admitted)
 
 

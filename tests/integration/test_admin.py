@@ -62,8 +62,8 @@ class Installation:
 
 
 @pytest.fixture
-async def installation(tansu: Broker, unique: str) -> AsyncIterator[Installation]:
-    kafka = tansu.settings(
+async def installation(embedded: Broker, unique: str) -> AsyncIterator[Installation]:
+    kafka = embedded.settings(
         dead_letter_topic=f"{unique}.dead_letter",
         topics={unique: TopicSettings(encoding=Encoding.SPAN_JSON)},
         intake_topic=unique,

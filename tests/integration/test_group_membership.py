@@ -22,7 +22,7 @@ from tests.support.kafka import Broker
 POLL_INTERVAL_S = 2.0
 
 
-@pytest.fixture(params=["tansu", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
 async def settings(request: pytest.FixtureRequest, unique: str) -> KafkaSettings:
     broker: Broker = request.getfixturevalue(request.param)
     topics = {unique: TopicSettings(encoding=Encoding.OTLP_PROTO)}

@@ -46,7 +46,7 @@ async def produce(bootstrap: str, topic: str, values: list[bytes], compression: 
 
 
 @pytest.mark.parametrize("compression", [None, "gzip"])
-@pytest.mark.parametrize("broker_name", ["tansu", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.mark.parametrize("broker_name", ["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
 async def test_every_record_is_read(
     request: pytest.FixtureRequest,
     unique: str,

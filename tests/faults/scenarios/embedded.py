@@ -1,4 +1,4 @@
-"""a. The embedded stack as a whole, killed: its broker keeps records in memory, and the README admits that loss alone."""
+"""a. The embedded stack as a whole, killed: its broker has on disk what it has acknowledged."""
 
 from __future__ import annotations
 
@@ -16,25 +16,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from aiokafka import TopicPartition
-
 from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.offsets import uncommitted_count
 from common.settings import KafkaSettings
-from tests.faults.checker import Findings, Follower, Seen, check
+from tests.faults.checker import Follower, check
 from tests.faults.client import ApiClient
-from tests.faults.log import committed_offsets
 from tests.faults.processes import ROOT
-from tests.faults.producer import Plan, Producer, Sent
-from tests.faults.round import Outcome, outcome_of, until
+from tests.faults.producer import Plan, Producer
+from tests.faults.round import Outcome, has_all, outcome_of, until
 from tests.faults.spans import TOPICS
 from tests.support.stack import stack_environment, wait_until_ready
 
 FOLLOWED_S: Final = 120.0
 SETTLED_S: Final = 120.0
 SPANS_COUNT: Final = 2_000
-NOTED_S: Final = 0.5
-"""By then the producer has noted every acknowledgement that the killed broker had sent: they may wait in its socket."""
 
 
 def kill_the_embedded_stack(seed: int, *, size: float = 1.0) -> Outcome:
@@ -47,60 +42,22 @@ def kill_the_embedded_stack(seed: int, *, size: float = 1.0) -> Outcome:
             kafka = f"127.0.0.1:{environment['CLEARSPAN_KAFKA_PORT']}"
             client = ApiClient([f"http://127.0.0.1:{environment['CLEARSPAN_API_PORT']}"], "")
             follower = Follower(client)
-            plan = Plan(f"{name}/{seed}", int(SPANS_COUNT * size), seed, is_log_whole=False)
+            plan = Plan(f"{name}/{seed}", int(SPANS_COUNT * size), seed)
             producer = Producer(kafka, str(DEFAULT_PROJECT_ID), plan)
             until(lambda: bool(follower.seen), "the follower sees a span", within_s=SETTLED_S)
             time.sleep(source.random() * plan.lasting_s)
-            committed = asyncio.run(committed_offsets(kafka, TOPICS))
-            seen = dict(follower.seen)
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
             until(
                 lambda: not _answers(int(environment["CLEARSPAN_KAFKA_PORT"])), "the broker is gone", within_s=SETTLED_S
             )
-            time.sleep(NOTED_S)
-            killed_s = time.monotonic()
             with _stack(environment):
                 sent = producer.finish()
                 until(lambda: not _uncommitted(kafka), "the stack has committed everything", within_s=SETTLED_S)
-                followed = follower.finish(lambda now: _has_the_later(now, sent, killed_s), within_s=FOLLOWED_S)
+                followed = follower.finish(lambda seen: has_all(seen, sent, set()), within_s=FOLLOWED_S)
                 findings = check(client, plan.round_name, sent, followed)
-    _admit(findings, sent, stored_before(sent, seen, committed), killed_s)
     notes = [f"a response of status 500: {failure}" for failure in client.failures]
     return outcome_of(name, seed, began_s, sent, findings, notes=notes)
-
-
-def _has_the_later(seen: Mapping[Seen, int], sent: Sent, killed_s: float) -> bool:
-    """Whether the follower has every span that was acknowledged after the kill."""
-    return all(
-        Seen(number, sent.latest[number]) in seen for number, at_s in sent.acknowledged_s.items() if at_s > killed_s
-    )
-
-
-def stored_before(sent: Sent, seen: Mapping[Seen, int], committed: Mapping[TopicPartition, int]) -> Mapping[int, int]:
-    """Return the latest attempt of each span that had been stored: it was read, or its record was committed."""
-    stored = {
-        number: attempt
-        for (number, attempt), places in sorted(sent.places.items())
-        if any(place.offset < committed[TopicPartition(place.topic, place.partition)] for place in places)
-    }
-    for number, attempt in seen:
-        stored[number] = max(attempt, stored.get(number, 0))
-    return stored
-
-
-def _admit(findings: Findings, sent: Sent, stored: Mapping[int, int], killed_s: float) -> None:
-    """Admit missing versions that were acknowledged before the kill and had not been stored.
-
-    If an older version had been stored, each way of reading must still show that one.
-    """
-    shown = set.intersection(*(set(way) for way in findings.ways.values()))
-    findings.admitted = {
-        number
-        for number in findings.lost
-        if sent.acknowledged_s[number] <= killed_s
-        and (number not in stored or (stored[number] < sent.latest[number] and Seen(number, stored[number]) in shown))
-    }
 
 
 def _answers(port: int) -> bool:
