@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from common.errors import NotFound
 from common.postgres.projects import Account, Projects, WantedAccount, open_accounts
-from query_api.registry.fields import Loose
+from query_api.registry.kinds import Loose
 from query_api.request.context import database_of
 from query_api.request.json_body import Named, json_response
 from query_api.request.references import Text

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, Tag
 from common.ids import parse_span_id, parse_trace_id, span_id_hex, trace_id_hex
 from query_api.intake.prepare import PlacedSpan, to_records, with_response
 from query_api.intake.publish import PreparedIntake
-from query_api.registry.fields import LooseReferenceIn
+from query_api.registry.kinds import LooseReferenceIn
 from query_api.request.json_body import BY_FORM, LISTED, UNLISTED, Listed, Named, Strict
 from query_api.request.references import ReferenceIn
 from query_api.request.route import PrepareContext

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from common.errors import Conflict, InvalidCursor
-from common.postgres.errors import UniqueViolation
+from common.postgres.pool import UniqueViolation
 from query_api.delivery.positions import read_position
 from query_api.delivery.requests import (
     PAUSED_BY_USER,

@@ -16,8 +16,7 @@ from query_api.delivery.stored_selection import find_revision, reference_to_stor
 from query_api.delivery.targets.models import TargetIn, public_members
 from query_api.delivery.targets.opening import kept_secrets, refuse_forbidden, secrets_to_store
 from query_api.filter.parse import FilteringModel
-from query_api.registry.checks import references_of
-from query_api.registry.handlers import lineage_of
+from query_api.registry.checks import lineage_of, references_of
 from query_api.registry.kinds import QUERIES
 from query_api.registry.values import Revision
 from query_api.request.route import Request

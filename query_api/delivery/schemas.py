@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from query_api.delivery.positions import POSITION_LENGTH_MAX
 from query_api.delivery.targets.models import TargetIn
 from query_api.filter.parse import FilteringModel, check_groups
-from query_api.registry.fields import Slug, storable_json
+from query_api.registry.kinds import Slug, storable_json
 from query_api.request.json_body import Strict
 from query_api.request.references import ReferenceIn, Text
 

@@ -1,23 +1,36 @@
-"""Whose request it is: the project and the user of its key, and the tenant to whose share it counts (contract §2)."""
+"""Whose request it is, and what its key may do.
+
+The key decides the project and the user, and the tenant to whose share the request counts (contract §2). Its scopes,
+its requests a second and its requests at the same time are limited in each process of the API.
+"""
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
 from multidict import MultiMapping
 
-from common.errors import NotAdmin, Unauthorized
+from common.errors import Forbidden, NotAdmin, Overloaded, Unauthorized
 from common.fair_share import OWN_WORK, Tenant
 from common.ids import DEFAULT_USER_ID
 from common.postgres.keys import KeyOwner
 from common.settings import Settings
+from common.times import Clock
 from query_api.http.browsers import check_not_a_page
 from query_api.request.context import ApiContext, KeyFinder
-from query_api.request.route import NO_PROJECT, Access
+from query_api.request.route import NO_PROJECT, Access, Route
+
+BUSY_S: Final = 1.0
+"""After this a key that has all its requests running is asked to come back."""
+
+BUCKETS_MAX: Final = 10_000
+"""Keys with a limit of requests a second that a process remembers."""
 
 _NOBODY: Final = KeyOwner(NO_PROJECT, DEFAULT_USER_ID)
 _KEY_BYTES_MAX: Final = 512
@@ -104,3 +117,63 @@ def ended_key(keys: KeyFinder, headers: Mapping[str, str]) -> KeyOwner | None:
         return keys.ended(_key_text(headers.get("Authorization", "")))
     except Unauthorized:
         return None
+
+
+def check_scope(owner: KeyOwner, route: Route) -> None:
+    """Raise ``Forbidden`` if the key lacks the scope of the route."""
+    if route.access is not Access.PROJECT or route.scope in owner.scopes:
+        return
+    granted = ", ".join(f"`{scope}`" for scope in sorted(owner.scopes))
+    raise Forbidden(f"{route.method} {route.path} needs a key with the scope `{route.scope}`; this key has {granted}.")
+
+
+@dataclass(slots=True)
+class _RequestsLeft:
+    """What a key has left. It fills at its rate and holds what arrives in a second, at least one request."""
+
+    requests: float
+    at_s: float
+
+
+@dataclass(slots=True)
+class KeyLimits:
+    """Counts the requests of keys with limits."""
+
+    clock: Clock
+    _running: Counter[UUID] = field(default_factory=Counter)
+    _buckets: dict[UUID, _RequestsLeft] = field(default_factory=dict)
+
+    @contextmanager
+    def admitted(self, owner: KeyOwner) -> Iterator[None]:
+        """Count a request of a key while inside. Raises ``Overloaded`` with the time to wait."""
+        key_id = owner.key_id
+        if key_id is None:
+            yield
+            return
+        if owner.concurrent_max is not None and self._running[key_id] >= owner.concurrent_max:
+            raise Overloaded(
+                f"This key may run {owner.concurrent_max} requests at the same time.", retry_after_s=BUSY_S
+            )
+        if owner.requests_per_s is not None:
+            self._take(key_id, owner.requests_per_s)
+        self._running[key_id] += 1
+        try:
+            yield
+        finally:
+            self._running[key_id] -= 1
+            if not self._running[key_id]:
+                del self._running[key_id]
+
+    def _take(self, key_id: UUID, per_s: float) -> None:
+        now_s, size = self.clock.monotonic_s(), max(1.0, per_s)
+        bucket = self._buckets.pop(key_id, None) or _RequestsLeft(size, now_s)
+        bucket.requests = min(size, bucket.requests + (now_s - bucket.at_s) * per_s)
+        bucket.at_s = now_s
+        while len(self._buckets) >= BUCKETS_MAX:
+            del self._buckets[next(iter(self._buckets))]
+        self._buckets[key_id] = bucket
+        if bucket.requests < 1:
+            raise Overloaded(
+                f"This key may send {per_s:g} requests a second.", retry_after_s=(1 - bucket.requests) / per_s
+            )
+        bucket.requests -= 1

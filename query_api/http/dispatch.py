@@ -40,13 +40,12 @@ from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
 from query_api.audit.recorder import AuditRecorder
 from query_api.freshness.headers import with_freshness
 from query_api.http.auditing import CLIENT_GONE_STATUS, Caller, record_change, record_refusal
-from query_api.http.authentication import owner_of, running, tenant_of
+from query_api.http.authentication import KeyLimits, check_scope, owner_of, running, tenant_of
 from query_api.http.body import COMPRESS_BYTES_MIN, compress, read_request_body, takes_gzip
 from query_api.http.stream import check_can_stream, cut_off, send_stream, send_whole
 from query_api.request.context import ApiContext
 from query_api.request.errors import internal_error_response, new_operation_id, response_of, status_of
 from query_api.request.json_body import Strict, read_query
-from query_api.request.key_limits import KeyLimits, check_scope
 from query_api.request.route import NO_PROJECT, Access, Request, Response, Route, Router
 
 REQUEST_ID_HEADER: Final = "X-Request-Id"

@@ -14,16 +14,18 @@ from urllib.parse import urlsplit
 from jsonschema_rs import ValidationError, meta
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from query_api.registry.fields import Loose, Meta, json_text
 from query_api.registry.kinds import (
     APPLICATIONS,
     FlagConditions,
     FlagsFilter,
     History,
+    Loose,
+    Meta,
     RevisionData,
     RevisionFlags,
     RoleFlags,
     Sample,
+    json_text,
 )
 from query_api.request.json_body import Named
 from query_api.request.references import ReferenceIn, Text

@@ -1,4 +1,4 @@
-"""Checks of what a request names: ids, slugs and numbers, and the revision to which references lead.
+"""What the handlers of histories share, first of all checks of what a request names: ids, slugs and references.
 
 The most precise reference finds the revision. Every other member that was given must match it, so that no client gets
 a revision other than the one it named. Source: contract §5, reference ``applications-api`` §1.5, §2.5, §2.6, §7.2.
@@ -13,16 +13,42 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from common.errors import Conflict, InvalidInput
-from common.postgres.errors import UniqueViolation
-from query_api.registry.store import Lineage
-from query_api.registry.values import Artifact, References, Revision, Variant, wanted_number
+from common.errors import Conflict, InvalidInput, Unavailable
+from common.postgres.pool import UniqueViolation
+from query_api.registry.kinds import History
+from query_api.registry.searches import EntityQuery, refuse_versions, with_parameters
+from query_api.registry.store import Entity, Lineage, Owner
+from query_api.registry.values import Artifact, Kind, References, Revision, Variant, wanted_number
 from query_api.request.errors import InvalidRequest, MemberConflict, SlugTaken
 from query_api.request.json_body import validated
 from query_api.request.references import Reference, ReferenceIn
 from query_api.request.route import Request
 
 RESERVED_PREFIX: Final = "__ag__"
+
+
+def lineage_of(request: Request, kind: Kind) -> Lineage:
+    """Return the histories of the request's project. Raises ``Unavailable`` without Postgres."""
+    if request.context.database is None:
+        raise Unavailable("This process has no Postgres.")
+    return Lineage(request.context.database, kind, Owner(request.project_id, request.user_id))
+
+
+class KindHandlers:
+    """The handlers of one kind."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._labels = history.labels
+
+    def _lineage(self, request: Request) -> Lineage:
+        return lineage_of(request, self._labels.kind)
+
+    async def _page(self, request: Request, layer: type[Entity]) -> list[Entity]:
+        """Return the page of a layer that the body and the parameters of a query ask for."""
+        query: EntityQuery = with_parameters(request.body, request.query)
+        refuse_versions(self._labels, query)
+        return await self._lineage(request).page(layer, query)
 
 
 class _PathId(BaseModel):

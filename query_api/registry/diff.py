@@ -11,10 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-import orjson
-
-from query_api.registry.fields import json_text
-
 
 def changed(data: Mapping[str, Any], *, merged: Mapping[str, Any], removed: Iterable[str]) -> dict[str, Any]:
     """Return ``data`` with ``merged`` merged in and without the dotted paths ``removed``; a missing path changes
@@ -96,13 +92,12 @@ def differences(before: Any, after: Any, *, path: str = "") -> Iterator[Differen
 def changes_json(before: str, after: str) -> tuple[int, bytes]:
     """Return the number of changes between two JSON texts, and the list of them as JSON."""
     changes = [_members(change) for change in differences(json.loads(before), json.loads(after))]
-    return len(changes), orjson.dumps(changes)
+    return len(changes), json.dumps(changes, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _members(change: Difference) -> dict[str, Any]:
     sides = (("from", change.before), ("to", change.after))
-    values = {side: orjson.Fragment(json_text(value)) for side, value in sides if value is not ABSENT}
-    return {"op": change.op, "path": change.path, **values}
+    return {"op": change.op, "path": change.path, **{side: value for side, value in sides if value is not ABSENT}}
 
 
 def _array_differences(before: list[Any], after: list[Any], *, path: str) -> Iterator[Difference]:

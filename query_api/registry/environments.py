@@ -14,18 +14,19 @@ import orjson
 from pydantic import Field
 
 from common.errors import InvalidInput, NotFound
-from query_api.registry.checks import find_named_revision, path_id, references_of, refuse_contradicting
-from query_api.registry.fields import Loose, LooseReferenceIn, json_text
-from query_api.registry.handlers import lineage_of
+from query_api.registry.checks import find_named_revision, lineage_of, path_id, references_of, refuse_contradicting
 from query_api.registry.kinds import (
     APPLICATIONS,
     ENVIRONMENTS,
     Delta,
     FlagsFilter,
     History,
+    Loose,
+    LooseReferenceIn,
     RevisionData,
     RevisionFlags,
     Sample,
+    json_text,
 )
 from query_api.registry.responses import one_response, reference_members, revision_response, simple_members
 from query_api.registry.revision_handlers import RevisionHandlers, refuse_grown

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-from common.errors import InvalidInput, NotFound, Unavailable
+from common.errors import InvalidInput, NotFound
 from query_api.registry import schemas
 from query_api.registry.checks import (
+    KindHandlers,
     edited_id,
     find_named_revision,
     missing,
@@ -20,39 +21,18 @@ from query_api.registry.checks import (
     refuse_reserved,
     reporting_conflicts,
 )
-from query_api.registry.kinds import History, RevisionState, RoleFlags
+from query_api.registry.kinds import RevisionState, RoleFlags
 from query_api.registry.responses import artifact_members, list_response, one_response, simple_members, variant_members
-from query_api.registry.searches import EntityQuery, refuse_versions, with_parameters
-from query_api.registry.store import LOG_MAX, Entity, Lineage, Owner, random_slug
-from query_api.registry.values import Artifact, CommitTarget, Content, Header, Kind, References, SimpleArtifact, Variant
+from query_api.registry.store import LOG_MAX, Lineage, random_slug
+from query_api.registry.values import Artifact, CommitTarget, Content, Header, References, SimpleArtifact, Variant
 from query_api.request.references import Reference
 from query_api.request.route import Request, Response
 
 SEED_MESSAGE: Final = "Initial commit"
 
 
-def lineage_of(request: Request, kind: Kind) -> Lineage:
-    """Return the histories of the request's project. Raises ``Unavailable`` without Postgres."""
-    if request.context.database is None:
-        raise Unavailable("This process has no Postgres.")
-    return Lineage(request.context.database, kind, Owner(request.project_id, request.user_id))
-
-
-class KindHandlers:
-    """The handlers of one kind."""
-
-    def __init__(self, history: History) -> None:
-        self._history = history
-        self._labels = history.labels
-
-    def _lineage(self, request: Request) -> Lineage:
-        return lineage_of(request, self._labels.kind)
-
-    async def _page(self, request: Request, layer: type[Entity]) -> list[Entity]:
-        """Return the page of a layer that the body and the parameters of a query ask for."""
-        query: EntityQuery = with_parameters(request.body, request.query)
-        refuse_versions(self._labels, query)
-        return await self._lineage(request).page(layer, query)
+class _ArtifactWriter(KindHandlers):
+    """Creates and edits artifacts, with or without data."""
 
     async def _create_artifact(
         self, lineage: Lineage, sent: schemas.ArtifactCreate, chosen_id: UUID | None
@@ -67,7 +47,7 @@ class KindHandlers:
         return await lineage.edit_artifact(artifact_id, header=sent.header(), flags=flags, folder_id=sent.folder_id)
 
 
-class ArtifactHandlers(KindHandlers):
+class ArtifactHandlers(_ArtifactWriter):
     """The routes of artifacts."""
 
     async def create(self, request: Request) -> Response:
@@ -187,7 +167,7 @@ class VariantHandlers(KindHandlers):
         return one_response(self._labels.variant, members)
 
 
-class SimpleHandlers(KindHandlers):
+class SimpleHandlers(_ArtifactWriter):
     """The simple routes."""
 
     async def create(self, request: Request) -> Response:

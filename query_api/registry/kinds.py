@@ -1,33 +1,140 @@
-"""A kind of history as a value: its names, its models, and its rules.
+"""What all histories share: the types of their members, and a kind of history as a value.
 
 Models are written once, under neutral names (``artifact``, ``variant_ref``, ``revision_id``; ``schemas.py``,
 ``responses.py``); handlers and the store know no others. ``Labels`` holds the names of a kind: ``application``,
-``query_variant_ref``. Ids and slugs have several spellings, which all mean the same. ``for_kind`` is the border: it
-derives from a neutral model the one that validates and documents the requests of a kind. Source: reference
-``applications-api`` §1.2 and §6.2, ``spans-api`` §9.1.
+``query_variant_ref``. Ids and slugs have several spellings, which all mean the same. ``wire_models.py`` is the border.
+
+Unknown members are ignored in what creates or edits something (``Loose``). They are rejected in a query (``Strict``),
+which would otherwise return more than the client meant. Source: contract §1, reference ``applications-api`` §1.1,
+§1.2, §1.5, §6.2 and §8.1, ``spans-api`` §9.1.
 """
 
 from __future__ import annotations
 
-import operator
+import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum, auto
-from functools import cache, reduce
-from types import UnionType
-from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeAlias, TypeVar, Union, cast, get_args, get_origin
+from functools import cache
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
-from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, create_model
-from pydantic.fields import FieldInfo
-from pydantic.json_schema import SkipJsonSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic_core import PydanticCustomError
 
 from query_api.registry.diff import changed
-from query_api.registry.fields import Loose, Meta, json_text
-from query_api.registry.values import Kind
+from query_api.registry.values import Header, Kind
 from query_api.request.json_body import Listed, Strict
-from query_api.request.references import Text
+from query_api.request.references import NamedSlug, ReferenceIn, Text, Time, refuse_nul
+from query_api.spans.windowing import Order
+
+JSON_DEPTH_MAX: Final = 64
+"""Levels of nested objects and arrays in tags, metadata and data."""
+
+SLUG_LENGTH_MAX: Final = 2_500
+"""The longest slug that a Postgres index can hold after a fork has appended its suffix."""
+
+
+def _not_too_long(slug: str) -> str:
+    if len(slug) > SLUG_LENGTH_MAX:
+        raise ValueError(f"'slug' must not be longer than {SLUG_LENGTH_MAX} characters.")
+    return slug
+
+
+def storable_json(value: dict[str, Any]) -> dict[str, Any]:
+    """Return ``value``. Raise ``ValueError`` for U+0000, a number that is not finite, or more than 64 levels."""
+    level: list[Any] = [value]
+    for _ in range(JSON_DEPTH_MAX + 1):
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                below.extend((*item, *item.values()))
+            elif isinstance(item, list):
+                below.extend(item)
+            elif isinstance(item, str):
+                refuse_nul(item)
+            elif isinstance(item, float) and not math.isfinite(item):  # the JSON parser of query strings lets it pass
+                raise PydanticCustomError("json_invalid", "NaN and Infinity are not JSON.")
+        if not below:
+            return value
+        level = below
+    raise ValueError(f"Objects and arrays nest deeper than {JSON_DEPTH_MAX}.")
+
+
+def _tags(value: dict[str, Any]) -> dict[str, Any]:
+    for tag in value.values():
+        if isinstance(tag, dict):
+            _tags(tag)
+        elif not isinstance(tag, str | bool):
+            # pydantic reports ValueError only
+            raise ValueError("A tag is a text, a boolean or an object of tags.")  # noqa: TRY004
+    return value
+
+
+def in_utc(moment: datetime) -> datetime:
+    """Convert to UTC. A time without a zone is UTC."""
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError as exc:
+        raise ValueError("This time has no date in UTC.") from exc
+
+
+Slug = Annotated[NamedSlug, AfterValidator(_not_too_long)]
+Moment = Annotated[Time, AfterValidator(in_utc)]
+Meta = Annotated[dict[str, Any], AfterValidator(storable_json)]
+Tags = Annotated[Meta, AfterValidator(_tags)]
+
+
+class Loose(BaseModel):
+    """An object whose unknown members are ignored."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class LooseReferenceIn(ReferenceIn):
+    """A reference in a body that creates something: unknown members are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class HeaderIn(Loose):
+    """The name, description, tags and metadata of an artifact, a variant or a revision."""
+
+    name: Text | None = None
+    description: Text | None = None
+    tags: Tags | None = Field(None, description="Tags: texts, booleans, and objects of these.")
+    meta: Meta | None = Field(None, description="Metadata: any JSON object.")
+
+    def header(self) -> Header:
+        """Return the values that the store takes."""
+        tags, meta = (None if value is None else json_text(value) for value in (self.tags, self.meta))
+        return Header(self.name, self.description, tags, meta)
+
+
+class IdWindowing(Strict):
+    """The page to return. The order is descending by default."""
+
+    newest: Moment | None = Field(None, description="Upper bound of created_at; exclusive in descending order.")
+    oldest: Moment | None = Field(None, description="Lower bound of created_at; exclusive in ascending order.")
+    next: UUID | None = Field(None, description="The id of the last row of the previous page.")
+    limit: int | None = Field(
+        None, description="Rows on a page, at least 1. Without it all rows are returned, up to 64 MiB."
+    )
+    order: Order | None = None
+    interval: int | None = Field(None, gt=0, description="Ignored here.")
+    rate: float | None = Field(None, ge=0, le=1, description="Ignored here.")
+
+
+def json_text(value: Any) -> str:
+    """Return the JSON text to store: members in the order in which they were sent, exact integers."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+# Kinds
+
 
 _LAYER_MEMBER: Final = re.compile(r"(artifact|variant|revision)(s|_refs?|_id|_slug)?")
 _SPELLED_MEMBER: Final = re.compile(r"(artifact|variant|revision)_(id|slug)")
@@ -106,9 +213,6 @@ QUERIES: Final = Labels(Kind.QUERY, "query", "queries", ("query", "artifact"), "
 ENVIRONMENTS: Final = Labels(
     Kind.ENVIRONMENT, "environment", "environments", ("environment", "artifact"), "an environment", "environments"
 )
-
-
-Model = TypeVar("Model", bound=BaseModel)
 
 
 class Mark(Enum):
@@ -258,118 +362,3 @@ class History:
     def snapshot(self, data: RevisionData | None) -> RevisionState:
         """Return what a commit stores. Raises ``InvalidInput`` for valid JSON that means nothing."""
         return RevisionState(None if data is None else data.stored(), (data or self.data()).flags())
-
-    def model_of(self, neutral: type[BaseModel]) -> type[BaseModel] | None:
-        """Return the model of this kind that is derived from ``neutral``; ``None`` for a flags model if the kind has no
-        flags.
-        """
-        own = {
-            RoleFlags: self.role_flags,
-            RevisionFlags: self.revision_flags,
-            FlagsFilter: self.flags_filter,
-            RevisionData: self.data,
-            Delta: self.delta,
-        }
-        return own[neutral] if neutral in own else for_kind(neutral, self)
-
-
-_WRAPPER: Final = re.compile(r"(artifact|variant|revision)(s|_refs?)?")
-_SYNONYM: Final = "Another name of the same member."
-_IGNORED: TypeAlias = Annotated[SkipJsonSchema[None], BeforeValidator(lambda _: None)]
-"""A member that the kind does not have: accepted like every unknown member, and not documented."""
-
-_derived: Final[dict[str, type[BaseModel]]] = {}
-
-
-def for_kind(model: type[Model], history: History) -> type[Model]:
-    """Return ``model`` with the member names, flags, data and wording of a kind.
-
-    The result is a subclass, so handlers use the attributes of ``model``. Validation errors show the names on the wire.
-    """
-    if not issubclass(model, PerKind):
-        return model
-    labels = history.labels
-    class_name = _class_name(model.__name__, labels)
-    if class_name in _derived:
-        return cast(type[Model], _derived[class_name])
-    fields: dict[str, Any] = {}
-    other_spellings: dict[str, tuple[str, ...]] = {}
-    for name, field in model.model_fields.items():
-        annotation = _typed(field.annotation, history)
-        if annotation is _IGNORED and Mark.ANY_FLAGS in field.metadata:
-            annotation = field.annotation
-        own, *others = _wire_names(name, field, labels)
-        if own != (field.alias or name) or annotation is not field.annotation:
-            fields[name] = (annotation, _renamed(field, own, field.description and labels.in_words(field.description)))
-        if others:
-            other_spellings[name] = tuple(f"also_{other}" for other in others)
-            fields |= {f"also_{other}": (annotation, _renamed(field, other, _SYNONYM)) for other in others}
-    doc = labels.in_words(model.__doc__ or "")
-    derived = create_model(class_name, __base__=model, __doc__=doc, __module__=__name__, **fields)
-    derived.labels = labels
-    derived.other_spellings = other_spellings
-    if (example := derived.example(history.sample)) is not None:
-        derived.model_config["json_schema_extra"] = {"examples": [_example_on_wire(example, labels)]}
-    _derived[class_name] = derived
-    return derived
-
-
-def __getattr__(name: str) -> type[BaseModel]:
-    """Return a derived model: pickle finds it by its name, in the compute processes too."""
-    try:
-        return _derived[name]
-    except KeyError:
-        raise AttributeError(name) from None
-
-
-def _class_name(name: str, labels: Labels) -> str:
-    """Return a name for the document: ``CommitRevision`` becomes ``CommitQueryRevision``, ``ArtifactOut`` ``Query``."""
-    one, several = labels.artifact.title(), labels.artifacts.title()
-    layers = {
-        "Artifacts": several,
-        "Artifact": one,
-        "Simples": f"Simple{several}",
-        "Simple": f"Simple{one}",
-        "Variant": f"{one}Variant",
-        "Revision": f"{one}Revision",
-    }
-    layer = next((layer for layer in layers if layer in name), None)
-    return f"{one}{name}" if layer is None else name.removesuffix("Out").replace(layer, layers[layer], 1)
-
-
-def _wire_names(name: str, field: FieldInfo, labels: Labels) -> tuple[str, ...]:
-    neutral = field.alias or name
-    if Mark.EVERY_SPELLING in field.metadata:
-        return labels.spellings_of(neutral)
-    is_own = Mark.OWN_NAME in field.metadata or _WRAPPER.fullmatch(neutral)
-    return (labels.own_name(neutral),) if is_own else (neutral,)
-
-
-def _renamed(field: FieldInfo, wire_name: str, description: str | None) -> Any:
-    default = ... if field.is_required() else field.default
-    return Field(default, alias=wire_name, description=description)
-
-
-def _typed(annotation: Any, history: History) -> Any:
-    """Return a type with the kind's models in place of the neutral ones."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return history.model_of(annotation) or _IGNORED
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if not arguments:
-        return annotation
-    first, *others = (_typed(argument, history) for argument in arguments)
-    if [first, *others] == list(arguments):
-        return annotation
-    if first is _IGNORED:
-        return _IGNORED
-    if origin in (Union, UnionType):
-        return reduce(operator.or_, others, first)
-    return Annotated[(first, *arguments[1:])] if origin is Annotated else origin[(first, *others)]
-
-
-def _example_on_wire(example: Mapping[str, Any], labels: Labels) -> dict[str, Any]:
-    """Rename the members of an example at its first two levels, ids and slugs by the kind's own name."""
-    return {
-        labels.spellings_of(member)[0]: {labels.spellings_of(name)[0]: inner for name, inner in value.items()}
-        for member, value in example.items()
-    }

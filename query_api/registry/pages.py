@@ -14,7 +14,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from common.limits import MIB
-from query_api.registry.fields import IdWindowing, json_text
+from query_api.registry.kinds import IdWindowing, json_text
 from query_api.registry.searches import (
     ArtifactFilter,
     EntityFilter,

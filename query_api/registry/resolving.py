@@ -18,7 +18,7 @@ from common.errors import InvalidInput
 from common.fair_share import in_thread
 from query_api.registry.embed_targets import EmbedError, KeyedReferences, Unresolved, beyond, described, holder_of
 from query_api.registry.embeds import Embed, depth_of, holds_embed, may_embed, replaced, targets_in
-from query_api.registry.fields import JSON_DEPTH_MAX, json_text
+from query_api.registry.kinds import JSON_DEPTH_MAX, json_text
 from query_api.registry.responses import reference_members
 from query_api.registry.schemas import ErrorPolicy
 from query_api.registry.store import Lineage

@@ -18,6 +18,7 @@ from common.errors import Conflict, InvalidInput, NotFound, TooLarge
 from query_api.compute import IN_PROCESS_BYTES_MAX, run_if_large
 from query_api.registry import schemas
 from query_api.registry.checks import (
+    KindHandlers,
     edited_id,
     find_named_revision,
     missing,
@@ -26,7 +27,6 @@ from query_api.registry.checks import (
     reporting_conflicts,
 )
 from query_api.registry.diff import changes_json
-from query_api.registry.handlers import KindHandlers
 from query_api.registry.kinds import Delta, History, RevisionData
 from query_api.registry.resolving import EmbedLimits, Resolved, resolve_embeds
 from query_api.registry.responses import (

@@ -14,8 +14,9 @@ from query_api.registry import responses, schemas, searches
 from query_api.registry.applications import APPLICATION
 from query_api.registry.environments import ENVIRONMENT, DeployApplication, deploy_application, guard, unguard
 from query_api.registry.handlers import ArtifactHandlers, SimpleHandlers, VariantHandlers
-from query_api.registry.kinds import History, Labels, for_kind
+from query_api.registry.kinds import History, Labels
 from query_api.registry.revision_handlers import RevisionHandlers
+from query_api.registry.wire_models import for_kind
 from query_api.request.route import Route
 
 # fmt: off

@@ -1,7 +1,7 @@
 """The request models of histories, written once for every kind under neutral names.
 
-``kinds.for_kind`` derives the model that a kind has on the wire: with the kind's member names, its flags and its data.
-Handlers use the neutral attributes. Source: reference ``applications-api`` §4–§8.
+``wire_models.for_kind`` derives the model that a kind has on the wire: with the kind's member names, its flags and its
+data. Handlers use the neutral attributes. Source: reference ``applications-api`` §4–§8.
 """
 
 from __future__ import annotations
@@ -13,8 +13,20 @@ from uuid import UUID
 from pydantic import Field, model_validator
 
 from query_api.registry.checks import references_of
-from query_api.registry.fields import HeaderIn, Loose, LooseReferenceIn, Slug
-from query_api.registry.kinds import Delta, Mark, PerKind, RevisionData, RevisionFlags, RoleFlags, Sample, SpelledId
+from query_api.registry.kinds import (
+    Delta,
+    HeaderIn,
+    Loose,
+    LooseReferenceIn,
+    Mark,
+    PerKind,
+    RevisionData,
+    RevisionFlags,
+    RoleFlags,
+    Sample,
+    Slug,
+    SpelledId,
+)
 from query_api.registry.responses import RevisionOut
 from query_api.registry.values import References
 from query_api.request.json_body import Strict

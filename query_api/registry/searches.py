@@ -12,8 +12,18 @@ from uuid import UUID
 from pydantic import BeforeValidator, Field, Json
 
 from common.errors import InvalidInput
-from query_api.registry.fields import IdWindowing, Meta, Moment, Tags, storable_json
-from query_api.registry.kinds import FlagsFilter, Labels, Mark, PerKind, SpelledId
+from query_api.registry.kinds import (
+    FlagsFilter,
+    IdWindowing,
+    Labels,
+    Mark,
+    Meta,
+    Moment,
+    PerKind,
+    SpelledId,
+    Tags,
+    storable_json,
+)
 from query_api.request.json_body import Listed, Strict
 from query_api.request.references import NamedSlug, ReferenceIn, Text
 from query_api.spans.windowing import Order

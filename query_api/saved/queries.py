@@ -25,10 +25,8 @@ from query_api.freshness.headers import with_freshness
 from query_api.pages import spans, summaries, traces
 from query_api.pages.ranking import check_ranking
 from query_api.pages.spans import SpansQuery
-from query_api.registry.checks import find_named_revision, references_of
-from query_api.registry.fields import in_utc, json_text, storable_json
-from query_api.registry.handlers import lineage_of
-from query_api.registry.kinds import QUERIES, History, RevisionData, Sample
+from query_api.registry.checks import find_named_revision, lineage_of, references_of
+from query_api.registry.kinds import QUERIES, History, RevisionData, Sample, in_utc, json_text, storable_json
 from query_api.registry.responses import RetrievalInfo, RevisionResponse
 from query_api.registry.revision_handlers import RevisionHandlers
 from query_api.registry.routes import kind_routes

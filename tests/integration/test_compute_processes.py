@@ -24,8 +24,8 @@ from common.settings import ComputeSettings
 from query_api.compute import ComputeFailed, ProcessCompute
 from query_api.http import routes
 from query_api.registry.applications import APPLICATION
-from query_api.registry.kinds import for_kind
 from query_api.registry.schemas import CommitRevision
+from query_api.registry.wire_models import for_kind
 from query_api.request.errors import InvalidRequest
 
 ONE, OTHER = Tenant(UUID(int=1), has_neighbors=True, queue_s=0.2), Tenant(UUID(int=2), has_neighbors=True)

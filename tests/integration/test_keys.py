@@ -15,9 +15,8 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from common.errors import Conflict
-from common.postgres.errors import UniqueViolation
 from common.postgres.keys import Keys, KeyWanted
-from common.postgres.pool import Database
+from common.postgres.pool import Database, UniqueViolation
 from common.postgres.projects import Projects
 from common.scopes import KeyScope
 from common.settings import Settings

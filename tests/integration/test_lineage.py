@@ -11,8 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from common.ids import DEFAULT_PROJECT_ID
-from common.postgres.errors import UniqueViolation
-from common.postgres.pool import Database
+from common.postgres.pool import Database, UniqueViolation
 from common.postgres.projects import Projects
 from query_api.registry.store import SQL, Lineage, Owner
 from query_api.registry.values import Artifact, CommitTarget, Content, Header, Kind, Revision, Variant

@@ -11,7 +11,7 @@ from common.errors import InvalidInput
 from common.ids import DEFAULT_PROJECT_ID
 from common.postgres.pool import Database
 from query_api.registry.checks import find_named_revision
-from query_api.registry.fields import IdWindowing
+from query_api.registry.kinds import IdWindowing
 from query_api.registry.pages import ROW_BYTES
 from query_api.registry.searches import (
     ArtifactFilter,

@@ -24,7 +24,6 @@ from common.errors import (
 from common.fair_share import Tenant, working_for
 from common.ids import DEFAULT_PROJECT_ID
 from common.migrations import InvalidMigration
-from common.postgres.errors import UniqueViolation
 from common.postgres.keys import (
     ALONE_FOR_S,
     INVALID_FOR_S,
@@ -36,7 +35,7 @@ from common.postgres.keys import (
     NewKey,
 )
 from common.postgres.migrate import DDL, cursor_secret, migrate, require_tables
-from common.postgres.pool import Database, open_database
+from common.postgres.pool import Database, UniqueViolation, open_database
 from common.postgres.projects import ABSENT_FOR_S, Projects
 from common.settings import PostgresSettings
 from tests.fakes.clock import ManualClock

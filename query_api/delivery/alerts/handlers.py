@@ -8,7 +8,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from common.errors import Conflict, InvalidInput
-from common.postgres.errors import UniqueViolation
+from common.postgres.pool import UniqueViolation
 from query_api.delivery.alerts.evaluation import check_definition
 from query_api.delivery.alerts.messages import TEST, about_alert, shown_definition
 from query_api.delivery.alerts.schemas import (

@@ -21,7 +21,7 @@ from query_api.analytics.groups_models import GROUP_BY_MAX, Aggregate, GroupBy, 
 from query_api.delivery.schemas import NAME_LENGTH_MAX, LastError, SpanSelection, State, TargetOut
 from query_api.delivery.targets.models import TargetIn
 from query_api.filter.parse import FilteringModel
-from query_api.registry.fields import Slug
+from query_api.registry.kinds import Slug
 from query_api.request.json_body import Listed, Strict, refuse_boolean
 from query_api.request.references import Text
 

@@ -17,7 +17,7 @@ from query_api.http.authentication import owner_of
 from query_api.http.body import takes_gzip
 from query_api.http.browsers import check_not_a_page
 from query_api.http.dispatch import request_id_of
-from query_api.registry.fields import Slug
+from query_api.registry.kinds import Slug
 from query_api.request.route import Access, Request
 from tests.support.api import PROJECT_A, KnownKeys, context_of
 

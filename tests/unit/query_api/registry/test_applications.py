@@ -16,7 +16,7 @@ from query_api.registry.applications import (
     ApplicationFlagsFilter,
     ApplicationRoles,
 )
-from query_api.registry.fields import JSON_DEPTH_MAX
+from query_api.registry.kinds import JSON_DEPTH_MAX
 from tests.support.steps import steps_of
 
 

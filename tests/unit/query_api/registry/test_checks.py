@@ -6,7 +6,7 @@ import pytest
 from multidict import CIMultiDict
 
 from common.errors import Conflict, InvalidInput
-from common.postgres.errors import UniqueViolation
+from common.postgres.pool import UniqueViolation
 from query_api.registry.checks import edited_id, path_id, refuse_reserved, reporting_conflicts
 from query_api.request.errors import InvalidRequest, MemberConflict, SlugTaken
 from query_api.request.route import Request

@@ -14,7 +14,7 @@ from common.children.child import encode, receive
 from query_api.compat.workflows import WORKFLOW
 from query_api.registry.applications import APPLICATION, ApplicationData
 from query_api.registry.environments import ENVIRONMENT
-from query_api.registry.kinds import APPLICATIONS, QUERIES, History, for_kind
+from query_api.registry.kinds import APPLICATIONS, QUERIES, History
 from query_api.registry.responses import RevisionOut
 from query_api.registry.routes import ENVIRONMENT_ROUTES
 from query_api.registry.schemas import (
@@ -25,6 +25,7 @@ from query_api.registry.schemas import (
     ResolveRevision,
     VariantCreate,
 )
+from query_api.registry.wire_models import for_kind
 from query_api.saved.queries import QUERY, QUERY_ROUTES
 from query_api.saved.revisions import APPLICATION_ROUTES
 

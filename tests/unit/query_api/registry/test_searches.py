@@ -7,8 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from query_api.registry.applications import APPLICATION, ApplicationFlagsFilter
-from query_api.registry.fields import IdWindowing
-from query_api.registry.kinds import for_kind
+from query_api.registry.kinds import IdWindowing
 from query_api.registry.searches import (
     ArtifactParameters,
     EntityFilter,
@@ -17,6 +16,7 @@ from query_api.registry.searches import (
     RevisionParameters,
     with_parameters,
 )
+from query_api.registry.wire_models import for_kind
 from query_api.request.references import ReferenceIn
 from query_api.saved.queries import QUERY
 
