@@ -18,19 +18,18 @@ from typing import Annotated, Any, Final, NamedTuple, Protocol
 import pyarrow.parquet as pq
 
 from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage, api_command
-from clearspan.client.filter_words import read_filter
 from clearspan.client.output import ProgressLine, note, print_objects, show_progress
-from clearspan.client.parquet_parts import join_parts
 from clearspan.client.partial import (
     ExportState,
     GrowingFile,
     PartialPaths,
     PartialRefused,
+    join_parts,
     locked,
     read_state,
     write_state,
 )
-from clearspan.client.requests import windowing_of
+from clearspan.client.requests import read_filter, windowing_of
 from clearspan.command import Json, Operand, Option
 from clearspan.console import fail
 from clearspan.options import WindowOptions

@@ -10,9 +10,8 @@ from typing import Annotated, Any, Final, NamedTuple
 from rich.text import Text
 
 from clearspan.client.connection import ApiClient, WrongUsage, api_command
-from clearspan.client.filter_words import read_field
 from clearspan.client.output import TableColumn, bar, bar_width, note, print_objects, print_table, safe, sparkline
-from clearspan.client.requests import filtering_of, windowing_of
+from clearspan.client.requests import filtering_of, read_field, windowing_of
 from clearspan.client.span_values import cost_text, duration_text, local_time
 from clearspan.command import Json, Option
 from clearspan.options import SpanOptions, WindowOptions, limit

@@ -4,7 +4,7 @@
 and where the next part begins. A part is kept as a whole or not at all: the state is replaced after its bytes are on
 the disk, so bytes beyond the state are those of a part that was not finished, and are cut off.
 
-Parts of Parquet are files of their own, ``FILE.partial.00001`` and so on, which ``parquet_parts.py`` joins.
+Parts of Parquet are files of their own, ``FILE.partial.00001`` and so on, which ``join_parts`` joins.
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from common.files import sync_directory
+from query_api.export.parquet import ParquetStream
 
 VERSION: Final = 1
 READ_BYTES: Final = 1024 * 1024
@@ -190,3 +194,50 @@ def _json(line: bytes) -> Any:
         return json.loads(line)
     except ValueError:
         return None
+
+
+STEP_ROWS: Final = 1_000
+"""Rows that are written at once, whatever the row groups of the parts are: so the same rows always become the same
+bytes, however often the export was interrupted."""
+
+
+def join_parts(parts: Sequence[Path], target: Path) -> str:
+    """Write the rows of all parts of a Parquet export to ``target``, which is on the disk then; return its SHA-256.
+
+    The metadata of the parts, which says where they begin and end, is left out.
+    """
+    digest = hashlib.sha256()
+    stream = ParquetStream(pq.read_schema(parts[0]).remove_metadata())
+    with target.open("wb") as file:
+        for piece in _pieces(stream, parts):
+            file.write(piece)
+            digest.update(piece)
+        file.flush()
+        os.fsync(file.fileno())
+    return digest.hexdigest()
+
+
+def _pieces(stream: ParquetStream, parts: Iterable[Path]) -> Iterator[bytes]:
+    for rows in _in_steps(batch for part in parts for batch in _batches(part)):
+        yield stream.add(rows)
+    yield stream.end({})
+
+
+def _batches(part: Path) -> Iterator[pa.RecordBatch]:
+    with pq.ParquetFile(part, pre_buffer=False) as file:
+        yield from file.iter_batches(batch_size=STEP_ROWS)
+
+
+def _in_steps(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Divide rows anew, into tables of ``STEP_ROWS``; only the last is shorter."""
+    waiting: list[pa.RecordBatch] = []
+    rows_count = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows_count += batch.num_rows
+        while rows_count >= STEP_ROWS:
+            table = pa.Table.from_batches(waiting)
+            yield table.slice(0, STEP_ROWS).combine_chunks()
+            waiting, rows_count = table.slice(STEP_ROWS).to_batches(), rows_count - STEP_ROWS
+    if rows_count:
+        yield pa.Table.from_batches(waiting).combine_chunks()

@@ -8,13 +8,12 @@ from math import floor, log10
 from typing import Any, Final
 
 from clearspan.client.connection import WrongUsage
-from clearspan.client.filter_words import read_field
+from clearspan.client.requests import FAILED, read_field
 from query_api.filter.language import ATTRIBUTES, DURATION, SHORTHANDS
 from query_api.filter.matches import shorthand_value, value_at
 
 Span = Mapping[str, Any]
 
-FAILED: Final = "STATUS_CODE_ERROR"
 NS_IN_MS: Final = 1_000_000
 
 

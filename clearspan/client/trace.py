@@ -21,7 +21,8 @@ from clearspan.client.output import (
     print_table,
     safe,
 )
-from clearspan.client.span_values import FAILED, NS_IN_MS, cost_text, duration_text, local_time
+from clearspan.client.requests import FAILED
+from clearspan.client.span_values import NS_IN_MS, cost_text, duration_text, local_time
 from clearspan.command import Json, Operand, Option
 from clearspan.console import NOTHING_FOUND
 from clearspan.options import limit

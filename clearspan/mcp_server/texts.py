@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from clearspan.client.messages import message_key, turns_of
+from clearspan.client.requests import FAILED
 from clearspan.client.span_values import (
-    FAILED,
     NS_IN_MS,
     Span,
     cost_text,

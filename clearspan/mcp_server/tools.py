@@ -15,8 +15,8 @@ from mcp.types import ToolAnnotations
 from pydantic import Field
 
 from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage
-from clearspan.client.filter_words import read_conditions
 from clearspan.client.messages import MODEL_CALLS
+from clearspan.client.requests import read_conditions
 from clearspan.client.span_values import Span
 from clearspan.mcp_server.texts import short_span, shortened_json, trace_text
 from query_api.analytics.facets_models import KEYS_MAX

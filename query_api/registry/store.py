@@ -19,8 +19,7 @@ from common.errors import InvalidInput
 from common.named_sql import load_named_sql
 from common.postgres.pool import Database, Row, Transaction
 from query_api.registry.kinds import json_text
-from query_api.registry.pages import BYTES_MAX, bounded_statement, page_statement
-from query_api.registry.searches import EntityQuery, QueryArtifacts
+from query_api.registry.searches import BYTES_MAX, EntityQuery, QueryArtifacts, bounded_statement, page_statement
 from query_api.registry.values import (
     Artifact,
     CommitTarget,

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.async_api import Route, expect
 
-from clearspan.client.filter_words import read_conditions
+from clearspan.client.requests import read_conditions
 from query_api.filter.language import FIELDS
 from tests.support.explorer import Explorer
 

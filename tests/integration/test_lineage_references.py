@@ -12,8 +12,8 @@ from common.ids import DEFAULT_PROJECT_ID
 from common.postgres.pool import Database
 from query_api.registry.checks import find_named_revision
 from query_api.registry.kinds import IdWindowing
-from query_api.registry.pages import ROW_BYTES
 from query_api.registry.searches import (
+    ROW_BYTES,
     ArtifactFilter,
     EntityFilter,
     QueryArtifacts,

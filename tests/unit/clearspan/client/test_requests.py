@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clearspan.client.connection import WrongUsage
-from clearspan.client.filter_words import read_conditions, read_filter
+from clearspan.client.requests import read_conditions, read_filter
 from query_api.filter.language import FIELDS, Kind
 from query_api.filter.parse import FilteringModel, parse
 
