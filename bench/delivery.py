@@ -40,9 +40,9 @@ from common.postgres.pool import Database, open_database
 from common.settings import Settings
 from common.times import SystemClock
 from ingest.app import open_worker
-from query_api.delivery import delivering
-from query_api.delivery.deliverer import open_deliverer
-from query_api.delivery.reading import BatchReader, stored_at
+from jobs.app import open_jobs
+from jobs.subscriptions import delivery
+from jobs.subscriptions.reading import BatchReader, stored_at
 from query_api.delivery.selection import selection_of
 from query_api.delivery.store import NewSubscription, Subscriptions
 from query_api.delivery.targets.opening import open_target
@@ -108,7 +108,7 @@ async def _measure(settings: Settings, bootstrap: str, spans_count: int, seconds
             count, bare_s = await _read_all(reader, database, settings)
         results: dict[str, Any] = {"spans": spans_count, "bare_feed_spans_per_s": round(spans_count / bare_s)}
         with timed_targets() as lags_s:
-            async with open_deliverer(settings, store=store, database=database):
+            async with open_jobs(settings, store=store, database=database):
                 run = _Run(settings, reader, _subscriptions(database, settings.default_project_id), lags_s)
                 targets = _targets(url, bootstrap)
                 for kind, target in targets.items():
@@ -270,7 +270,7 @@ def timed_targets() -> Iterator[list[float]]:
     def opened(target: Any, secrets: Any, **about: Any) -> Target:
         return TimedTarget(open_target(target, secrets, **about), lags_s)
 
-    with patch.object(delivering, "open_target", opened):
+    with patch.object(delivery, "open_target", opened):
         yield lags_s
 
 

@@ -40,10 +40,10 @@ from common.settings import Settings
 from common.stored_position import StoredPosition
 from common.telemetry import configure_logging
 from common.times import SystemClock, format_us
+from jobs.retention.expire import Expiring
+from jobs.retention.run import Retention
 from query_api.http.app import open_api
-from query_api.retention.expire import Expiring
 from query_api.retention.rules import KeepRules, RetentionRecords
-from query_api.retention.run import Retention
 from query_api.retention.survey import DAY_US
 
 COPY_SPANS: Final = 20_000
@@ -55,7 +55,6 @@ MERGING_S: Final = 300
 PAUSE_S: Final = 0.05
 WORK_S: Final = 5.0
 NEVER_S: Final = 1e9
-HOLDER: Final = UUID(int=1)
 
 COPIED: Final = """
 INSERT INTO spans ({columns})
@@ -79,24 +78,22 @@ FROM system.parts WHERE active AND database = currentDatabase()
 """
 
 
-@dataclass
-class Pausing:
+class Pausing(RetentionRecords):
     """Pauses a run every few seconds, so that queries with and without it are compared on a machine with other work."""
 
-    records: RetentionRecords
     is_paused: bool = False
     paused_s: float = 0.0
     began_s: float = 0.0
 
-    async def renew(self) -> None:
-        """Called after each step."""
+    async def add_to_result(self, project_id: UUID, /, *, traces: int, spans: int, bytes_: int) -> None:
+        """Called after each step that deletes."""
+        await super().add_to_result(project_id, traces=traces, spans=spans, bytes_=bytes_)
         if time.monotonic() - self.began_s > WORK_S:
             self.is_paused = True
             await asyncio.sleep(WORK_S)
             self.is_paused = False
             self.paused_s += WORK_S
             self.began_s = time.monotonic()
-        await self.records.continue_run(HOLDER)
 
 
 @dataclass
@@ -180,18 +177,14 @@ async def _measure(store: ColumnStore, settings: Settings, with_queries: bool) -
         open_api(settings, store=store) as port,
         client_of(port) as client,
     ):
-        records, clock = RetentionRecords(database), SystemClock()
-        await asyncio.sleep(2.0)  # the first run of the API, without rules
-        retention = Retention(store, records, clock, 3_600.0, holder=HOLDER)
-        await records.run_within(0.0)
-        await records.begin_run(HOLDER, interval_s=3_600.0)
+        clock = SystemClock()
+        records = pausing = Pausing(database)
+        retention = Retention(store, records, clock, 3_600.0)
         await records.begin_result(DEFAULT_PROJECT_ID)
-
-        pausing = Pausing(records)
 
         async def delete() -> Any:
             rules = KeepRules(max_age_days=DAYS / 2)
-            return await Expiring(store, records, clock, pausing.renew).expire(DEFAULT_PROJECT_ID, rules)
+            return await Expiring(store, records, clock).expire(DEFAULT_PROJECT_ID, rules)
 
         phases: dict[str, Callable[[], Awaitable[Any]]] = {
             "queries alone": lambda: asyncio.sleep(BASELINE_S),

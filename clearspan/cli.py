@@ -32,7 +32,7 @@ on servers
   clearspan migrate             create or update the tables in ClickHouse and Postgres; safe to run twice
   clearspan ingest              run the worker, which moves spans from Kafka to ClickHouse
   clearspan serve               run the HTTP API
-  clearspan deliver             deliver subscriptions and evaluate alerts
+  clearspan deliver             deliver subscriptions, evaluate alerts, delete old spans
   clearspan reset-offsets       after a restore of ClickHouse, read again what it lacks
 
 projects and keys

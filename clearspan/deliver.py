@@ -1,4 +1,4 @@
-"""``clearspan deliver``: the process that delivers subscriptions, with its health and metrics. Any number of them."""
+"""``clearspan deliver``: the process of subscriptions, alerts and retention, with its health and metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from common.process import run_process, stop_on_signal
 from common.readiness import NOT_CONNECTED, Readiness
 from common.settings import Settings
 from common.telemetry import get_logger
-from query_api.delivery.deliverer import open_deliverer
+from jobs.app import open_jobs
 
 _log = get_logger(__name__)
 
@@ -38,7 +38,7 @@ async def serve(settings: Settings) -> None:
                     readiness, host=settings.deliver_host, port=settings.deliver_port, names=names, http=settings.http
                 ),
                 open_database(settings.postgres) as database,
-                open_deliverer(settings, store=store, database=database, report=report),
+                open_jobs(settings, store=store, database=database, report=report),
             ):
                 await stop.wait()
         finally:

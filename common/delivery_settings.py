@@ -33,7 +33,7 @@ class DeliverySettings(Group):
     retry_for_s: float = Field(86_400.0, gt=0, le=2_592_000)
     """How long a batch is retried before its subscription is paused, in seconds."""
     lease_s: float = Field(10.0, ge=1, le=300)
-    """A process that does not renew its lease for this long loses its subscriptions to another one, in seconds."""
+    """A process that does not renew its leases for this long loses its jobs to another one, in seconds."""
     parquet_directory: Path | None = None
     """The directory in which each project has a folder for its Parquet files; by default there are none."""
     s3_buckets: list[str] = Field(default_factory=list)

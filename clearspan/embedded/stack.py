@@ -46,8 +46,8 @@ from common.times import SystemClock
 from common.waiting import wait_for
 from ingest.app import open_worker
 from ingest.semconv.prices import prices_in
-from query_api.delivery.deliverer import STOP_S as DELIVERIES_STOP_S
-from query_api.delivery.deliverer import open_deliverer
+from jobs.app import open_jobs
+from jobs.runner import STOP_S as DELIVERIES_STOP_S
 from query_api.http.app import open_api, request_s_max
 
 WATCH_INTERVAL_S: Final = 1.0
@@ -127,7 +127,7 @@ class _Stack:
         database = await resources.enter_async_context(open_database(self._settings.postgres))
         api = await resources.enter_async_context(AsyncExitStack())
         api_port = await api.enter_async_context(open_api(self._settings, store=store))
-        await api.enter_async_context(open_deliverer(self._settings, store=store, database=database))
+        await api.enter_async_context(open_jobs(self._settings, store=store, database=database))
         _log.info("The API listens.", port=api_port)
         await self._work(api, store, database)
 

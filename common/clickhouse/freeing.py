@@ -1,4 +1,4 @@
-"""Free the disk space of rows that no query returns any more (ADR 0020).
+"""Free the disk space of rows that no query returns any more (ADR 0018).
 
 A *dead* row is one of a project and a time up to which retention has deleted, whose span is deleted or has a later
 version in its partition. Dead rows stay dead, so it does not matter when one is removed.

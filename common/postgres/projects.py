@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 from common.ids import DEFAULT_USER_ID
 from common.named_sql import load_named_sql
 from common.postgres.keys import KeyWanted, NewKey, insert_key
+from common.postgres.leases import remove_leases_of_project
 from common.postgres.pool import Database, Transaction
 from common.remembering import REMEMBERED_MAX, Remembering
 from common.times import Clock
@@ -70,10 +71,12 @@ class Projects:
     async def delete(self, project_id: UUID, /) -> Project | None:
         """Delete a project with its keys, histories, subscriptions and rules; return it, ``None`` if there is none.
 
-        Its spans are removed by a run of retention (``query_api/retention``), which begins now. Other processes notice
+        Its spans are removed by a run of retention (``jobs/retention``), which begins now. Other processes notice
         within ``PRESENT_FOR_S``.
         """
-        row = await self._database.fetch_one(SQL["delete_project"], project_id)
+        async with self._database.transaction() as transaction:
+            await remove_leases_of_project(transaction, project_id)
+            row = await transaction.fetch_one(SQL["delete_project"], project_id)
         self._remembered.forget_all()
         return None if row is None else Project(**row)
 

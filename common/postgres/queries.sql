@@ -58,7 +58,7 @@ WITH deleted AS (
     INSERT INTO deleted_projects (id) SELECT id FROM deleted
     ON CONFLICT (id) DO UPDATE SET deleted_at = now()
 ), soon AS (
-    UPDATE retention_schedule SET next_run_at = least(next_run_at, now()) FROM deleted
+    UPDATE leases SET next_run = least(next_run, now()) FROM deleted WHERE kind = 'retention'
 )
 SELECT id, name, created_at FROM deleted;
 

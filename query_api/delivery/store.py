@@ -1,8 +1,7 @@
-"""Subscriptions in Postgres: what users change, and what the process that delivers writes (ADR 0018).
+"""Subscriptions in Postgres, as users see and change them. Every statement has the project as ``$1``.
 
-Only this file reads and writes them. Every statement of ``Subscriptions`` has the project as ``$1``. A process writes
-only while it holds the lease and no user has changed the subscription since it was loaded; otherwise the statement
-changes nothing and returns no row.
+A change takes the lease back, so that the process that delivers reads the subscription again. What that process writes
+is in ``jobs/subscriptions``.
 """
 
 from __future__ import annotations
@@ -18,14 +17,11 @@ import orjson
 
 from common.errors import Conflict
 from common.named_sql import load_named_sql
+from common.postgres.leases import Kind, add_leases, remove_leases, take_back
 from common.postgres.pool import Database, Row
-from query_api.delivery.targets.target import RejectedSpans
 
 _TEXTS: Final = load_named_sql(Path(__file__).with_name("queries.sql"))
-SQL: Final = {
-    name: text.replace("{shown_columns}", _TEXTS["shown_columns"]).replace("{leased_columns}", _TEXTS["leased_columns"])
-    for name, text in _TEXTS.items()
-}
+SQL: Final = {name: text.replace("{shown_columns}", _TEXTS["shown_columns"]) for name, text in _TEXTS.items()}
 
 JsonObject = Mapping[str, Any]
 
@@ -65,26 +61,6 @@ class Subscription(NamedTuple):
     updated_by: UUID | None
 
 
-class LeasedSubscription(NamedTuple):
-    """What the process that holds the lease needs to deliver."""
-
-    project_id: UUID
-    id: UUID
-    slug: str
-    selection: JsonObject
-    target: JsonObject
-    secrets: JsonObject
-    position: bytes
-    through_at: datetime
-    batch_number: int
-    pending: bytes | None
-    pending_revision: UUID | None
-    attempts: int
-    failing_since: datetime | None
-    retry_at: datetime | None
-    changes_count: int
-
-
 class NewSubscription(NamedTuple):
     """A subscription to create. ``secrets`` are the members of its target that reads do not show."""
 
@@ -104,20 +80,6 @@ class EditedSubscription(NamedTuple):
     selection: JsonObject
     target: JsonObject
     secrets: JsonObject
-
-
-class NewBatch(NamedTuple):
-    """What is stored before a batch is delivered, in the order of the statement."""
-
-    position: bytes
-    pending: bytes
-    revision_id: UUID | None
-    spans_count: int
-    passed_expired_count: int
-    """Spans that expired between the stored position and ``position``."""
-
-    expired_count: int
-    """Spans that expired inside the batch."""
 
 
 def batch_id_of(subscription_id: UUID, number: int) -> str:
@@ -144,10 +106,11 @@ class Subscriptions:
                     f" {max_count}: delete one first."
                 )
             values = (_json(value) if isinstance(value, Mapping) else value for value in new)
-            created = await transaction.fetch_one(SQL["create_subscription"], self.project_id, self.user_id, *values)
-        found = _shown(created)
-        assert found is not None  # noqa: S101 - an INSERT of one row returns it, or raises
-        return found
+            row = await transaction.fetch_one(SQL["create_subscription"], self.project_id, self.user_id, *values)
+            created = _shown(row)
+            assert created is not None  # noqa: S101 - an INSERT of one row returns it, or raises
+            await add_leases(transaction, [Kind.SUBSCRIPTION], created.id, self.project_id)
+        return created
 
     async def find(self, id_or_slug: UUID | str, /) -> Subscription | None:
         """Return the subscription of that id or slug."""
@@ -171,7 +134,9 @@ class Subscriptions:
 
     async def delete(self, id_: UUID, /) -> Subscription | None:
         """Delete a subscription and return it."""
-        return _shown(await self.database.fetch_one(SQL["delete_subscription"], self.project_id, id_))
+        async with self.database.transaction() as transaction:
+            await remove_leases(transaction, id_)
+            return _shown(await transaction.fetch_one(SQL["delete_subscription"], self.project_id, id_))
 
     async def pause(self, id_: UUID, /, *, reason: str) -> Subscription | None:
         """Pause a subscription; its position and its batch stay."""
@@ -190,82 +155,9 @@ class Subscriptions:
         return await self._write("skip_batch", id_, orjson.dumps(skipped).decode(), batch_number)
 
     async def _write(self, statement: str, id_: UUID, *values: object) -> Subscription | None:
-        arguments = (self.project_id, id_, self.user_id, *values)
-        return _shown(await self.database.fetch_one(SQL[statement], *arguments))
-
-
-@dataclass(frozen=True, slots=True)
-class Leases:
-    """The leases of one process, ``owner``, over the subscriptions of all projects."""
-
-    database: Database
-    owner: UUID
-    lease_s: float
-
-    async def claim(self, *, max_count: int) -> list[LeasedSubscription]:
-        """Take over active subscriptions that no process holds, at most ``max_count``."""
-        rows = await self.database.fetch_all(SQL["claim_leases"], self.owner, self.lease_s, max_count)
-        return [_leased(row) for row in rows]
-
-    async def renew(self, ids: Sequence[UUID], /) -> dict[UUID, int]:
-        """Keep leases; return those that this process still holds, with the number of changes by users."""
-        rows = await self.database.fetch_all(SQL["renew_leases"], self.owner, self.lease_s, list(ids))
-        return {row["id"]: row["changes_count"] for row in rows}
-
-    async def release(self, held: LeasedSubscription, /) -> None:
-        """Give a lease back, so that another process need not wait for its end."""
-        await self.database.fetch_all(SQL["release_lease"], self.owner, held.id, held.project_id)
-
-    async def load(self, held: LeasedSubscription, /) -> LeasedSubscription | None:
-        """Return the subscription as it is now; ``None`` if this process does not hold it or it is paused."""
-        row = await self.database.fetch_one(SQL["leased_subscription"], held.project_id, held.id, self.owner)
-        return None if row is None else _leased(row)
-
-    async def advance(
-        self, held: LeasedSubscription, position: bytes, through_at: datetime, *, expired_count: int
-    ) -> bool:
-        """Store a position after spans that do not match or have expired; return whether this process still holds the
-        lease.
-        """
-        return await self._write("advance", held, position, through_at, expired_count)
-
-    async def begin(self, held: LeasedSubscription, new: NewBatch, /) -> int | None:
-        """Store the borders of a batch before it is delivered, and return its number; ``None`` if the lease is lost."""
-        arguments = (held.project_id, held.id, self.owner, held.changes_count)
-        row = await self.database.fetch_one(SQL["begin_batch"], *arguments, *new)
-        return None if row is None else int(row["batch_number"])
-
-    async def end(
-        self,
-        held: LeasedSubscription,
-        *,
-        through_at: datetime,
-        spans_count: int,
-        expired_count: int,
-        rejected: RejectedSpans | None = None,
-    ) -> bool:
-        """Store that the batch is acknowledged, what expired before, and what the target rejected."""
-        count, reason = (0, None) if rejected is None else (rejected.count, rejected.reason.replace("\0", ""))
-        return await self._write("end_batch", held, through_at, spans_count, count, reason, expired_count)
-
-    async def fail(
-        self, held: LeasedSubscription, *, attempts: int, since: datetime, retry_at: datetime, reason: str
-    ) -> bool:
-        """Store that a try failed, and when the next one is."""
-        return await self._write("record_failure", held, attempts, since, retry_at, reason)
-
-    async def pause(self, held: LeasedSubscription, *, reason: str) -> bool:
-        """Pause a subscription that cannot be delivered, and give the lease back."""
-        return await self._write("pause_failed", held, reason)
-
-    async def counts(self) -> dict[str, int]:
-        """Return how many subscriptions of all projects are active, retrying and paused."""
-        rows = await self.database.fetch_all(SQL["count_by_status"])
-        return {row["state"]: row["number"] for row in rows}
-
-    async def _write(self, statement: str, held: LeasedSubscription, *values: object) -> bool:
-        arguments = (held.project_id, held.id, self.owner, held.changes_count)
-        return await self.database.fetch_one(SQL[statement], *arguments, *values) is not None
+        async with self.database.transaction() as transaction:
+            await take_back(transaction, id_)
+            return _shown(await transaction.fetch_one(SQL[statement], self.project_id, id_, self.user_id, *values))
 
 
 def _shown(row: Row | None) -> Subscription | None:
@@ -273,11 +165,6 @@ def _shown(row: Row | None) -> Subscription | None:
         return None
     values = {**row, "selection": _object(row["selection"]), "target": _object(row["target"])}
     return Subscription(**{**values, "skipped": orjson.loads(row["skipped"])})
-
-
-def _leased(row: Row) -> LeasedSubscription:
-    objects = {name: _object(row[name]) for name in ("selection", "target", "secrets")}
-    return LeasedSubscription(**{**row, **objects})
 
 
 def _object(text: str) -> JsonObject:

@@ -51,8 +51,6 @@ from query_api.intake.publish import check_intake_topics
 from query_api.request.context import ApiContext, Check, export_places, waiting_places
 from query_api.request.progress import KnownEndOffsets
 from query_api.request.route import Route, Router
-from query_api.retention.rules import RetentionRecords
-from query_api.retention.run import Retention, retaining
 
 OVERHEAD_S: Final = 5.0
 """The longest time that a request takes besides its query and the wait for its turn."""
@@ -147,8 +145,6 @@ async def open_api(
             reread_s=settings.query.stored_reread_s,
         )
         await resources.enter_async_context(following(follower))
-        retention = Retention(store, RetentionRecords(database), clock, settings.retention.interval_s)
-        await resources.enter_async_context(retaining(retention))
         if not state.context.cursor_secret:
             state.waits_for = "Starting: waiting for Postgres."
             starting = asyncio.create_task(_find_cursor_secret(state, database), name="find-cursor-secret")

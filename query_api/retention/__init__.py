@@ -1,1 +1,1 @@
-"""How long spans are kept: rules, what they delete and when, and the runs that delete (contract §9, ADR 0020)."""
+"""How long spans are kept: rules, and what they delete and when (contract §9, ADR 0018)."""

@@ -6,11 +6,12 @@ import asyncio
 from datetime import datetime
 
 from common.errors import DeadlineExceeded, InvalidInput
+from common.postgres.leases import Schedule
 from common.times import format_us, nearest_formattable_us
 from query_api.request.context import database_of
 from query_api.request.json_body import json_response
 from query_api.request.route import Request, Response
-from query_api.retention.rules import NO_RULES, KeepRules, RetentionRecords, RunResult, Schedule
+from query_api.retention.rules import NO_RULES, KeepRules, RetentionRecords, RunResult
 from query_api.retention.schemas import (
     FiguresResponse,
     LastRun,
@@ -88,7 +89,7 @@ async def _state(request: Request) -> RetentionState:
 def _next_run(schedule: Schedule, found: Survey | None) -> NextRun:
     before_us = NEVER_US if found is None else found.before_us
     return NextRun(
-        at=format_us(microseconds(schedule.next_run_at)),
+        at=format_us(microseconds(schedule.next_run)),
         running=schedule.is_running or None,
         before=None if before_us == NEVER_US else format_us(nearest_formattable_us(before_us)),
         because=None if found is None or before_us == NEVER_US else found.limit,

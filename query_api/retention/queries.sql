@@ -47,27 +47,6 @@ ORDER BY project_id;
 -- mark_freed --
 UPDATE retention_results SET freed_at = now() WHERE project_id = $1;
 
--- find_schedule --
-SELECT next_run_at, coalesce(held_until > now(), false) AS is_running FROM retention_schedule;
-
--- begin_run --
--- Returns no row if no run is due, or if another process works on one.
-UPDATE retention_schedule SET holder = $1, held_until = now() + $2::interval, next_run_at = now() + $3::interval
-WHERE next_run_at <= now() AND coalesce(held_until, '-infinity') < now()
-RETURNING next_run_at;
-
--- continue_run --
--- Returns no row if the process was too slow and another one may have begun.
-UPDATE retention_schedule SET held_until = now() + $2::interval
-WHERE holder = $1 AND held_until > now()
-RETURNING next_run_at;
-
--- end_run --
-UPDATE retention_schedule SET holder = NULL, held_until = NULL WHERE holder = $1;
-
--- run_within --
-UPDATE retention_schedule SET next_run_at = least(next_run_at, now() + $1::interval);
-
 -- deleted_projects --
 SELECT id, deleted_at < now() - $1::interval AS is_final FROM deleted_projects ORDER BY deleted_at;
 

@@ -1,4 +1,4 @@
-"""The rules of projects, what runs have deleted, and which process runs, in Postgres."""
+"""The rules of projects, and what runs have deleted, in Postgres."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from uuid import UUID
 
 from common.errors import Unavailable
 from common.named_sql import load_named_sql
+from common.postgres.leases import RETENTION_ID, Kind, Schedule, schedule_of, wake
 from common.postgres.pool import Database
 
 POSTGRES_SQL: Final = load_named_sql(Path(__file__).with_name("queries.sql"))
-
-HELD_S: Final = 900.0
-"""How long a process keeps its turn without renewing it: longer than any statement of a run. A process that stops gives
-its turn back; one that is killed delays the next run by this time."""
 
 
 class KeepRules(NamedTuple):
@@ -42,13 +39,6 @@ class RunResult(NamedTuple):
     traces_total: int
     spans_total: int
     bytes_total: int
-
-
-class Schedule(NamedTuple):
-    """When the next run begins."""
-
-    next_run_at: datetime
-    is_running: bool
 
 
 class ToFree(NamedTuple):
@@ -115,30 +105,15 @@ class RetentionRecords:
         await self._database.fetch_all(POSTGRES_SQL["mark_freed"], project_id)
 
     async def find_schedule(self) -> Schedule:
-        """Return when the next run begins. Raises ``Unavailable`` if the table is empty."""
-        row = await self._database.fetch_one(POSTGRES_SQL["find_schedule"])
-        if row is None:
-            raise Unavailable("The table retention_schedule is empty.")
-        return Schedule(**row)
+        """Return when the next run begins. Raises ``Unavailable`` if nothing says it."""
+        schedule = await schedule_of(self._database, Kind.RETENTION, RETENTION_ID)
+        if schedule is None:
+            raise Unavailable("The lease of retention is missing.")
+        return schedule
 
     async def run_within(self, delay_s: float, /) -> None:
         """Let the next run begin after ``delay_s`` seconds, unless it begins earlier anyway."""
-        await self._database.fetch_all(POSTGRES_SQL["run_within"], timedelta(seconds=delay_s))
-
-    async def begin_run(self, holder: UUID, /, *, interval_s: float) -> bool:
-        """Take the turn if a run is due and no other process has it; return whether that is so."""
-        values = (holder, timedelta(seconds=HELD_S), timedelta(seconds=interval_s))
-        return await self._database.fetch_one(POSTGRES_SQL["begin_run"], *values) is not None
-
-    async def continue_run(self, holder: UUID, /) -> None:
-        """Keep the turn. Raises ``Unavailable`` if it may belong to another process by now."""
-        values = (holder, timedelta(seconds=HELD_S))
-        if await self._database.fetch_one(POSTGRES_SQL["continue_run"], *values) is None:
-            raise Unavailable("The run of retention was too slow and has lost its turn.")
-
-    async def end_run(self, holder: UUID, /) -> None:
-        """Give the turn back."""
-        await self._database.fetch_all(POSTGRES_SQL["end_run"], holder)
+        await wake(self._database, Kind.RETENTION, RETENTION_ID, within_s=delay_s)
 
     async def deleted_projects(self, *, is_final_after: timedelta) -> Mapping[UUID, bool]:
         """Return the deleted projects that may have rows, and whether no worker can store more of them."""

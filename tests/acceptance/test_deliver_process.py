@@ -52,7 +52,7 @@ class Scene:
 
     async def leases_count(self) -> int:
         row = await self.database.fetch_one(
-            "SELECT count(*) AS number FROM subscriptions WHERE lease_owner IS NOT NULL"
+            "SELECT count(*) AS number FROM leases WHERE kind = 'subscription' AND holder IS NOT NULL"
         )
         return -1 if row is None else int(row["number"])
 

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 ROOT: Final = Path(__file__).parents[2]
-PACKAGES: Final = ("clearspan", "common", "ingest", "query_api")
+PACKAGES: Final = ("clearspan", "common", "ingest", "jobs", "query_api")
 PATHS: Final = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for package in PACKAGES

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 ROOT: Final = Path(__file__).parents[2]
-PACKAGES: Final = ("clearspan", "common", "ingest", "query_api")
+PACKAGES: Final = ("clearspan", "common", "ingest", "jobs", "query_api")
 SOURCES: Final = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 PAGES: Final = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 

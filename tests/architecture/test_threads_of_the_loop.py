@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-PACKAGES: Final = ("clearspan", "common", "ingest", "query_api")
+PACKAGES: Final = ("clearspan", "common", "ingest", "jobs", "query_api")
 
 USES: Final = frozenset(
     {"to_thread", "set_default_executor", "getaddrinfo", "getnameinfo", "open_connection", "create_connection"}

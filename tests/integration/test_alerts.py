@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from aiohttp import web
@@ -16,16 +15,16 @@ from common.clickhouse.store import ColumnStore
 from common.errors import DeadlineExceeded
 from common.fair_share import current_tenant
 from common.host_names import resolve
+from common.postgres.leases import Kind, Lease, LeaseLost, Leases, wake
 from common.postgres.pool import Database
 from common.span import Span
 from common.times import SystemClock
+from jobs.alerts import jobs
+from jobs.alerts.store import LeasedAlerts
 from query_api.delivery import addresses
-from query_api.delivery.alerts import alerting
-from query_api.delivery.alerts.store import AlertLeases
 from tests.support.delivery import SECRET, Deliveries, Receiver, deliveries, delivery_settings, receiving
 from tests.support.span_corpus import OTHER_PROJECT_ID, store_record
 
-TICK_S = 0.05
 COUNT = {"measure": {"of": "count"}, "above": 2, "window": "10m"}
 WINDOW_S = 600
 
@@ -45,10 +44,7 @@ def clock() -> ShiftedClock:
 
 
 @pytest.fixture
-async def api(
-    store: ColumnStore, shared_database: Database, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Deliveries]:
-    monkeypatch.setattr(alerting, "TICK_S", TICK_S)
+async def api(store: ColumnStore, shared_database: Database, clock: ShiftedClock) -> AsyncIterator[Deliveries]:
     settings = delivery_settings(alert_every_min_s=1, alerts_max=3)
     try:
         async with deliveries(store, shared_database, settings, clock=clock) as opened:
@@ -76,6 +72,19 @@ async def receiver() -> AsyncIterator[AlertReceiver]:
 
 
 _numbers = iter(range(1, 1_000_000))
+
+
+async def claimed(leases: Leases, kind: Kind) -> Lease | None:
+    """Claim the lease of an alert that exists: other tests leave leases of alerts that they have deleted."""
+    while (lease := await leases.claim([kind], full=[])) is not None:
+        if await leases.database.fetch_one("SELECT id FROM alerts WHERE id = $1", lease.id) is not None:
+            return lease
+    return None
+
+
+async def expire(api: Deliveries) -> None:
+    """Let every lease end now, as after the end of the process that holds it."""
+    await api.database.fetch_all("UPDATE leases SET expires_at = now() - interval '1 s' WHERE holder IS NOT NULL")
 
 
 async def store_spans(
@@ -248,26 +257,29 @@ async def test_process_that_ends_is_taken_over(api: Deliveries, receiver: AlertR
     """One that claimed an evaluation, and one that sent a message and did not delete it."""
     await store_spans(api, 3)
     await create(api, receiver)
-    killed = AlertLeases(api.database, uuid4(), lease_s=300)
-    [due] = await killed.claim_due(max_count=5, without=[])
-    assert await AlertLeases(api.database, uuid4(), lease_s=9).claim_due(max_count=5, without=[]) == []
-    await api.database.fetch_all("UPDATE alerts SET lease_until = now()")
+    killed = Leases(api.database, lease_s=300)
+    lease = await claimed(killed, Kind.ALERT)
+    assert lease is not None
+    assert await claimed(killed, Kind.ALERT) is None
+    await expire(api)
 
     async with api.delivering():
         await receiver.until_messages(1)
         await until(api, lambda found: found["messages"]["delivered"] == 1)
-    assert not await killed.fail(due, reason="too late")
+    with pytest.raises(LeaseLost):
+        await LeasedAlerts(killed).fail(lease, reason="too late")
 
     await api.database.fetch_all(
         "INSERT INTO alert_messages SELECT project_id, id, 1, 'alert.begins', '{\"alert\": \"alarm\"}', now() FROM alerts"
     )
     await api.database.fetch_all("UPDATE alerts SET waiting_count = 1")
-    [sending] = await killed.claim_to_send(max_count=5, without=[])
-    await api.database.fetch_all("UPDATE alerts SET send_until = now()")
+    await wake(api.database, Kind.MESSAGES, lease.id)
+    assert await claimed(killed, Kind.MESSAGES) is not None
+    await expire(api)
     async with api.delivering():
         await receiver.until_messages(2)
 
-    assert {message.id for message in receiver.messages} == {f"msg_{sending.id.hex}_1"}
+    assert {message.id for message in receiver.messages} == {f"msg_{lease.id.hex}_1"}
 
 
 async def test_process_that_stops_gives_its_leases_back(
@@ -281,22 +293,24 @@ async def test_process_that_stops_gives_its_leases_back(
 
     await create(api, receiver)
     with monkeypatch.context() as patch:
-        patch.setattr(alerting, "evaluate", slow)
+        patch.setattr(jobs, "evaluate", slow)
         async with api.delivering():
             await began.wait()
 
-    assert len(await AlertLeases(api.database, uuid4(), lease_s=9).claim_due(max_count=5, without=[])) == 1
+    assert await claimed(Leases(api.database, lease_s=9), Kind.ALERT) is not None
 
 
 async def test_user_who_changes_an_alert_wins(api: Deliveries, receiver: AlertReceiver) -> None:
     await store_spans(api, 3)
     await create(api, receiver)
-    leases = AlertLeases(api.database, uuid4(), lease_s=9)
-    [due] = await leases.claim_due(max_count=5, without=[])
+    leases = Leases(api.database, lease_s=9)
+    lease = await claimed(leases, Kind.ALERT)
+    assert lease is not None
 
     edited = (await api.call("PUT", "/alerts/alarm", {"alert": {"below": 1, "name": "n", "every": "2s"}}))["alert"]
 
-    assert not await leases.fail(due, reason="too late")
+    with pytest.raises(LeaseLost):
+        await LeasedAlerts(leases).fail(lease, reason="too late")
     assert ("above" in edited, edited["below"], edited["name"], edited["every"]) == (False, 1, "n", "2s")
     assert "last_error" not in await state(api)
 
@@ -331,7 +345,7 @@ async def test_evaluation_that_fails_changes_nothing(
 
     async with api.delivering():
         await receiver.until_messages(1)
-        monkeypatch.setattr(alerting, "evaluate", too_slow)
+        monkeypatch.setattr(jobs, "evaluate", too_slow)
         failed = await until(api, lambda found: "last_error" in found)
 
     assert "could not be examined within the query budget" in failed["last_error"]["reason"]

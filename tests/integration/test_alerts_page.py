@@ -8,8 +8,8 @@ from pathlib import Path
 from common.delivery_settings import DeliverySettings
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
-from query_api.delivery.alerts.alerting import EVALUATIONS_MAX, SENDERS_MAX, WAITING_MAX
-from query_api.delivery.alerts.evaluation import GROUPS_MAX
+from jobs.alerts.evaluation import GROUPS_MAX
+from jobs.alerts.jobs import EVALUATIONS_MAX, SENDERS_MAX, WAITING_MAX
 from tests.support.delivery import deliveries, delivery_settings
 from tests.support.shell_pages import DOCS, check_commands, commands, stack_of_a_page
 from tests.support.stores import opened_store

@@ -11,8 +11,8 @@ from common.clickhouse.migrate import migrate
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
 from common.times import SystemClock
+from jobs.retention.run import Retention
 from query_api.retention.rules import RetentionRecords
-from query_api.retention.run import Retention
 from tests.support.shell_pages import api_of_a_page, check_commands, commands, stack_of_a_page
 from tests.support.stores import opened_store
 
@@ -24,7 +24,9 @@ async def running_after(file: Path, retention: Retention) -> AsyncIterator[None]
     async def run() -> None:
         while not await asyncio.to_thread(file.exists):  # noqa: ASYNC110 - of another process
             await asyncio.sleep(0.05)
-        await retention.work()
+        while True:
+            await retention.run()
+            await asyncio.sleep(1)
 
     running = asyncio.create_task(run())
     try:

@@ -10,7 +10,7 @@ from common.clickhouse.connect import open_store
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
 from common.times import SystemClock
-from query_api.delivery.deliverer import open_deliverer
+from jobs.app import open_jobs
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving
 from tests.support.delivery import delivery_settings
@@ -40,7 +40,7 @@ async def test_commands_print_what_the_page_shows(
     async with (
         stored_soon(context, broker),
         serving(context) as client,
-        open_deliverer(context.settings, store=store, database=database, stored=context.stored),
+        open_jobs(context.settings, store=store, database=database, stored=context.stored),
     ):
         with stack_of_a_page(str(client._base_url).rstrip("/"), tmp_path / "data") as environment:
             environment["WORK"] = str(tmp_path)

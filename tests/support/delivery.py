@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
-from unittest.mock import patch
 from uuid import UUID
 
 import aiohttp
@@ -23,7 +22,7 @@ from common.postgres.projects import Projects
 from common.settings import Settings
 from common.span import Span
 from common.times import Clock, SystemClock
-from query_api.delivery import deliverer
+from jobs.app import open_jobs
 from query_api.request.context import ApiContext
 from tests.support.api import context_of, serving
 from tests.support.feed import settle
@@ -31,7 +30,7 @@ from tests.support.span_corpus import START_NS, store_record
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 PARTITION = "cluster/spans/0"
-TICK_S: Final = 0.1
+TICK_S: Final = 0.05
 """How often a deliverer looks for subscriptions; the product waits longer."""
 
 Respond = Callable[[int], web.Response | Awaitable[web.Response]]
@@ -193,15 +192,15 @@ class Deliveries:
     async def delivering(self) -> AsyncIterator[None]:
         """Deliver while inside."""
         context = self.context
-        with patch.object(deliverer, "TICK_S_MAX", TICK_S):
-            async with deliverer.open_deliverer(
-                context.settings,
-                store=context.store,
-                database=self.database,
-                stored=context.stored,
-                clock=context.clock,
-            ):
-                yield
+        async with open_jobs(
+            context.settings,
+            store=context.store,
+            database=self.database,
+            stored=context.stored,
+            clock=context.clock,
+            tick_s=TICK_S,
+        ):
+            yield
 
 
 @asynccontextmanager

@@ -20,9 +20,9 @@ from pydantic import SecretStr
 from common.clickhouse.connect import open_store
 from common.postgres.pool import open_database
 from common.settings import Settings
-from query_api.delivery.deliverer import open_deliverer
-from query_api.delivery.reading import BatchReader
-from query_api.delivery.store import Leases
+from jobs.app import open_jobs
+from jobs.subscriptions.reading import BatchReader
+from jobs.subscriptions.store import LeasedSubscriptions
 from query_api.delivery.targets.webhook import WebhookTarget
 
 BEFORE_READ: Final = "before the read"
@@ -66,13 +66,13 @@ class Dying:
 async def run(settings: Settings, step: str) -> None:
     dying = Dying(step)
     dying.around(BatchReader, "next_batch", before=BEFORE_READ, after=AFTER_READ)
-    dying.around(Leases, "begin", after=AFTER_BORDERS)
+    dying.around(LeasedSubscriptions, "begin", after=AFTER_BORDERS)
     dying.around(WebhookTarget, "deliver", after=AFTER_DELIVERY, during=DURING_DELIVERY)
-    dying.around(Leases, "end", after=AFTER_POSITION)
+    dying.around(LeasedSubscriptions, "end", after=AFTER_POSITION)
     store = open_store(settings.clickhouse, data_dir=Path())
     async with (
         open_database(settings.postgres) as database,
-        open_deliverer(settings, store=store, database=database),
+        open_jobs(settings, store=store, database=database),
     ):
         await asyncio.Event().wait()
 

@@ -18,16 +18,15 @@ from pydantic import SecretStr
 from common.clickhouse.connect import open_store
 from common.postgres.pool import open_database
 from common.settings import Settings
-from query_api.delivery import deliverer
-from query_api.delivery.alerts.store import AlertLeases
+from jobs.alerts.store import LeasedAlerts
+from jobs.app import open_jobs
 from query_api.delivery.targets.kafka import KafkaTarget
 from query_api.delivery.targets.otlp import OtlpTarget
 from query_api.delivery.targets.parquet import ParquetTarget
 from query_api.delivery.targets.webhook import WebhookTarget
 
-LEASE_S: Final = 1.0
 _STEPS: Final[dict[str, tuple[type, str, bool]]] = {
-    "after an evaluation is stored": (AlertLeases, "finish", True),
+    "after an evaluation is stored": (LeasedAlerts, "finish", True),
     "after a message is sent": (WebhookTarget, "send", True),
     "during a request to OTLP": (OtlpTarget, "deliver", False),
     "after a request to OTLP": (OtlpTarget, "deliver", True),
@@ -60,15 +59,14 @@ async def run(settings: Settings) -> None:
     store = open_store(settings.clickhouse, data_dir=Path())
     async with (
         open_database(settings.postgres) as database,
-        deliverer.open_deliverer(settings, store=store, database=database),
+        open_jobs(settings, store=store, database=database),
     ):
         await asyncio.Event().wait()
 
 
 def main() -> None:
-    """Run a deliverer whose leases on alerts are short."""
+    """Run a deliverer."""
     dsn, text, step = sys.argv[1:]
-    setattr(deliverer, "lease_s_of", lambda _: LEASE_S)  # noqa: B010 - for tests only
     if step:
         die_at(step)
     settings = Settings.model_validate_json(text)

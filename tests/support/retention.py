@@ -17,9 +17,9 @@ from common.postgres.pool import Database
 from common.postgres.projects import Projects
 from common.span import Span
 from ingest.normalize import normalize
-from query_api.retention import run
+from jobs.retention import run
+from jobs.retention.run import Retention
 from query_api.retention.rules import KeepRules, RetentionRecords
-from query_api.retention.run import Retention
 from tests.fakes.clock import ManualClock
 from tests.support.feed import settle
 
@@ -180,8 +180,7 @@ class RetentionWorld:
         if rules is not None:
             await self.records.set_rules(self.project_id, rules, user_id=UUID(int=7))
             self.model.delete(set(self.model.expired(rules)))
-        await self.records.run_within(0.0)
-        assert await self.retention.run_if_due()
+        await self.retention.run()
         result = await self.records.find_result(self.project_id)
         assert result is None or result.failure is None, result
 

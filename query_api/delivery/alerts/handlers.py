@@ -9,8 +9,13 @@ from uuid import uuid4
 
 from common.errors import Conflict, InvalidInput
 from common.postgres.pool import UniqueViolation
-from query_api.delivery.alerts.evaluation import check_definition
-from query_api.delivery.alerts.messages import TEST, about_alert, shown_definition
+from query_api.delivery.alerts.definitions import (
+    TEST,
+    about_alert,
+    check_alert_filter,
+    check_definition,
+    shown_definition,
+)
 from query_api.delivery.alerts.schemas import (
     AlertCreate,
     AlertDefinition,
@@ -22,7 +27,6 @@ from query_api.delivery.alerts.schemas import (
     EditAlert,
     QueryAlerts,
 )
-from query_api.delivery.alerts.selection import check_alert_filter
 from query_api.delivery.alerts.shown import BREACHES_MAX, shown_alert
 from query_api.delivery.alerts.store import Alerts, AlertValues, StoredAlert
 from query_api.delivery.requests import (

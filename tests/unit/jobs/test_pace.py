@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from query_api.delivery.pace import INTERVAL_S_MAX, INTERVAL_S_MIN, Pace
+from jobs.subscriptions.pace import INTERVAL_S_MAX, INTERVAL_S_MIN, Pace
 from tests.fakes.clock import ManualClock
 
 PROJECT, ONE = UUID(int=1), UUID(int=2)

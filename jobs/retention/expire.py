@@ -1,4 +1,4 @@
-"""Delete the traces of a project that its rules do not keep (ADR 0020).
+"""Delete the traces of a project that its rules do not keep (ADR 0018).
 
 A trace is deleted as ``DELETE /traces/{trace_id}`` does it: each of its versions gets a deletion in ``span_versions``,
 and from then on no route returns it. A redelivery of a record stays below the deletion, a new record is above it. The
@@ -11,7 +11,7 @@ that ends in between loses nothing: the next one finds what is left.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -54,12 +54,11 @@ IS_SETTLED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Expiring:
-    """Deletes the traces of one project. ``renew`` is called after each step, and may raise to end the run."""
+    """Deletes the traces of one project."""
 
     store: ColumnStore
     records: RetentionRecords
     clock: Clock
-    renew: Callable[[], Awaitable[None]]
     rest: float = REST
 
     async def expire(self, project_id: UUID, rules: KeepRules) -> Figures:
@@ -81,7 +80,6 @@ class Expiring:
         for before_us in passes(found):
             async for chunk in chunks_of(make_spans):
                 deleted += await self._delete_chunk(make_spans, chunk, before_us, settled)
-                await self.renew()
         return deleted
 
     async def _delete_chunk(

@@ -1,19 +1,18 @@
 """Runs of retention: delete what rules do not keep, free the disk space, remove the rows of deleted projects.
 
-One process works at a time, under a lease in Postgres. Every run continues from what is in the tables, so a process may
-die at any moment.
+One process works at a time, under a lease. Every run continues from what is in the tables, so a process may die at any
+moment.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from common.clickhouse.freeing import (
     TABLES,
@@ -30,14 +29,9 @@ from common.clickhouse.stored_through import read_positions_of
 from common.errors import DeadlineExceeded, Overloaded, ServiceError
 from common.telemetry import RETENTION_FREED_ROWS, RETENTION_RUN_SECONDS, get_logger
 from common.times import Clock
-from query_api.retention.expire import REST, STEP_S, Expiring
+from jobs.retention.expire import REST, STEP_S, Expiring
+from jobs.runner import JobRun
 from query_api.retention.rules import RetentionRecords
-
-POLL_S: Final = 5.0
-"""How often a process looks whether a run is due."""
-
-RETRY_S: Final = 30.0
-"""The wait after a run that failed as a whole: Postgres or the engine is not available."""
 
 REWRITE_POLL_S: Final = 0.5
 REWRITE_S: Final = 3_600.0
@@ -64,36 +58,12 @@ class Retention:
     clock: Clock
     interval_s: float
     rest: float = REST
-    holder: UUID = field(default_factory=uuid4)
 
-    async def work(self) -> None:
-        """Begin a run whenever one is due, until cancelled."""
-        is_scheduled = False
-        while True:
-            try:
-                if not is_scheduled:
-                    await self.records.run_within(self.interval_s)
-                    is_scheduled = True
-                await self.run_if_due()
-            except ServiceError as error:
-                _log.warning("A run of retention failed; the next one continues.", error=error.detail)
-                await asyncio.sleep(RETRY_S)
-            except Exception:  # noqa: BLE001 - a defect must not end all later runs
-                _log.exception("A run of retention failed; the next one continues.")
-                await asyncio.sleep(RETRY_S)
-            await asyncio.sleep(min(POLL_S, self.interval_s))
-
-    async def run_if_due(self) -> bool:
-        """Run if a run is due and no other process runs; return whether that is so."""
-        if not await self.records.begin_run(self.holder, interval_s=self.interval_s):
-            return False
-        try:
-            with RETENTION_RUN_SECONDS.time():
-                await self.run()
-        finally:
-            with suppress(ServiceError):
-                await self.records.end_run(self.holder)
-        return True
+    async def work(self, _run: JobRun) -> None:
+        """Do a run; the next one begins ``interval_s`` after this one began."""
+        await self.records.run_within(self.interval_s)
+        with RETENTION_RUN_SECONDS.time():
+            await self.run()
 
     async def run(self) -> None:
         """Delete what rules do not keep, and free what is deleted. A failure for one project does not stop others."""
@@ -101,7 +71,7 @@ class Retention:
         for project_id, rules in (await self.records.projects_with_rules()).items():
             failure: str | None = None
             await self.records.begin_result(project_id)
-            expiring = Expiring(self.store, self.records, self.clock, self._renew, self.rest)
+            expiring = Expiring(self.store, self.records, self.clock, self.rest)
             try:
                 async with asyncio.timeout(PROJECT_S):
                     deleted = await expiring.expire(project_id, rules)
@@ -113,7 +83,6 @@ class Retention:
                 failure = error.public_message
                 _log.warning("Retention of a project failed.", project_id=str(project_id), error=error.detail)
             await self.records.end_result(project_id, failure=failure)
-            await self._renew()
         await self.free()
 
     async def free(self) -> None:
@@ -152,7 +121,6 @@ class Retention:
                 found += await find_dead(self.store, table, dead)
             except (DeadlineExceeded, Overloaded) as error:  # of a very large project; others go on
                 _log.warning("Cannot find the rows to free.", project_id=str(dead.project_id), error=error.detail)
-            await self._renew()
         return found
 
     async def _remove_deleted_projects(self) -> None:
@@ -166,20 +134,5 @@ class Retention:
 
     async def _wait_for_rewrite(self, table: str) -> None:
         ends_s = self.clock.monotonic_s() + REWRITE_S
-        while await is_rewriting(self.store, table) and self.clock.monotonic_s() < ends_s:
-            await self._renew()
+        while await is_rewriting(self.store, table) and self.clock.monotonic_s() < ends_s:  # noqa: ASYNC110
             await asyncio.sleep(REWRITE_POLL_S)
-
-    async def _renew(self) -> None:
-        await self.records.continue_run(self.holder)
-
-
-@asynccontextmanager
-async def retaining(retention: Retention) -> AsyncIterator[None]:
-    """Run retention in the background while inside."""
-    working = asyncio.create_task(retention.work(), name="retention")
-    try:
-        yield
-    finally:
-        working.cancel()
-        await asyncio.wait({working})

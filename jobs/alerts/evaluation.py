@@ -1,19 +1,25 @@
-"""What an alert sees when it is evaluated: the value of each group, and which are in breach (contract §9).
+"""What an alert sees when it is evaluated, and what that changes: groups in breach, and messages (contract §9).
 
 The groups are those of ``/spans/groups/query``, ordered by the measure, so that the groups in breach come first. An
 evaluation that did not examine the whole window fails: a sum over a part of it would end breaches that go on.
+
+A group that is in breach and was not begins; one that was and has data that is not in breach, or no data, ends. If
+groups were left out that may be in breach, a group that was not seen stays as it was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
 
 import orjson
 
-from common.errors import DeadlineExceeded, InvalidInput
+from common.codec.checks import json_double
+from common.errors import DeadlineExceeded
+from jobs.alerts.store import BreachChange
 from query_api.analytics.groups import SpanWindow, compute_groups
 from query_api.analytics.groups_models import (
     LIMIT_MAX,
@@ -23,12 +29,13 @@ from query_api.analytics.groups_models import (
     MeasureModel,
     OrderByModel,
 )
-from query_api.analytics.measures import MeasureKind, measured
+from query_api.delivery.alerts.definitions import time_text
 from query_api.delivery.alerts.schemas import AlertDefinition, AlertMeasure, AlertRatio
-from query_api.filter.language import ValuePlace
-from query_api.filter.parse import parse_place
 from query_api.filter.sql.compile import Compiled
 from query_api.spans.project_spans import ProjectSpans
+
+BEGINS: Final = "alert.begins"
+ENDS: Final = "alert.ends"
 
 GROUPS_MAX: Final = LIMIT_MAX
 """Groups of an alert that are examined."""
@@ -56,23 +63,31 @@ class AlertEvaluation:
     is_conclusive: bool
 
 
-def check_definition(definition: AlertDefinition) -> None:
-    """Raise ``InvalidInput`` for what cannot be measured, with the path of it."""
-    is_ratio = isinstance(definition.measure, AlertRatio)
-    if (definition.above is None) == (definition.below is None):
-        raise InvalidInput("alert: exactly one of 'above' and 'below' is needed.")
-    for index, measure in enumerate(definition.measures):
-        at = f"alert.measure.ratio[{index}]" if is_ratio else "alert.measure"
-        values = measured(measure.of, f"{at}.of")
-        values.check([measure.statistic] if measure.statistic else [], at)
-        if values.kind is MeasureKind.TIME and measure.statistic != "uniq":
-            raise InvalidInput(f"{at}.as: the '{measure.statistic}' of a time is no number; allowed: uniq.")
-    places: list[ValuePlace] = []
-    for index, name in enumerate(definition.group_by):
-        place = parse_place(name.field, name.key, path=f"alert.group_by[{index}]")
-        if place in places:
-            raise InvalidInput(f"alert.group_by[{index}]: the same value as alert.group_by[{places.index(place)}].")
-        places.append(place)
+def change_of(
+    evaluation: AlertEvaluation,
+    before: Mapping[bytes, tuple[Mapping[str, Any], datetime]],
+    *,
+    about: Mapping[str, Any],
+    at: datetime,
+) -> BreachChange:
+    """Return what an evaluation at ``at`` changes. ``before`` are the groups in breach until now, by their keys."""
+    seen = {group.key: group for group in evaluation.groups}
+    breaching = [group for group in evaluation.groups if group.is_breach]
+    messages: list[tuple[str, Mapping[str, Any]]] = [
+        (BEGINS, {**about, "by": group.by, "value": json_double(group.value), "since": time_text(at)})
+        for group in breaching
+        if group.key not in before
+    ]
+    ended = []
+    for key, (by, since) in before.items():
+        group = seen.get(key)
+        if (group is None and evaluation.is_conclusive) or (group is not None and not group.is_breach):
+            ended.append(key)
+            value = None if group is None else json_double(group.value)
+            messages.append(
+                (ENDS, {**about, "by": by, "value": value, "since": time_text(since), "ended_at": time_text(at)})
+            )
+    return BreachChange([(group.key, group.by, group.value) for group in breaching], ended, messages)
 
 
 async def evaluate(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from query_api.retention.expire import PASS_SPANS_MIN, PASSES_MAX, passes
+from jobs.retention.expire import PASS_SPANS_MIN, PASSES_MAX, passes
 from query_api.retention.survey import HOUR_US, Figures, Survey
 
 

@@ -1,0 +1,1 @@
+"""Evaluates alerts and sends their messages."""

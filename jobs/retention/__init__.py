@@ -1,0 +1,1 @@
+"""Deletes old traces and frees their rows."""

@@ -1,0 +1,1 @@
+"""Delivers the spans of subscriptions."""
