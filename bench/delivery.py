@@ -44,7 +44,8 @@ from jobs.app import open_jobs
 from jobs.subscriptions import delivery
 from jobs.subscriptions.reading import BatchReader, stored_at
 from query_api.delivery.selection import selection_of
-from query_api.delivery.store import NewSubscription, Subscriptions
+from query_api.delivery.store import SUBSCRIPTIONS, Subscription
+from query_api.delivery.stored import Rows
 from query_api.delivery.targets.opening import open_target
 from query_api.delivery.targets.target import DeliveryBatch, RejectedSpans, Target
 from query_api.delivery.targets.webhook import new_secret
@@ -151,8 +152,8 @@ async def _read_all(reader: BatchReader, database: Database, settings: Settings)
     return count, time.monotonic() - begun_s
 
 
-def _subscriptions(database: Database, project_id: UUID) -> Subscriptions:
-    return Subscriptions(database, project_id, DEFAULT_USER_ID)
+def _subscriptions(database: Database, project_id: UUID) -> Rows[Subscription]:
+    return Rows(SUBSCRIPTIONS, database, project_id, DEFAULT_USER_ID)
 
 
 async def _end(reader: BatchReader, settings: Settings) -> Positions:
@@ -162,10 +163,15 @@ async def _end(reader: BatchReader, settings: Settings) -> Positions:
 
 
 async def _subscribe(
-    subscriptions: Subscriptions, slug: str, target: dict[str, Any], selection: dict[str, Any], positions: Positions
+    subscriptions: Rows[Subscription],
+    slug: str,
+    target: dict[str, Any],
+    selection: dict[str, Any],
+    positions: Positions,
 ) -> None:
-    new = NewSubscription(slug, None, selection, target, {"secret": new_secret()}, positions.pack(), datetime.now(UTC))
-    await subscriptions.create(new, max_count=1_000)
+    values = {"slug": slug, "selection": selection, "target": target, "secrets": {"secret": new_secret()}}
+    begins = {"position": positions.pack(), "through_at": datetime.now(UTC)}
+    await subscriptions.create({**values, **begins}, max_count=1_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +182,7 @@ class _Run:
 
     settings: Settings
     reader: BatchReader
-    subscriptions: Subscriptions
+    subscriptions: Rows[Subscription]
     lags_s: list[float]
 
     async def delivered(self, slug: str, target: dict[str, Any], spans_count: int) -> float:

@@ -1,51 +1,34 @@
-"""``POST /subscriptions/{subscription_id}/test``: send one made-up span to the target now, and say what happened.
+"""Tests of targets: send one made-up span or message now, and say what happened.
 
-It changes nothing of the subscription. Few tests run at the same time, because each waits for a system that may be
-slow.
+A test changes nothing of the subscription or alert. Few tests run at the same time, because each waits for a system
+that may be slow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import uuid4
 
 from common.errors import ServiceError
 from common.fair_share import FairShare
 from common.times import format_us
-from query_api.delivery.handlers import named_subscription
 from query_api.delivery.schemas import TestDelivery, TestDeliveryResponse
-from query_api.delivery.store import Subscriptions
-from query_api.delivery.targets.opening import open_target
 from query_api.delivery.targets.target import (
-    DeliveryBatch,
     MessageTarget,
     RejectedSpans,
     Target,
     TargetRefused,
     TargetUnavailable,
 )
-from query_api.request.context import ApiContext, database_of
+from query_api.request.context import ApiContext
 from query_api.request.json_body import json_response
-from query_api.request.route import Request, Response
+from query_api.request.route import Response
 
 TESTS_MAX: Final = 16
 """Tests that run at the same time in one process."""
 
 _tests: Final = FairShare("test deliveries", TESTS_MAX)
-
-
-async def test_subscription(request: Request) -> Response:
-    """Send one made-up span to the target, whose name is `clearspan.test`."""
-    found = await named_subscription(request)
-    context = request.context
-    store = Subscriptions(database_of(context), request.project_id, request.user_id)
-    secrets = await store.secrets(found.id)
-    now_us = context.clock.now_ns() // 1_000
-    batch = DeliveryBatch(f"test_{uuid4().hex}", found.slug, datetime.now(UTC), [test_span(now_us)])
-    target = open_target(found.target, secrets, settings=context.settings, project_id=request.project_id)
-    return await test_response(context, target, batch.id, lambda: target.deliver(batch))
 
 
 async def test_response(

@@ -20,8 +20,8 @@ from query_api.compat import simple_traces as simple
 from query_api.compat import simple_traces_models as simple_models
 from query_api.compat.keys import PREFIXED_KEY_ROUTES
 from query_api.compat.workflows import WORKFLOW_ROUTES
-from query_api.delivery.alerts.routes import ALERT_ROUTES
-from query_api.delivery.routes import SUBSCRIPTION_ROUTES
+from query_api.delivery.alerts.handlers import ALERT_ROUTES
+from query_api.delivery.handlers import SUBSCRIPTION_ROUTES
 from query_api.explorer.routes import EXPLORER_ROUTES
 from query_api.export import formats
 from query_api.export import handlers as export

@@ -15,7 +15,9 @@ POSTGRES: Final = QUERY_API / "registry"
 """Has tables of another engine, whose statements another test reads."""
 
 SOURCES: Final = sorted(
-    path for path in QUERY_API.rglob("*.py") if path != PROJECT_SPANS and not path.is_relative_to(POSTGRES)
+    path
+    for path in [*QUERY_API.rglob("*.py"), *(ROOT / "jobs").rglob("*.py")]
+    if path != PROJECT_SPANS and not path.is_relative_to(POSTGRES)
 )
 _NAMED: Final = re.compile(r"\b(?:FROM|JOIN)\s*(?:[\w`\"]|$)|\{of_project\}")
 """A table by its name, or the end of a literal at which a name is put in; and the project's condition by hand."""
@@ -34,7 +36,7 @@ def _tables_named(source: str) -> list[str]:
 
 
 def test_no_source_names_a_table_except_the_one_that_adds_the_project() -> None:
-    named = {str(path.relative_to(QUERY_API)): _tables_named(path.read_text()) for path in SOURCES}
+    named = {str(path.relative_to(ROOT)): _tables_named(path.read_text()) for path in SOURCES}
 
     assert {path: tables for path, tables in named.items() if tables} == {}
 

@@ -15,8 +15,8 @@ import pytest
 import pytest_asyncio
 
 from query_api.compat.keys import PREFIXED_KEY_ROUTES
-from query_api.delivery.alerts.routes import ALERT_ROUTES
-from query_api.delivery.routes import SUBSCRIPTION_ROUTES
+from query_api.delivery.alerts.handlers import ALERT_ROUTES
+from query_api.delivery.handlers import SUBSCRIPTION_ROUTES
 from query_api.http.routes import DEAD_LETTERS, ROUTES
 from query_api.keys.handlers import KEY_ROUTES
 from query_api.request.json_body import SCOPE_PARAMETERS

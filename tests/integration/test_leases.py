@@ -45,7 +45,7 @@ async def add(database: Database, project_id: UUID, *kinds: Kind) -> UUID:
 
 async def row_of(database: Database, id_: UUID) -> Any:
     return await database.fetch_one(
-        "SELECT holder, failures, next_run <= now() AS is_due, next_run = 'infinity' AS rests FROM leases WHERE id = $1",
+        "SELECT holder, failures, next_run <= now() AS is_due, next_run = 'infinity' AS rests FROM leases WHERE id=$1",
         id_,
     )
 

@@ -1,8 +1,8 @@
--- Work that one process at a time does: a subscription, an alert, the messages of an alert, the retention of all projects.
--- `id` is that of the subscription or the alert. `holder` is made new by each claim; the lease ends by itself at
--- `expires_at`. `next_run` is when it may be claimed, 'infinity' while nothing is to be done. `failures` counts the runs
--- in a row that failed without a reason of their own.
--- Who locks a lease and the row that it is about locks the lease first.
+-- Work that one process at a time does: a subscription, an alert, the messages of an alert, the retention of all
+-- projects. `id` is that of the subscription or the alert. `holder` is made new by each claim; the lease ends by itself
+-- at `expires_at`. `next_run` is when it may be claimed, 'infinity' while nothing is to be done. `failures` counts the
+-- runs in a row that failed unexpectedly. A transaction that locks a lease and the row that it is about locks the lease
+-- first.
 CREATE TABLE leases (
     kind       text        NOT NULL,
     id         uuid        NOT NULL,
@@ -18,7 +18,8 @@ CREATE INDEX leases_of_project ON leases (project_id);
 
 INSERT INTO leases (kind, id) VALUES ('retention', '00000000-0000-0000-0000-000000000000');
 INSERT INTO leases (kind, id, project_id) SELECT 'subscription', id, project_id FROM subscriptions;
-INSERT INTO leases (kind, id, project_id) SELECT kind, id, project_id FROM alerts, unnest('{alert,messages}'::text[]) AS kind;
+INSERT INTO leases (kind, id, project_id)
+SELECT kind, id, project_id FROM alerts, unnest('{alert,messages}'::text[]) AS kind;
 
 DROP TABLE retention_schedule;
 ALTER TABLE subscriptions DROP COLUMN lease_owner, DROP COLUMN lease_until, DROP COLUMN changes_count;
