@@ -4,9 +4,9 @@ One process, one thread: what a decoder does with a chunk of records, and what s
 and are medians, so that other load affects them alike.
 
 - ``protobuf``: ``ExportTraceServiceRequest.FromString`` alone, the reference for all others.
-- ``in columns``: records that are decoded together, without the spans that are normalized one by one (ADR 0029);
-  ``decode``: records to spans, one by one; ``normalize``: nest, build ``ag``, sum up; ``map``: what mapping adds to
-  that; ``columns``: the rest of a chunk, mostly leaves and Arrow. Together they are ``chunk``.
+- ``together``: reading records together, and the rows of plain spans (ADR 0029); ``decode``: records to spans, one by
+  one; ``normalize``: nest, build ``ag``, sum up; ``map``: what mapping adds to that; ``columns``: the rest of a chunk,
+  mostly leaves and Arrow. Together they are ``chunk``.
 - ``pipe``: a chunk to a decoder and its rows back.
 - ``gzip``, ``lz4``, ``zstd``: decompressing the records, if the producer compresses them.
 """
@@ -38,10 +38,9 @@ from ingest.decoding.decoder import from_parts, to_parts
 SPANS: Final = 4_000
 ROUNDS: Final = 5
 TIMED: Final = {
-    "ingest.decoding.chunk.decode_in_columns": "in columns",
+    "ingest.decoding.chunk.read_together": "together",
     "ingest.decoding.chunk.decode_record": "decode",
     "ingest.decoding.chunk.normalize": "normalize",
-    "ingest.decoding.columns.normalize": "normalize",
 }
 """The functions of a chunk that are timed, with their stages; what they leave of it are the columns."""
 

@@ -12,7 +12,7 @@ To promote another value to a member and a column: a migration with the column a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -35,9 +35,6 @@ NO_PARENT: Final = bytes(16)
 
 RESPONSE_FRAME_BYTES: Final = 420
 """The bytes of a response for the members of a span that are not JSON texts: ids, times, enums, names of members."""
-
-CHUNK_ROWS: Final = 2_000
-CHUNK_BYTES: Final = 4 * 1024 * 1024
 
 _ID: Final = pa.binary(16)
 
@@ -141,17 +138,28 @@ NORMALIZED: Final = (
 
 
 class SpanColumns:
-    """The columns of one chunk of records, in the order in which spans were appended.
+    """The columns of the spans of a chunk of records that are values, in the order in which they were appended.
 
     ``with_attributes_text``: store attributes as JSON text, as releases before ADR 0028 read them, without a template.
 
-    Not safe to append to from two threads; ``rows`` may be called once everything is appended.
+    They are Python lists, few enough to become Arrow while they are in the processor's cache: a whole batch at once
+    takes three times as long. Not safe to append to from two threads.
     """
 
     def __init__(self, *, with_attributes_text: bool = False) -> None:
-        self._chunks: list[pa.Table] = []
-        self._with_attributes_text = with_attributes_text
-        self._open = _Chunk(with_attributes_text=with_attributes_text)
+        self._columns: dict[str, list[Any]] = {name: [] for name in _SENT}
+        self._start_ns: list[int] = []
+        self._end_ns: list[int] = []
+        self._partition_ids = DictionaryColumn()
+        self._resources = DictionaryColumn()
+        self._scopes = DictionaryColumn()
+        self._repaired = DictionaryColumn()
+        self._normalized = NormalizedColumns(with_attributes_text=with_attributes_text)
+
+    @property
+    def rows_count(self) -> int:
+        """How many spans were appended."""
+        return len(self._start_ns)
 
     def append_record(
         self,
@@ -171,69 +179,9 @@ class SpanColumns:
         """
         if not spans:
             return
-        count = len(spans)
-        projects = (
-            repeat(project_ids.bytes, count)
-            if isinstance(project_ids, UUID)
-            else (project_id.bytes for project_id in project_ids)
-        )
-        self._open.append(projects, partition_id, record_offset, record_ms, spans, span_indexes, normalized_spans)
-        if self._open.rows_count >= CHUNK_ROWS or self._open.bytes_count >= CHUNK_BYTES:
-            self._seal()
-
-    @property
-    def rows_count(self) -> int:
-        """How many spans were appended."""
-        sealed: int = sum(table.num_rows for table in self._chunks)
-        return sealed + self._open.rows_count
-
-    def rows(self) -> pa.Table:
-        """Return all rows without ``stored_us``, in the chunks they were made in; ``stamped`` completes them."""
-        if self._open.rows_count or not self._chunks:
-            self._seal()
-        return pa.concat_tables(self._chunks)
-
-    def _seal(self) -> None:
-        self._chunks.append(self._open.table())
-        self._open = _Chunk(with_attributes_text=self._with_attributes_text)
-
-
-class _Chunk:
-    """Rows that are still Python lists. Few enough to become Arrow while they are in the processor's cache: a whole
-    batch at once takes three times as long, and keeps a hundred times as many objects alive.
-    """
-
-    def __init__(self, *, with_attributes_text: bool) -> None:
-        self._columns: dict[str, list[Any]] = {name: [] for name in _SENT}
-        self._start_ns: list[int] = []
-        self._end_ns: list[int] = []
-        self._payload_bytes = 0
-        self._partition_ids = DictionaryColumn()
-        self._resources = DictionaryColumn()
-        self._scopes = DictionaryColumn()
-        self._repaired = DictionaryColumn()
-        self._normalized = NormalizedColumns(with_attributes_text=with_attributes_text)
-
-    @property
-    def rows_count(self) -> int:
-        return self._normalized.rows_count
-
-    @property
-    def bytes_count(self) -> int:
-        return self._payload_bytes + self._normalized.bytes_count
-
-    def append(
-        self,
-        projects: Iterable[bytes],
-        partition_id: str,
-        record_offset: int,
-        record_ms: int,
-        spans: Sequence[Span],
-        span_indexes: Sequence[int],
-        normalized_spans: Sequence[NormalizedSpan],
-    ) -> None:
         count, columns = len(spans), self._columns
-        columns["project_id"].extend(projects)
+        projects = repeat(project_ids, count) if isinstance(project_ids, UUID) else project_ids
+        columns["project_id"].extend(project_id.bytes for project_id in projects)
         columns["record_offset"].extend(repeat(record_offset, count))
         columns["record_ms"].extend(repeat(record_ms, count))
         columns["span_index"].extend(span_indexes)
@@ -249,16 +197,14 @@ class _Chunk:
         self._start_ns.extend(fields["start_ns"])
         self._end_ns.extend(fields["end_ns"])
         columns["parent_id"].extend(parent_id or NO_PARENT for parent_id in fields["parent_id"])
-        events, links = list(map(events_json, fields["events"])), list(map(links_json, fields["links"]))
-        columns["events"].extend(events)
-        columns["links"].extend(links)
+        columns["events"].extend(map(events_json, fields["events"]))
+        columns["links"].extend(map(links_json, fields["links"]))
         self._resources.extend(fields["resource"], source_json)
         self._scopes.extend(fields["scope"], source_json)
         self._repaired.extend(fields["repaired"], repaired_json)
-        self._payload_bytes += sum(map(len, events)) + sum(map(len, links))
 
-    def table(self) -> pa.Table:
-        """Return the rows, all columns except ``stored_us``."""
+    def rows(self) -> pa.Table:
+        """Return all rows without ``stored_us``; ``stamped`` completes them."""
         columns = {name: pa.array(values, _KINDS[name]) for name, values in self._columns.items()}
         columns |= time_columns(np.array(self._start_ns, np.int64), np.array(self._end_ns, np.int64))
         columns |= {
@@ -275,8 +221,6 @@ class NormalizedColumns:
 
     def __init__(self, *, with_attributes_text: bool = False) -> None:
         self._with_attributes_text = with_attributes_text
-        self.bytes_count = 0
-        """The approximate size of the responses to which these spans belong."""
         self._columns: dict[str, list[Any]] = {name: [] for name in _DERIVED}
         self._usage_is_own: list[bool] = []
         self._metrics: list[Metrics] = []
@@ -285,11 +229,6 @@ class NormalizedColumns:
         self._leaf_offsets: list[int] = [0]
         self._leaf_paths: list[str] = []
         self._leaf_texts: list[str] = []
-
-    @property
-    def rows_count(self) -> int:
-        """How many spans were appended."""
-        return len(self._metrics)
 
     def append(self, spans: Sequence[NormalizedSpan]) -> None:
         """Append at least one span."""
@@ -303,11 +242,9 @@ class NormalizedColumns:
         self._metrics.extend(fields["metrics"])
         pairs = zip(fields["attributes"], fields["flat"], strict=True)
         texts, templates = zip(*(self._append_attributes(nested, flat) for nested, flat in pairs), strict=True)
-        sizes = list(map(len, texts))
-        self._attributes_bytes.extend(sizes)
+        self._attributes_bytes.extend(map(len, texts))
         columns["attributes"].extend(texts if self._with_attributes_text else repeat(b"", len(texts)))
         self._templates.extend(templates, bytes)
-        self.bytes_count += 2 * sum(sizes) + len(spans) * RESPONSE_FRAME_BYTES
 
     def _append_attributes(self, nested: Attributes, flat: Attributes | None) -> tuple[bytes, bytes]:
         """Append the leaves of attributes; return their JSON text and their template: all at once, while they are in

@@ -4,7 +4,7 @@ The parser is ``ptars``. Its schema is OTLP's with the rare messages flattened t
 links, and the arrays and objects among values. The wire is the same, and ``otlp_protobuf`` reads these parts.
 
 ``ptars`` is young, so it is not trusted: a record counts as read only if everything that was read from it, written
-again in the canonical way, takes exactly as many bytes as the record (``canonical_sizes``). Then nothing is unknown,
+again in the canonical way, takes exactly as many bytes as the record (``_canonical_sizes``). Then nothing is unknown,
 given twice or spelled in an unusual way. All other records are left to ``otlp_protobuf``: those that the parser
 refuses, those without a span, and those in which any span may have to be rejected.
 """
@@ -13,18 +13,27 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from common.arrow_views import Numbers, bytes_of, holders, is_set, lengths_of, numbers_of, offsets_of, sums_between
+from common.arrow_views import (
+    Numbers,
+    bytes_of,
+    holders,
+    is_set,
+    lengths_of,
+    numbers_of,
+    numbers_or_zeros,
+    offsets_of,
+    sums_between,
+)
 from common.codec.checks import PART_BYTES_MIN, SMALL_PARTS_MAX, Bounds
-from common.codec.otlp_arrays import AttributeArrays, SpanArrays, Wrappers
-from common.codec.otlp_schema import PACKAGE, STRING, VALUE_FIELDS, schema_file
-from common.codec.otlp_sizes import canonical_sizes
+from common.codec.otlp_schema import ARRAY, BOOL, BYTES, DOUBLE, INT, KVLIST, PACKAGE, STRING, VALUE_FIELDS, schema_file
 
 try:
     import ptars
@@ -33,6 +42,83 @@ except ImportError:  # no wheel for this platform: every record is read by `otlp
 
 HALVINGS_MAX: Final = 8
 """How often records that the parser refuses together are halved; what is refused then is read by ``otlp_protobuf``."""
+
+
+_SIZED_KINDS: Final = (STRING, ARRAY, KVLIST, BYTES)
+
+
+@dataclass(frozen=True)
+class AttributeArrays:
+    """The attributes of all spans, one after the other; those of a span lie between two of ``offsets``.
+
+    ``keys`` are indexes into ``names``, the distinct keys. ``kinds`` says which field of ``values`` is set.
+    """
+
+    offsets: Numbers
+    keys: Numbers
+    names: list[str]
+    kinds: Numbers
+    values: dict[int, pa.Array]
+
+
+@dataclass(frozen=True)
+class SpanArrays:
+    """The spans of records that were read, in wire order.
+
+    ``positions`` are those of the records among the values that were given; ``span_counts`` is parallel.
+    ``resource_of`` and ``scope_of`` are, for each span, indexes into ``resources`` and ``scopes``: the bytes of the
+    message, and its schema URL.
+    """
+
+    positions: Sequence[int]
+    span_counts: Numbers
+    fields: dict[str, pa.Array]
+    attributes: AttributeArrays
+    resource_of: Numbers
+    scope_of: Numbers
+    resources: Wrappers
+    scopes: Wrappers
+
+    @property
+    def spans_count(self) -> int:
+        """How many spans there are."""
+        return len(self.scope_of)
+
+    @cached_property
+    def record_of(self) -> Numbers:
+        """For each span the index of its record in ``positions``."""
+        return np.repeat(np.arange(len(self.positions)), self.span_counts)
+
+    def numbers(self, name: str, kind: Any) -> Numbers:
+        """Return a field of all spans as numbers, 0 where it is absent."""
+        return numbers_or_zeros(self.fields[name], kind)
+
+    @property
+    def status_codes(self) -> Numbers:
+        """The code of the status of each span."""
+        return numbers_or_zeros(self.fields["status"].field("code"), np.int32)
+
+    def ids(self, name: str, size: int) -> Numbers:
+        """Return a field of ids as a matrix of bytes; an id that is absent is all zeros."""
+        array = self.fields[name]
+        offsets = offsets_of(array)
+        raw = np.frombuffer(array.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+        if len(raw) == size * len(array):
+            return raw.reshape(-1, size)
+        matrix = np.zeros((len(array), size), np.uint8)
+        matrix[offsets[1:] > offsets[:-1]] = raw.reshape(-1, size)
+        return matrix
+
+
+@dataclass(frozen=True)
+class Wrappers:
+    """Resources or scopes: the bytes of each, and their schema URLs."""
+
+    messages: pa.Array
+    schema_urls: pa.Array
+
+    def __getitem__(self, index: int) -> tuple[bytes, str]:
+        return self.messages[index].as_py() or b"", self.schema_urls[index].as_py() or ""
 
 
 def is_available() -> bool:
@@ -131,7 +217,7 @@ def _arrays(batch: pa.RecordBatch, positions: Sequence[int]) -> tuple[SpanArrays
         resources=Wrappers(resources.field("resource"), resources.field("schema_url")),
         scopes=Wrappers(scopes.field("scope"), scopes.field("schema_url")),
     )
-    return arrays, canonical_sizes(requests, arrays)
+    return arrays, _canonical_sizes(requests, arrays)
 
 
 def _kinds(values: pa.StructArray) -> Numbers:
@@ -208,3 +294,83 @@ def _is_repeated(arrays: SpanArrays) -> Numbers:
 
 
 _FACTORS: Final = np.random.default_rng(0).integers(1, 2**63, 4, np.uint64) * np.uint64(2) + np.uint64(1)
+
+
+# How many bytes a record takes if exactly what was read from it is written again.
+
+
+def _canonical_sizes(requests: pa.Array, arrays: SpanArrays) -> Numbers:
+    """Return how many bytes each record takes if exactly what was read from it is written again."""
+    scopes, resources = arrays.scopes, arrays.resources
+    spans_of = offsets_of(requests.values.field("scope_spans").values.field("spans"))
+    scope_sizes = sums_between(_delimited(_sizes_of_spans(arrays)), spans_of)
+    scope_sizes += _text_sizes(scopes.messages) + _text_sizes(scopes.schema_urls)
+    resource_sizes = sums_between(_delimited(scope_sizes), offsets_of(requests.values.field("scope_spans")))
+    resource_sizes += _text_sizes(resources.messages) + _text_sizes(resources.schema_urls)
+    return sums_between(_delimited(resource_sizes), offsets_of(requests))
+
+
+def _sizes_of_spans(arrays: SpanArrays) -> Numbers:
+    fields, attributes = arrays.fields, arrays.attributes
+    status = fields["status"]
+    status_sizes = _text_sizes(status.field("message")) + _number_sizes(status.field("code"), np.int32)
+    sizes = sums_between(_delimited(_attribute_sizes(attributes, fields["attributes"].values)), attributes.offsets)
+    sizes += is_set(status) * _delimited(status_sizes)
+    for name in ("trace_id", "span_id", "trace_state", "parent_span_id", "name"):
+        sizes += _text_sizes(fields[name])
+    for name in ("events", "links"):
+        if len(fields[name].values):
+            sizes += sums_between(_delimited(lengths_of(fields[name].values)), offsets_of(fields[name]))
+    for name in ("start_time_unix_nano", "end_time_unix_nano"):
+        sizes += 9 * is_set(fields[name])
+    sizes += _number_sizes(fields["kind"], np.int32)
+    for name in ("dropped_attributes_count", "dropped_events_count", "dropped_links_count"):
+        sizes += _number_sizes(fields[name], np.uint32)
+    sizes += 6 * is_set(fields["flags"])  # the number of this field needs a tag of two bytes
+    return sizes
+
+
+def _attribute_sizes(attributes: AttributeArrays, key_values: pa.StructArray) -> Numbers:
+    values, kinds = attributes.values, attributes.kinds
+    sizes = np.zeros(len(kinds), np.int64)
+    for kind in _SIZED_KINDS:
+        if values[kind].null_count < len(kinds):
+            lengths = lengths_of(values[kind])
+            sizes += lengths
+            sizes += (kinds == kind) * (1 + _varint_sizes(lengths))
+    sizes += 2 * (kinds == BOOL) + 9 * (kinds == DOUBLE)
+    is_int = kinds == INT
+    sizes[is_int] = 1 + _varint_sizes(numbers_of(values[INT], np.uint64)[is_int])
+    sizes = is_set(key_values.field("value")) * _delimited(sizes)
+    key_lengths = lengths_of(key_values.field("key"))
+    sizes += (key_lengths != 0) * _delimited(key_lengths)
+    return sizes
+
+
+def _text_sizes(array: pa.Array) -> Numbers:
+    sizes: Numbers = is_set(array) * _delimited(lengths_of(array))
+    return sizes
+
+
+def _number_sizes(array: pa.Array, kind: Any) -> Numbers:
+    """Return the sizes of numbers; a negative one is written with 64 bits."""
+    if array.null_count == len(array):
+        return np.zeros(len(array), np.int64)
+    wide = numbers_or_zeros(array, kind).astype(np.int64).view(np.uint64)
+    sizes: Numbers = is_set(array) * (1 + _varint_sizes(wide))
+    return sizes
+
+
+def _delimited(lengths: Numbers) -> Numbers:
+    """Return the sizes of fields with a length, for numbers below 16, whose tag is one byte."""
+    return lengths + _varint_sizes(lengths) + 1
+
+
+def _varint_sizes(numbers: Numbers) -> Numbers:
+    sizes = np.ones(len(numbers), np.int64)
+    largest = int(numbers.max(initial=0))
+    for bits in range(7, 64, 7):
+        if largest < 1 << bits:
+            break
+        sizes += numbers >= (1 << bits)
+    return sizes

@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 
 from common.arrow_views import Numbers, ranges, without_nulls
 from common.codec.checks import Bounds, json_bytes, json_double
-from common.codec.otlp_arrays import SpanArrays, Wrappers
+from common.codec.otlp_columns import SpanArrays, Wrappers
 from common.codec.otlp_protobuf import read_array, read_event, read_link, read_object, read_resource, read_scope
 from common.codec.otlp_schema import ARRAY, BOOL, BYTES, DOUBLE, INT, KVLIST, STRING
 from common.errors import Rejected

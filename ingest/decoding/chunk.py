@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 
 from common.clickhouse.span_columns import SpanColumns
@@ -33,7 +34,7 @@ from common.span import NormalizedSpan
 from common.telemetry import BASE64_IDS, MAPPING_ERRORS, RECORDS_EMPTY, RECORDS_IN, REPAIRED_SPANS, SPANS_IN
 from ingest.dead_letter import CutDeadLetter, cut_dead_letters
 from ingest.decode import DecodedRecord, Rules, decode_record, empty_record, is_undecodable, only, without_projects
-from ingest.decoding.columns import NOTHING, ColumnRecord, decode_in_columns
+from ingest.decoding.together import NOTHING, ReadTogether, read_together
 from ingest.masking.dead_letters import NO_MASKING, Masking
 from ingest.masking.planned import PlannedMask
 from ingest.masking.spans import masked_record
@@ -116,7 +117,14 @@ def decode_chunk(chunk: Chunk, rules: Rules) -> DecodedChunk:
     """
     started_s = time.monotonic()
     try:
-        decoded = _decoded(chunk, rules, decode_and_mask, in_columns=True)
+        together = read_together(
+            chunk.records,
+            chunk.partition_ids,
+            rules,
+            now_ns=chunk.now_ns,
+            without_plain=chunk.unknown.union(chunk.masking.by_project()),
+        )
+        decoded = _decoded(chunk, rules, decode_and_mask, together)
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001 - a defect of ours; trying each span shows which ones trigger it
@@ -156,39 +164,32 @@ def count_records(records: Iterable[ChunkRecord]) -> None:
 
 
 def _decoded(
-    chunk: Chunk, rules: Rules, decode_one: Callable[..., DecodedRecord], *, in_columns: bool = False
+    chunk: Chunk,
+    rules: Rules,
+    decode_one: Callable[..., DecodedRecord],
+    together: ReadTogether = NOTHING,
 ) -> DecodedChunk:
-    claimed: set[UUID] = set()
-    outcomes = []
+    """Return the rows of all records: of plain spans and of the values that ``decode_one`` returns."""
+    claimed, outcomes = set(together.projects), []
+    columns = SpanColumns(with_attributes_text=rules.with_attributes_text)
     masks = chunk.masking.by_project()
     for mask in masks.values():
         mask.begin()
     counts_before = {project: mask.count for project, mask in masks.items()}
-    together = (
-        decode_in_columns(
-            chunk.records, chunk.partition_ids, rules, now_ns=chunk.now_ns, excluded=chunk.unknown.union(masks)
-        )
-        if in_columns and not rules.with_attributes_text
-        else NOTHING
-    )
-    tables = _Tables(together.rows, with_attributes_text=rules.with_attributes_text)
-    for at, record in enumerate(chunk.records):
-        if (found := together.records.get(at)) is not None:
-            claimed.add(found.project_id)
-            tables.add_rows(found.first_row, found.rows_count)
-            outcomes.append(_plain_outcome(record, rules, found))
-            continue
-        decoded = without_projects(decode_one(record, rules, now_ns=chunk.now_ns, masks=masks), chunk.unknown)
+    for position, record in enumerate(chunk.records):
+        read = together.records.get(position)
+        decoded = decode_one(record, rules, now_ns=chunk.now_ns, masks=masks) if read is None else _masked(read, masks)
+        decoded = without_projects(decoded, chunk.unknown)
         claimed.update(decoded.claimed)
-        errors = append_rows(
-            tables.columns, decoded, rules.prices, partition_id=chunk.partition_ids[record.source], masks=masks
-        )
+        partition_id = chunk.partition_ids[record.source]
+        errors = append_rows(columns, decoded, rules.prices, partition_id=partition_id, masks=masks)
         dead_letters = cut_dead_letters(
             record, decoded.rejections, encoding=decoded.encoding, layout=decoded.layout, masking=chunk.masking
         )
         # Only the outcome is kept: the spans are columns by now, and would double the memory of the chunk.
-        outcomes.append(_outcome(decoded, rules, dead_letters, errors))
-    rows = tables.rows()
+        outcome = _outcome(decoded, rules, dead_letters, errors)
+        outcomes.append(outcome._replace(rows_count=outcome.rows_count + together.plain_counts.get(position, 0)))
+    rows = _in_order(together, columns, outcomes)
     # Rows are as large as their records, so records share the memory of the rows by the size of their values.
     bytes_per_value_byte = rows.nbytes / (sum(len(record.value or b"") for record in chunk.records) or 1)
     outcomes = [
@@ -200,51 +201,18 @@ def _decoded(
     return DecodedChunk(outcomes, frozenset(claimed), rows, seconds=0.0, masked=masked)
 
 
-class _Tables:
-    """The rows of a chunk in the order of its records: some in a table already, the others appended one by one."""
-
-    def __init__(self, ready: pa.Table | None, *, with_attributes_text: bool) -> None:
-        self._ready = ready
-        self._with_attributes_text = with_attributes_text
-        self._done: list[pa.Table] = []
-        self._slice = (0, 0)
-        self.columns = SpanColumns(with_attributes_text=with_attributes_text)
-        """Takes the rows of the next records that are not in the table."""
-
-    def add_rows(self, first_row: int, rows_count: int) -> None:
-        """Add rows of the table, which follow those that were added before."""
-        if self.columns.rows_count:
-            self._seal()
-            self._slice = (first_row, 0)
-        first, count = self._slice
-        self._slice = (first, count + rows_count)
-
-    def rows(self) -> pa.Table:
-        """Return all rows."""
-        self._seal()
-        return pa.concat_tables(self._done) if self._done else self.columns.rows()
-
-    def _seal(self) -> None:
-        first, count = self._slice
-        if count and self._ready is not None:
-            self._done.append(self._ready.slice(first, count))
-        if self.columns.rows_count:
-            self._done.append(self.columns.rows())
-            self.columns = SpanColumns(with_attributes_text=self._with_attributes_text)
-
-
-def _plain_outcome(record: Record, rules: Rules, found: ColumnRecord) -> RecordOutcome:
-    """Return the outcome of a record that was decoded in columns: nothing of it is rejected."""
-    return RecordOutcome(
-        encoding=rules.encoding_of(record),
-        rows_count=found.rows_count,
-        bytes_count=0,
-        rejections=Rejections(),
-        dead_letters=[],
-        is_undecodable=False,
-        base64_ids_count=0,
-        mapping_errors=found.mapping_errors,
-    )
+def _in_order(together: ReadTogether, columns: SpanColumns, outcomes: Sequence[RecordOutcome]) -> pa.Table:
+    """Return the rows of plain spans and of values in the order of their records, and in them of their spans."""
+    if together.rows is None:
+        return columns.rows()
+    if not columns.rows_count:
+        return together.rows
+    value_counts = [
+        outcome.rows_count - together.plain_counts.get(position, 0) for position, outcome in enumerate(outcomes)
+    ]
+    rows = pa.concat_tables([together.rows, columns.rows()]).unify_dictionaries().combine_chunks()
+    positions = np.concatenate([together.position_of, np.repeat(np.arange(len(outcomes)), value_counts)])
+    return rows.take(pa.array(np.lexsort((rows["span_index"].to_numpy(), positions))))
 
 
 def _outcome(
@@ -267,7 +235,10 @@ def _outcome(
 
 def decode_and_mask(record: Record, rules: Rules, *, now_ns: int, masks: Mapping[UUID, PlannedMask]) -> DecodedRecord:
     """Return the content of a record, with the spans of projects that have rules masked."""
-    decoded = decode_record(record, rules, now_ns=now_ns)
+    return _masked(decode_record(record, rules, now_ns=now_ns), masks)
+
+
+def _masked(decoded: DecodedRecord, masks: Mapping[UUID, PlannedMask]) -> DecodedRecord:
     return masked_record(decoded, masks) if masks else decoded
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +22,6 @@ from common.masking import MaskAction, MaskPlace, MaskRule, ProjectRules, pack
 from common.settings import Encoding, TopicSettings
 from common.telemetry import REPAIRED_SPANS
 from ingest.decode import Rules
-from ingest.decoding import columns
 from ingest.decoding.chunk import Chunk, DecodedChunk, count_records, decode_chunk, records_of
 from ingest.masking.dead_letters import Masking
 from query_api.intake import protobuf_check
@@ -33,16 +33,15 @@ from tests.support.otlp_json import request_json
 from tests.support.span_json import spans_json
 
 LIMITS = SpanLimits()
-RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, LIMITS, DEFAULT_PROJECT_ID)
+RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, LIMITS, DEFAULT_PROJECT_ID, together_bytes_min=0)
 SOURCE = Partition("t", 0)
 _WITH_ZEROS = ("project_id", "trace_id", "span_id", "parent_id", "attributes_template", "leaves")
 """Columns that hold U+0000 whatever was sent."""
 
 
 @pytest.fixture(autouse=True, scope="module")
-def columns_for_few_spans() -> Iterator[None]:
+def check_few_spans_together() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "BYTES_MIN", 0)
         patch.setattr(protobuf_check, "SPANS_MIN", 1)
         yield
 
@@ -82,19 +81,16 @@ def test_any_text_is_stored_equal_in_every_encoding(request: ExportTraceServiceR
 
 
 @given(faulty_requests())
-def test_any_text_is_stored_equal_in_both_ways_of_decoding(request: ExportTraceServiceRequest) -> None:
+def test_any_text_is_stored_equal_among_records_that_are_read_together(request: ExportTraceServiceRequest) -> None:
     plain = otlp_request().SerializeToString()
     value = in_all_encodings(request)[Encoding.OTLP_PROTO]
     records = [plain, value, plain, value, plain]
     chunk = Chunk([Record("t", 0, at, 5, None, one) for at, one in enumerate(records)], {SOURCE: "c/t/0"}, NOW_NS)
-    in_columns = decode_chunk(chunk, RULES)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "BYTES_MIN", 2**40)
-        one_by_one = decode_chunk(chunk, RULES)
+    together, one_by_one = (decode_chunk(chunk, replace(RULES, together_bytes_min=size)) for size in (0, 2**40))
 
-    assert repr(in_columns.rows.to_pylist()) == repr(one_by_one.rows.to_pylist())
-    assert [one.repaired_count for one in in_columns.outcomes] == [one.repaired_count for one in one_by_one.outcomes]
+    assert repr(together.rows.to_pylist()) == repr(one_by_one.rows.to_pylist())
+    assert [one.repaired_count for one in together.outcomes] == [one.repaired_count for one in one_by_one.outcomes]
 
 
 @given(faulty_requests())

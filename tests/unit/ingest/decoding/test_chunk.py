@@ -137,7 +137,7 @@ def decoded(*values: bytes) -> tuple[list[list[str]], list[Sequence[Rejection]]]
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Sequence[Span]], bool]], None]:
-    """Let ``normalize`` fail for spans that meet a condition, and decoding in columns for all."""
+    """Let ``normalize`` fail for spans that meet a condition, and reading together for all."""
 
     def fail_where(fails: Callable[[Sequence[Span]], bool], *, error: type[Exception] = KeyError) -> None:
         def normalize_or_fail(spans: Sequence[Span], *rest: Any) -> Any:
@@ -149,7 +149,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Sequence[Spa
             raise error("a defect")
 
         monkeypatch.setattr("ingest.decoding.chunk.normalize", normalize_or_fail)
-        monkeypatch.setattr("ingest.decoding.chunk.decode_in_columns", fail)
+        monkeypatch.setattr("ingest.decoding.chunk.read_together", fail)
 
     return fail_where
 

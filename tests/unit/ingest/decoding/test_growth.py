@@ -5,6 +5,7 @@ alone. Found by attacking the decoders: spans of 60 KB to 4 MB took up to 12 GB 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -20,7 +21,6 @@ from common.limits import SpanLimits
 from common.path_growth import has_long_paths
 from common.settings import Encoding, TopicSettings
 from ingest.decode import Rules
-from ingest.decoding import columns
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
 from query_api.intake import protobuf_check
 from query_api.intake.otlp import prepare_traces
@@ -39,10 +39,9 @@ EMPTY, WITH_TIME = b"", b"\x09" + NOW_NS.to_bytes(8, "little")
 both_ways = pytest.mark.usefixtures("way")
 
 
-@pytest.fixture(params=["in columns", "span by span"])
+@pytest.fixture(params=["together", "one by one"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "BYTES_MIN", 0 if request.param == "in columns" else 2**40)
-    monkeypatch.setattr(protobuf_check, "SPANS_MIN", 1 if request.param == "in columns" else 2**40)
+    monkeypatch.setattr(protobuf_check, "SPANS_MIN", 1 if request.param == "together" else 2**40)
 
 
 def span(number: int, *members: bytes) -> bytes:
@@ -76,7 +75,11 @@ def request(*spans: bytes, resource: bytes = b"") -> bytes:
 def decode(*values: bytes, encoding: Encoding = Encoding.OTLP_PROTO) -> DecodedChunk:
     headers = (("content-type", CONTENT_TYPES[encoding].encode()),)
     records = [Record("t", 0, at, 5 + at, None, value, headers) for at, value in enumerate(values)]
-    return decode_chunk(Chunk(records, {Partition("t", 0): "c/t/0"}, NOW_NS), RULES)
+    chunk = Chunk(records, {Partition("t", 0): "c/t/0"}, NOW_NS)
+    together, one_by_one = (decode_chunk(chunk, replace(RULES, together_bytes_min=size)) for size in (0, 2**40))
+    assert rejected(together) == rejected(one_by_one)
+    assert repr(together.rows.to_pylist()) == repr(one_by_one.rows.to_pylist())
+    return together
 
 
 def rejected(chunk: DecodedChunk) -> list[tuple[int | None, RejectionCode]]:

@@ -1,4 +1,4 @@
-"""Decoding in columns gives what decoding span by span gives: rows, outcomes, dead letters, for any record."""
+"""Records that are read together give the rows, outcomes and dead letters that each gives alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
 from common.codec import otlp_columns
-from common.codec.checks import bounds_of
 from common.codec.otlp_schema import SCHEMA, VALUE_FIELDS
 from common.codec.protobuf_cut import encode_delimited
 from common.ids import DEFAULT_PROJECT_ID
@@ -25,24 +24,28 @@ from common.kafka.record import CONTENT_TYPE_HEADER, PROJECT_HEADER, Partition, 
 from common.limits import SpanLimits
 from common.settings import Encoding, TopicSettings
 from ingest.decode import Rules
-from ingest.decoding import chunk as chunk_module
-from ingest.decoding import columns, plain_spans
-from ingest.decoding.chunk import Chunk, DecodedChunk
+from ingest.decoding import plain_spans
+from ingest.decoding.chunk import Chunk, DecodedChunk, RecordOutcome, decode_chunk
+from ingest.decoding.together import ReadTogether, read_together
 from tests.strategies import NOW_NS, hostile_text, int64, otlp_requests, valid_times
 from tests.support.steps import steps_of
 
-RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
+TOPICS = {"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}
 SAMPLES = sorted((Path(__file__).parents[3] / "data/samples").glob("*.otlp_proto.bin"))
 PROJECT = UUID(int=7)
+NEVER = 2**60
 
 
 @pytest.fixture(autouse=True, scope="module")
-def columns_for_few_spans() -> Iterator[None]:
-    """Decode few spans in columns too, and let a single span with new keys be plain, so that examples are small."""
+def plans_for_few_spans() -> Iterator[None]:
+    """Let a single span with new keys be plain, so that examples are small."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "BYTES_MIN", 0)
         patch.setattr("common.plans.USUAL_COUNT", 1)
         yield
+
+
+def rules_with(limits: SpanLimits | None = None, *, together_bytes_min: int = 0) -> Rules:
+    return Rules(TOPICS, limits or SpanLimits(), DEFAULT_PROJECT_ID, together_bytes_min=together_bytes_min)
 
 
 def chunk_of(
@@ -52,16 +55,20 @@ def chunk_of(
     return Chunk(records, {Partition("t", 0): "c/t/0", Partition("t", 1): "c/t/1"}, NOW_NS, unknown)
 
 
-def decoded_in_columns(chunk: Chunk, rules: Rules = RULES) -> columns.DecodedInColumns:
-    return columns.decode_in_columns(
-        chunk.records, chunk.partition_ids, rules, now_ns=chunk.now_ns, excluded=chunk.unknown
+def read(chunk: Chunk) -> ReadTogether:
+    return read_together(
+        chunk.records, chunk.partition_ids, rules_with(), now_ns=chunk.now_ns, without_plain=chunk.unknown
     )
 
 
-def check(chunk: Chunk, rules: Rules = RULES) -> DecodedChunk:
-    """Decode in both ways and compare; return the result of decoding in columns."""
-    decoded = chunk_module._decoded(chunk, rules, chunk_module.decode_and_mask, in_columns=True)
-    expected = chunk_module._decoded(chunk, rules, chunk_module.decode_and_mask)
+def plain_count(chunk: Chunk) -> int:
+    return len(read(chunk).position_of)
+
+
+def check(chunk: Chunk, limits: SpanLimits | None = None) -> DecodedChunk:
+    """Decode the records read together and one by one, and compare; return the former."""
+    decoded = decode_chunk(chunk, rules_with(limits))
+    expected = decode_chunk(chunk, rules_with(limits, together_bytes_min=NEVER))
     assert decoded.claimed == expected.claimed
     assert [comparable(one) for one in decoded.outcomes] == [comparable(one) for one in expected.outcomes]
     assert decoded.rows.schema == expected.rows.schema
@@ -71,7 +78,7 @@ def check(chunk: Chunk, rules: Rules = RULES) -> DecodedChunk:
     return decoded
 
 
-def comparable(outcome: chunk_module.RecordOutcome) -> Any:
+def comparable(outcome: RecordOutcome) -> Any:
     """Everything but the memory, which is approximate."""
     return outcome._replace(bytes_count=0)
 
@@ -109,17 +116,18 @@ def any_value(value: Any) -> AnyValue:
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
-def test_samples_are_decoded_in_columns(path):
+def test_samples_are_read_together(path):
     chunk = chunk_of([path.read_bytes()])
 
-    assert check(chunk).rows.num_rows == decoded_in_columns(chunk).records[0].rows_count > 0
+    assert check(chunk).rows.num_rows > 0
+    assert list(read(chunk).records) == [0]
 
 
 def test_all_samples_together():
     chunk = chunk_of([path.read_bytes() for path in SAMPLES])
 
     check(chunk)
-    assert len(decoded_in_columns(chunk).records) == len(SAMPLES)
+    assert len(read(chunk).records) == len(SAMPLES)
 
 
 SCALARS = st.one_of(
@@ -278,7 +286,7 @@ def test_hostile_record_among_good_ones(hostile):
     chunk = chunk_of([GOOD, hostile, GOOD, hostile, None, GOOD])
 
     check(chunk)
-    assert {0, 2, 5} <= decoded_in_columns(chunk).records.keys()
+    assert {0, 2, 5} <= read(chunk).records.keys()
 
 
 @pytest.mark.parametrize("levels", [24, 25, 40, 5_000])
@@ -299,7 +307,7 @@ def test_zeros_on_the_wire_are_no_obstacle():
     chunk = chunk_of([record(zeros, scope_begin=fields((1, b""), (3, b"")), resource_begin=fields((1, b""), (3, b"")))])
 
     check(chunk)
-    assert decoded_in_columns(chunk).records
+    assert read(chunk).records
 
 
 def test_many_refused_records_cost_few_tries(monkeypatch):
@@ -344,27 +352,17 @@ def test_limits(limits):
     nested = AnyValue(array_value=ArrayValue(values=[AnyValue(array_value=ArrayValue())]))
     values = [GOOD, request(span(1)), request(span(1, attributes=attributes(a=nested)))]
 
-    check(chunk_of(values), Rules(RULES.topics, limits, DEFAULT_PROJECT_ID))
+    check(chunk_of(values), limits)
 
 
 def test_without_the_parser(monkeypatch):
     monkeypatch.setattr(otlp_columns, "ptars", None)
 
-    assert not decoded_in_columns(chunk_of([GOOD])).records
+    assert not read(chunk_of([GOOD])).records
     assert check(chunk_of([GOOD])).rows.num_rows == 19
 
 
 # What is plain, and what has an influence on others
-
-
-def plain_count(chunk: Chunk) -> int:
-    arrays = otlp_columns.read_plain([record.value or b"" for record in chunk.records], chunk_bounds())
-    assert arrays is not None
-    return int(columns._plain(arrays)[1].sum())
-
-
-def chunk_bounds() -> Any:
-    return bounds_of(SpanLimits(), now_ns=NOW_NS)
 
 
 def test_spans_that_are_plain():
@@ -467,10 +465,12 @@ def test_durations(micros):
     check(chunk_of([request(span(1, **times))]))
 
 
-def test_few_bytes_are_decoded_span_by_span(monkeypatch):
-    monkeypatch.setattr(columns, "BYTES_MIN", 2 * len(GOOD))
+def test_few_bytes_are_read_one_by_one():
+    def read_count(values: Sequence[bytes]) -> int:
+        chunk, rules = chunk_of(values), rules_with(together_bytes_min=2 * len(GOOD))
+        return len(read_together(chunk.records, chunk.partition_ids, rules, now_ns=NOW_NS, without_plain=()).records)
 
-    assert [len(decoded_in_columns(chunk_of([GOOD] * count)).records) for count in (1, 2)] == [0, 2]
+    assert [read_count([GOOD]), read_count([GOOD, GOOD])] == [0, 2]
 
 
 def test_columns_take_a_tenth_of_the_steps():
@@ -480,12 +480,9 @@ def test_columns_take_a_tenth_of_the_steps():
     spans = [span(at, attributes=attributes(**one, size=at)) for at, one in enumerate(texts, 1)]
     chunk = chunk_of([request(*spans[first : first + 50]) for first in range(0, len(spans), 50)])
 
-    def steps(*, in_columns: bool) -> int:
-        return steps_of(
-            lambda: chunk_module._decoded(chunk, RULES, chunk_module.decode_and_mask, in_columns=in_columns)
-        )
+    together, one_by_one = rules_with(), rules_with(together_bytes_min=NEVER)
 
-    assert 10 * steps(in_columns=True) < steps(in_columns=False)
+    assert 10 * steps_of(lambda: decode_chunk(chunk, together)) < steps_of(lambda: decode_chunk(chunk, one_by_one))
 
 
 # The schema of the parser
