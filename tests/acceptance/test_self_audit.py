@@ -4,6 +4,7 @@ shows.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from tests.support.command_line import RunCommand, runner
 from tests.support.ports import free_port
@@ -87,8 +89,11 @@ def test_audit_that_cannot_be_made_says_why(run: RunCommand, tmp_path: Path) -> 
     assert run("audit", "--metrics", str(tmp_path / "no" / "file")).code == WRONG_USAGE
 
 
-def test_spans_that_no_worker_reads_are_missing(run: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spans_that_no_worker_reads_are_missing(
+    run: RunCommand, stack: RunningStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A topic that this installation does not read stands for a worker that loses them."""
+    asyncio.run(_create_topic(stack.kafka, "audit.nobody.reads"))
     topics = {"audit.nobody.reads": {"encoding": "otlp_json"}}
     monkeypatch.setenv("CLEARSPAN_KAFKA__TOPICS", json.dumps(topics))
     monkeypatch.setenv("CLEARSPAN_KAFKA__OTLP_TOPIC", "audit.nobody.reads")
@@ -99,6 +104,15 @@ def test_spans_that_no_worker_reads_are_missing(run: RunCommand, monkeypatch: py
     assert ended.code == 1, ended
     result = json.loads(ended.stdout)
     assert (result["is_good"], result["missing"], result["seconds"]) == (False, 3, None)
+
+
+async def _create_topic(bootstrap: str, name: str) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    try:
+        await admin.create_topics([NewTopic(name, 1, 1)])
+    finally:
+        await admin.close()
 
 
 def test_interval_goes_on_until_it_is_stopped(stack: RunningStack, tmp_path: Path) -> None:
