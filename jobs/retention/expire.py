@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from common.clickhouse.select import Select, Table
 from common.clickhouse.store import ColumnStore
 from common.clickhouse.stored_through import read_positions_of
 from common.telemetry import RETENTION_DELETED_BYTES, RETENTION_DELETED_SPANS, RETENTION_DELETED_TRACES
@@ -23,6 +24,7 @@ from common.times import Clock
 from query_api.retention.rules import KeepRules, RetentionRecords
 from query_api.retention.survey import (
     HOUR_US,
+    IN_CHUNK,
     NOTHING,
     ONE_THREAD,
     Figures,
@@ -30,10 +32,11 @@ from query_api.retention.survey import (
     Survey,
     TraceChunk,
     chunks_of,
-    statement,
+    stored_traces,
     survey,
 )
 from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.versions import DELETION_COLUMNS, deletions
 
 STEP_S: Final = 60.0
 """Time budget of a statement of a step."""
@@ -50,6 +53,11 @@ IS_SETTLED: Final = (
     "toString(partition_id), {partitions:Array(String)}, {settled:Array(Int64)}, toInt64(-1))"
 )
 """Whether a version was surely visible when the run began (ADR 0007)."""
+
+_DELETED: Final = (
+    *("min(earliest_us) AS oldest_us", "count() AS traces_count"),
+    *("sum(settled_count) AS spans_sum", "sum(settled_bytes) AS bytes_sum"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +101,17 @@ class Expiring:
             "partitions": list(settled),
             "settled": list(settled.values()),
         }
-        rows = await spans.select(
-            statement("old_traces", is_settled=IS_SETTLED), values, step="old traces", settings=ONE_THREAD
-        )
+        project_id = spans.project_id
+        traces = stored_traces(project_id, values, is_settled=IS_SETTLED)
+        old = Select(project_id, traces, _DELETED, where=["latest_us < {before_us:Int64}", "settled_count > 0"])
+        rows = await spans.select(old, step="old traces", settings=ONE_THREAD)
         figures = Figures.of(rows.to_pylist()[0])
         if figures.traces_count:
-            condition = statement("of_old_traces", is_settled=IS_SETTLED)
-            sql = statement("delete_spans").replace("{condition}", condition)
-            await spans.execute(sql, values, settings=ONE_THREAD)
+            # Only settled versions: a span that arrives meanwhile may move its trace to a later time.
+            too_old = Select(project_id, traces, ["trace_id"], where=["latest_us < {before_us:Int64}"])
+            conditions = [*IN_CHUNK, IS_SETTLED, f"trace_id IN ({too_old})"]
+            deleted = deletions(project_id, conditions, values)
+            await spans.insert(Table.VERSIONS, DELETION_COLUMNS, deleted, settings=ONE_THREAD)
             await self._count(spans.project_id, figures)
         await asyncio.sleep((self.clock.monotonic_s() - began_s) * self.rest)
         return figures

@@ -23,8 +23,9 @@ from query_api.request.context import ApiContext, database_of
 from query_api.request.json_body import Listed, Strict, json_response
 from query_api.request.references import Text
 from query_api.request.route import Request, Response
-from query_api.spans.project_spans import SQL, ProjectSpans
-from query_api.spans.versions import SpanKey, Version, among_ids, current_rows, packed_ids, values_of
+from query_api.spans.latest_versions import current_rows
+from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.versions import SpanKey, Version, among_ids, packed_ids, sent_versions, values_of
 
 SPANS_MAX: Final = 2_000
 """Spans of one request."""
@@ -145,8 +146,7 @@ async def _known_versions(
         "trace_ids": packed_ids({key.trace_id for key in keys}),
         "span_ids": packed_ids({key.span_id for key in keys}),
     }
-    sql = SQL["sent_versions"].replace("{condition}", _CONDITION).replace("{others}", "")
-    rows = await spans.select(sql, values, step="versions")
+    rows = await spans.select(sent_versions(spans.project_id, [_CONDITION], values), step="versions")
     names = ("trace_id", "span_id", "partition_id", "version", "record_ms", "start_us")
     known: dict[SpanKey, dict[bytes, _KnownVersion]] = defaultdict(dict)
     for trace_id, span_id, partition_id, *version in zip(*(values_of(rows, name) for name in names), strict=True):
@@ -158,7 +158,7 @@ async def _known_versions(
 
 
 def _latest(key: SpanKey, by_partition: Mapping[bytes, _KnownVersion]) -> Version | None:
-    """Return the visible version of a span (``spans/latest_versions.py``), ``None`` if it is deleted."""
+    """Return the visible version of a span (``spans/versions.py``), ``None`` if it is deleted."""
     sent = [
         (known.record_ms, known.version, partition_id, known.start_us)
         for partition_id, known in by_partition.items()

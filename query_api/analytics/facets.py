@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import orjson
 
+from common.clickhouse.select import Select
 from common.errors import OutOfMemory
 from query_api.analytics.facets_models import FacetsQuery
 from query_api.analytics.groups import SpanWindow
@@ -84,20 +85,25 @@ async def query_facets(request: Request, filtering: Node, windowing: Windowing |
 
 
 async def _path_facets(spans: ProjectSpans, sample: SpanSample, *, limit: int) -> list[dict[str, Any]]:
-    shapes = f"SELECT paths, letters, count() AS times FROM ({visible_rows(_SHAPE)}) GROUP BY paths, letters"
-    with_arrays = f"SELECT times, {_LEAVES} AS leaves, {_ARRAYS} AS arrays FROM ({shapes})"
+    project_id, shape = spans.project_id, ("paths", "letters")
+    rows_of_sample = visible_rows(project_id, _SHAPE, sample.parameters)
+    shapes = Select(project_id, rows_of_sample, [*shape, "count() AS times"], group_by=shape)
+    with_arrays = Select(project_id, shapes, ["times", f"{_LEAVES} AS leaves", f"{_ARRAYS} AS arrays"])
     every = "arrayDistinct(arrayConcat(arrayMap(array -> (left(array, -1), 'a'), arrays), leaves))"
     counted = f"arrayFilter(leaf -> {_IS_OUTSIDE}, {every})"
-    sql = (
-        "SELECT leaf.1 AS path, groupUniqArray(leaf.2) AS letters, sum(times) AS spans_count\n"
-        f"FROM (SELECT times, arrayJoin({counted}) AS leaf FROM ({with_arrays}))\n"
-        "WHERE position(path, '\\0') = 0\nGROUP BY path\nORDER BY spans_count DESC, path\nLIMIT {limit:UInt32}\n"
+    query = Select(
+        project_id,
+        Select(project_id, with_arrays, ["times", f"arrayJoin({counted}) AS leaf"]),
+        ["leaf.1 AS path", "groupUniqArray(leaf.2) AS letters", "sum(times) AS spans_count"],
+        where=["position(path, '\\0') = 0"],
+        group_by=["path"],
+        order_by=["spans_count DESC", "path"],
+        limit=limit,
     )
-    parameters = {**sample.parameters, "limit": limit}
     try:
-        rows = await spans.select(sql, parameters, step="paths")
+        rows = await spans.select(query, step="paths")
     except OutOfMemory:
-        rows = await spans.select(sql, parameters, step="paths", settings={"max_block_size": ROWS_AT_ONCE})
+        rows = await spans.select(query, step="paths", settings={"max_block_size": ROWS_AT_ONCE})
     return [
         {"path": row["path"].decode(), "types": _types(row["letters"]), "count": row["spans_count"]}
         for row in rows.to_pylist()
@@ -117,17 +123,24 @@ async def _value_facets(
     columns = {f"typed{index}": expression for index, expression in enumerate(typed)}
     bounded = (f"if(length({name}) > {VALUE_BYTES_MAX} + 1, '{_TOO_LONG}', {name})" for name in columns)
     numbered = ", ".join(f"({index}, {value})" for index, value in enumerate(bounded))
-    counted = (
-        "SELECT value.1 AS facet, value.2 AS typed, count() AS times\n"
-        f"FROM (SELECT arrayJoin([{numbered}]) AS value FROM ({visible_rows(columns)}))\n"
-        f"WHERE typed NOT IN {_NO_SCALARS}\nGROUP BY facet, typed"
+    project_id = spans.project_id
+    rows_of_sample = visible_rows(project_id, columns, parameters.values)
+    counted = Select(
+        project_id,
+        Select(project_id, rows_of_sample, [f"arrayJoin([{numbered}]) AS value"]),
+        ["value.1 AS facet", "value.2 AS typed", "count() AS times"],
+        where=[f"typed NOT IN {_NO_SCALARS}"],
+        group_by=["facet", "typed"],
     )
-    sql = (
-        f"SELECT *, sum(times) OVER (PARTITION BY facet) AS total\nFROM ({counted})\n"
-        f"ORDER BY facet, typed = '{_TOO_LONG}', times DESC, typed\nLIMIT {{limit:UInt32}} BY facet\n"
+    query = Select(
+        project_id,
+        counted,
+        ["*", "sum(times) OVER (PARTITION BY facet) AS total"],
+        order_by=["facet", f"typed = '{_TOO_LONG}'", "times DESC", "typed"],
+        limit_by=f"{limit} BY facet",
     )
     found: dict[int, list[Mapping[str, Any]]] = {index: [] for index in range(len(keys))}
-    rows = await spans.select(sql, {**parameters.values, "limit": limit}, step="values")
+    rows = await spans.select(query, step="values")
     for row in rows.to_pylist():
         found[row["facet"]].append(row)
     return [_value_facet(key, found[index]) for index, key in enumerate(keys)]

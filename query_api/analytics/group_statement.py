@@ -13,9 +13,11 @@ It has layers, each a subquery over the one before:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
+from uuid import UUID
 
+from common.clickhouse.select import Select
 from query_api.analytics.groups_models import Aggregate, GroupOrder, Interval
 from query_api.analytics.measures import MeasureColumns, Measured
 from query_api.filter.language import ValuePlace
@@ -50,24 +52,14 @@ class GroupsPlan:
         return [(values, statistic) for values, statistics in self.measures for statistic in statistics]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupsStatement:
-    """SQL and its parameters.
+def groups_select(
+    project_id: UUID, plan: GroupsPlan, matching: Compiled, conditions: Sequence[str], values: Mapping[str, Any]
+) -> Select:
+    """Return the query over the visible spans that meet ``matching`` and the ``conditions`` with their ``values``.
 
     It returns ``place`` (the rank of a group from 1; ``limit`` + 1 are the others), ``last_rank`` (of the groups in
     this row), ``bucket_us`` (the start of the bucket, ``ALL_BUCKETS`` for the others over the whole window, 0 without
     an interval), ``group0`` … as typed text, and ``value0`` …, in the order of ``place`` and ``bucket_us``.
-    """
-
-    sql: str
-    parameters: Mapping[str, Any]
-
-
-def groups_statement(
-    plan: GroupsPlan, matching: Compiled, conditions: Sequence[str], values: Mapping[str, Any]
-) -> GroupsStatement:
-    """Return the statement over the visible spans that meet ``matching`` and the ``conditions`` with their
-    ``values``.
     """
     parameters = Parameters()
     parameters.values.update(matching.parameters)
@@ -75,50 +67,45 @@ def groups_statement(
     groups = {f"group{index}": columns.typed(place) for index, place in enumerate(plan.group_by)}
     order_by = columns.statistic(plan.order_of, plan.order_as)
     statistics = [columns.statistic(*each) for each in plan.statistics]
-    cells = _cells(plan, columns, groups, matching, conditions)
-    ranked = _ranked(plan, list(groups), order_by, cells)
-    sql = _placed(plan, columns, list(groups), statistics, ranked)
-    limit = {"groups_max": plan.limit, "cells_max": CELLS_MAX + 1}
-    if plan.interval is not None:
-        limit["interval_us"] = plan.interval.us
-    return GroupsStatement(sql, {**parameters.values, **values, **limit})
-
-
-def _cells(
-    plan: GroupsPlan,
-    columns: MeasureColumns,
-    groups: Mapping[str, str],
-    matching: Compiled,
-    conditions: Sequence[str],
-) -> str:
-    """The partials of each group or, in a time series, of each bucket of each group."""
-    spans = visible_spans(
+    visible = visible_spans(
+        project_id,
         columns.stored,
         [*conditions, matching.sql],
         are_many=matching.sql == EVERY_ROW.sql,
         with_counted_totals=sorted(columns.counted_units),
     )
-    visible = "".join(f", {expression} AS {name}" for name, expression in columns.visible.items())
-    keys = "".join(f"{column} AS {name}, " for name, column in groups.items())
+    cells = _cells(plan, columns, groups, visible)
+    ranked = _ranked(plan, list(groups), order_by, cells)
+    limit = {"groups_max": plan.limit, "cells_max": CELLS_MAX + 1}
+    if plan.interval is not None:
+        limit["interval_us"] = plan.interval.us
+    placed = _placed(plan, columns, list(groups), statistics, ranked)
+    return replace(placed, parameters={**parameters.values, **values, **limit})
+
+
+def _cells(plan: GroupsPlan, columns: MeasureColumns, groups: Mapping[str, str], spans: Select) -> Select:
+    """The partials of each group or, in a time series, of each bucket of each group."""
+    visible = Select(spans.project_id, spans, ["start_us", *_named(columns.visible)])
     bucket = "0" if plan.interval is None else "intDiv(start_us, {interval_us:Int64}) * {interval_us:Int64}"
-    partials = ", ".join(f"{aggregate} AS {name}" for name, aggregate in columns.partials.items())
-    return (
-        f"SELECT {keys}toInt64({bucket}) AS bucket_us, {partials}\n"
-        f"FROM (SELECT start_us{visible}\nFROM ({spans}))\nGROUP BY {', '.join([*groups, 'bucket_us'])}"
-    )
+    cells = [*_named(groups), f"toInt64({bucket}) AS bucket_us", *_named(columns.partials)]
+    return Select(spans.project_id, visible, cells, group_by=[*groups, "bucket_us"])
 
 
-def _ranked(plan: GroupsPlan, groups: Sequence[str], order_by: Callable[..., str], cells: str) -> str:
+def _named(columns: Mapping[str, str]) -> list[str]:
+    return [f"{expression} AS {name}" for name, expression in columns.items()]
+
+
+def _ranked(plan: GroupsPlan, groups: Sequence[str], order_by: Callable[..., str], cells: Select) -> Select:
     """The cells with the rank of their group. Groups without a value come last, equal ones in the order of their typed
     texts."""
     if not groups:
-        return f"SELECT *, toUInt64(1) AS rank\nFROM ({cells})"
+        return Select(cells.project_id, cells, ["*", "toUInt64(1) AS rank"])
     direction = "DESC" if plan.order is GroupOrder.DESCENDING else "ASC"
     of_group = f" OVER (PARTITION BY {', '.join(groups)})"
     value = order_by(_of_one_cell if plan.interval is None else lambda *merged: f"{_of_cells(*merged)}{of_group}")
     order = f"order_value {direction} NULLS LAST, {', '.join(groups)}"
-    valued = f"SELECT *, {value} AS order_value\nFROM ({cells})"
-    return f"SELECT *, dense_rank() OVER (ORDER BY {order}) AS rank\nFROM ({valued})"
+    valued = Select(cells.project_id, cells, ["*", f"{value} AS order_value"])
+    return Select(cells.project_id, valued, ["*", f"dense_rank() OVER (ORDER BY {order}) AS rank"])
 
 
 def _placed(
@@ -126,21 +113,24 @@ def _placed(
     columns: MeasureColumns,
     groups: Sequence[str],
     statistics: Sequence[Callable[..., str]],
-    ranked: str,
-) -> str:
+    ranked: Select,
+) -> Select:
     """The statistics of each cell of the groups up to the limit, and of the others."""
     is_other = "rank > {groups_max:UInt32}"
     bucket = (
         "bucket_us" if plan.interval is None else f"arrayJoin(if({is_other}, [bucket_us, {ALL_BUCKETS}], [bucket_us]))"
     )
-    keys = "".join(f", any({name}) AS {name}" for name in groups)
-    values = "".join(f", {statistic(_of_cells)} AS value{index}" for index, statistic in enumerate(statistics))
-    taken = ", ".join(["rank", *groups, *columns.partials])
-    return (
-        "SELECT least(rank, {groups_max:UInt32} + 1) AS place, bucket_us,"
-        f" max(rank) AS last_rank{keys}{values}\n"
-        f"FROM (SELECT {taken}, {bucket} AS bucket_us\nFROM ({ranked}))\n"
-        "GROUP BY place, bucket_us\nORDER BY place, bucket_us\nLIMIT {cells_max:UInt32}\n"
+    taken = Select(ranked.project_id, ranked, ["rank", *groups, *columns.partials, f"{bucket} AS bucket_us"])
+    places = ["least(rank, {groups_max:UInt32} + 1) AS place", "bucket_us", "max(rank) AS last_rank"]
+    keys = [f"any({name}) AS {name}" for name in groups]
+    values = [f"{statistic(_of_cells)} AS value{index}" for index, statistic in enumerate(statistics)]
+    return Select(
+        ranked.project_id,
+        taken,
+        [*places, *keys, *values],
+        group_by=["place", "bucket_us"],
+        order_by=["place", "bucket_us"],
+        limit="{cells_max:UInt32}",
     )
 
 

@@ -13,9 +13,10 @@ from typing import Any, Final
 
 import orjson
 
+from common.clickhouse.select import Select, Table
 from common.errors import DeadlineExceeded, InvalidInput
 from common.times import format_us, nearest_formattable_us
-from query_api.analytics.group_statement import ALL_BUCKETS, CELLS_MAX, GroupsPlan, groups_statement
+from query_api.analytics.group_statement import ALL_BUCKETS, CELLS_MAX, GroupsPlan, groups_select
 from query_api.analytics.groups_models import (
     COUNT,
     LIMIT_DEFAULT,
@@ -33,7 +34,7 @@ from query_api.filter.parse import parse_place
 from query_api.filter.sql.compile import Compiled, compile_node
 from query_api.filter.sql.values import read_typed
 from query_api.request.route import Request, Response
-from query_api.spans.project_spans import ProjectSpans, StatementBudget, Table, project_spans, read_from
+from query_api.spans.project_spans import ProjectSpans, StatementBudget, project_spans
 from query_api.spans.windowing import SAMPLED, Windowing, bound_us, percent_of
 
 BUCKETS_MAX: Final = 2_000
@@ -155,11 +156,13 @@ async def _run(
     try:
         return await _rows(spans, plan, matching, window), None
     except DeadlineExceeded:
-        counted = await _select(spans, "count() AS rows_count, max(start_us) AS last_us", window, "size of the window")
+        size = ["count() AS rows_count", "max(start_us) AS last_us"]
+        counted = await _read(spans, _in_window(spans, size, window), "size of the window")
     rows_count, last_us = counted[0]["rows_count"], counted[0]["last_us"]
     while (rows_count := rows_count // NARROWING) >= ROWS_MIN:
-        start_of = f"ORDER BY start_us DESC LIMIT 1 OFFSET {rows_count}"
-        found = await _select(spans, "start_us", window, "part of the window", rest=start_of)
+        starts = _in_window(spans, ["start_us"], window)
+        start = replace(starts, order_by=["start_us DESC"], limit=f"1 OFFSET {rows_count}")
+        found = await _read(spans, start, "part of the window")
         part = replace(window, oldest_us=found[0]["start_us"], newest_us=window.newest_us or last_us + 1)
         try:
             return await _rows(spans, plan, matching, part), part
@@ -170,16 +173,18 @@ async def _run(
 
 
 async def _rows(spans: ProjectSpans, plan: GroupsPlan, matching: Compiled, window: SpanWindow) -> list[Row]:
-    statement = groups_statement(plan, matching, *window.conditions())
+    query = groups_select(spans.project_id, plan, matching, *window.conditions())
     share = StatementBudget(max(spans.remaining_s * SHARE, 0), spans.budget_rows)
-    rows: list[Row] = (await spans.select(statement.sql, statement.parameters, step="groups", share=share)).to_pylist()
-    return rows
+    return await _read(spans, query, "groups", share)
 
 
-async def _select(spans: ProjectSpans, columns: str, window: SpanWindow, step: str, *, rest: str = "") -> list[Row]:
+def _in_window(spans: ProjectSpans, columns: Sequence[str], window: SpanWindow) -> Select:
     conditions, values = window.conditions()
-    sql = f"SELECT {columns} {read_from(Table.SPANS, *conditions)} {rest}"
-    rows: list[Row] = (await spans.select(sql, values, step=step)).to_pylist()
+    return Select(spans.project_id, Table.SPANS, columns, where=conditions, parameters=values)
+
+
+async def _read(spans: ProjectSpans, query: Select, step: str, share: StatementBudget | None = None) -> list[Row]:
+    rows: list[Row] = (await spans.select(query, step=step, share=share)).to_pylist()
     return rows
 
 

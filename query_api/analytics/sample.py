@@ -9,21 +9,24 @@ the two statements may be missing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 
+from common.clickhouse.select import Select, Table
 from common.errors import DeadlineExceeded
 from query_api.filter.sql.compile import Compiled
 from query_api.request.limits import Limits
-from query_api.spans.project_spans import SQL, STOPPING_EARLY, ProjectSpans, StatementBudget, Table, read_from
+from query_api.spans.project_spans import STOPPING_EARLY, ProjectSpans, StatementBudget
 from query_api.spans.versions import (
     among_ids,
     among_starts,
     id_bytes,
     integers_of,
+    latest_versions_of_few,
     packed_ids,
     packed_starts,
     split_ids,
@@ -31,9 +34,8 @@ from query_api.spans.versions import (
 from query_api.spans.windowing import Conditions
 
 _HASH: Final = "cityHash64(start_us, span_id, trace_id, partition_id, record_offset)"
-_NEWEST_FIRST: Final = "ORDER BY start_us DESC, span_id DESC, trace_id DESC"
-_OF_SAMPLE: Final = f"trace_id IN {among_ids('sample_traces')} AND span_id IN {among_ids('sample_spans')}"
-_LATEST: Final = SQL["latest_versions_of_few"].replace("{condition}", _OF_SAMPLE)
+_NEWEST_FIRST: Final = ("start_us DESC", "span_id DESC", "trace_id DESC")
+_OF_SAMPLE: Final = (f"trace_id IN {among_ids('sample_traces')}", f"span_id IN {among_ids('sample_spans')}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,30 +58,35 @@ class SpanSample:
         return {**of, "examined": self.rows_count}
 
 
-def visible_rows(columns: Mapping[str, str]) -> str:
+def visible_rows(project_id: UUID, columns: Mapping[str, str], parameters: Mapping[str, Any]) -> Select:
     """Return a query of the visible spans of a sample, with ``columns``: names and expressions over a row of
-    ``spans``."""
-    selected = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
+    ``spans``. ``parameters`` are those of the sample and of these expressions."""
+    latest = Select(project_id, latest_versions_of_few(project_id, _OF_SAMPLE), [_HASH])
     in_sample = f"{_HASH} IN reinterpret({{sample_rows:String}}, 'Array(UInt64)')"
-    is_latest = f"{_HASH} IN (SELECT {_HASH} FROM ({_LATEST}))"
-    rows = read_from(Table.SPANS, is_latest, prewhere=[f"start_us IN {among_starts('sample_starts')}", in_sample])
-    return f"SELECT {selected}\n{rows}\nLIMIT 1 BY {_HASH}"
+    return Select(
+        project_id,
+        Table.SPANS,
+        [f"{expression} AS {name}" for name, expression in columns.items()],
+        where=[f"{_HASH} IN ({latest})"],
+        prewhere=[f"start_us IN {among_starts('sample_starts')}", in_sample],
+        limit_by=f"1 BY {_HASH}",
+        parameters=parameters,
+    )
 
 
 async def newest_spans(spans: ProjectSpans, window: Conditions, matching: Compiled, limits: Limits) -> SpanSample:
     """Return the newest spans in the window that match."""
     conditions, parameters = [*window.texts, matching.sql], {**window.parameters, **matching.parameters}
-    sql = (
-        f"SELECT start_us, span_id, trace_id, response_bytes, {_HASH} AS row_hash\n"
-        f"{read_from(Table.SPANS, *conditions)}\n{_NEWEST_FIRST}\nLIMIT {limits.sample_spans + 1}\n"
-    )
-    rows = await spans.select(sql, parameters, step="candidates", settings=STOPPING_EARLY)
+    matches = Select(spans.project_id, Table.SPANS, ["count() AS matching_count"], conditions, parameters=parameters)
+    columns = ["start_us", "span_id", "trace_id", "response_bytes", f"{_HASH} AS row_hash"]
+    newest = replace(matches, columns=columns, order_by=_NEWEST_FIRST, limit=limits.sample_spans + 1)
+    rows = await spans.select(newest, step="candidates", settings=STOPPING_EARLY)
     sizes = rows.column("response_bytes").to_numpy()
     rows_count = min(_rows_within(limits.sample_bytes, sizes), limits.sample_spans, rows.num_rows)
     if rows_count == rows.num_rows:
         matching_count: int | None = rows_count
     else:
-        matching_count = await _count(spans, conditions, parameters, seconds_max=limits.sample_count_s)
+        matching_count = await _count(spans, matches, seconds_max=limits.sample_count_s)
     return SpanSample(rows_count, _parameters(rows.slice(0, rows_count)), matching_count)
 
 
@@ -97,13 +104,10 @@ def _parameters(rows: pa.Table) -> dict[str, bytes]:
     }
 
 
-async def _count(
-    spans: ProjectSpans, conditions: Sequence[str], parameters: Mapping[str, Any], *, seconds_max: float
-) -> int | None:
-    sql = f"SELECT count() AS matching_count {read_from(Table.SPANS, *conditions)}"
+async def _count(spans: ProjectSpans, matches: Select, *, seconds_max: float) -> int | None:
     share = StatementBudget(seconds_max=seconds_max)
     try:
-        rows = await spans.select(sql, parameters, step="spans that match", share=share)
+        rows = await spans.select(matches, step="spans that match", share=share)
     except DeadlineExceeded:
         return None
     matching_count: int = rows.column("matching_count")[0].as_py()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Final
 
+from common.clickhouse.select import Select
 from common.codec.checks import json_double
 from query_api.analytics.models import ATTRIBUTES, MetricSpec, MetricType
 from query_api.analytics.statistics import PERCENTILES, Bins, counting_steps, frequencies, histogram, numbers
@@ -62,8 +63,8 @@ async def metrics_of(spans: ProjectSpans, specs: Sequence[MetricSpec], values: V
     The parameters of the buckets are in ``values``.
     """
     statistics = [_statistic_of(spec, values, f"metric{index}_") for index, spec in enumerate(specs)]
-    sql = _statement(statistics, values)
-    rows = await spans.select(sql, values.parameters.values, step="statistics of buckets")
+    query = _in_layers(statistics, values.rows(spans.project_id))
+    rows = await spans.select(query, step="statistics of buckets")
     found: dict[int, dict[str, Any]] = {}
     for columns in rows.to_pylist():
         metrics: dict[str, Any] = {}
@@ -99,14 +100,14 @@ def _statistic_of(spec: MetricSpec, values: Values, prefix: str) -> Statistic:
             return Statistic(prefix, {}, (), dict)
 
 
-def _statement(statistics: Sequence[Statistic], values: Values) -> str:
-    aggregates = "".join(f", {sql} AS {name}" for statistic in statistics for name, sql in statistic.aggregates.items())
-    layer = f"SELECT {_BUCKET}{aggregates}\nFROM ({values.rows()})\nGROUP BY bucket"
+def _in_layers(statistics: Sequence[Statistic], rows: Select) -> Select:
+    aggregates = [f"{sql} AS {name}" for statistic in statistics for name, sql in statistic.aggregates.items()]
+    layer = Select(rows.project_id, rows, [_BUCKET, *aggregates], group_by=["bucket"])
     for steps in zip_longest(*(statistic.steps for statistic in statistics), fillvalue={}):
-        columns = "".join(f", {sql} AS {name}" for step in steps for name, sql in step.items())
-        layer = f"SELECT *{columns}\nFROM ({layer})"
-    selected = "".join(f", {statistic.prefix}{name}" for statistic in statistics for name in statistic.selected)
-    return f"SELECT bucket{selected}\nFROM ({layer})\nORDER BY bucket\n"
+        columns = [f"{sql} AS {name}" for step in steps for name, sql in step.items()]
+        layer = Select(rows.project_id, layer, ["*", *columns])
+    selected = [f"{statistic.prefix}{name}" for statistic in statistics for name in statistic.selected]
+    return Select(rows.project_id, layer, ["bucket", *selected], order_by=["bucket"])
 
 
 def _continuous(spec: MetricSpec, values: Values, prefix: str) -> Statistic:
@@ -215,11 +216,9 @@ async def counts_of(
     is_error = values.of_row(IS_ERROR)
     total = [f"sum({number}) AS total_{name}" for name, number in numbers.items()]
     errors = [f"sumIf({number}, {is_error}) AS errors_{name}" for name, number in numbers.items()]
-    sql = (
-        f"SELECT {_BUCKET}, count() AS total_count, countIf({is_error}) AS errors_count,"
-        f" {', '.join([*total, *errors])}\nFROM ({values.rows()})\nGROUP BY bucket\n"
-    )
-    rows = (await spans.select(sql, values.parameters.values, step="counts of buckets")).to_pylist()
+    counts = [_BUCKET, "count() AS total_count", f"countIf({is_error}) AS errors_count"]
+    query = Select(spans.project_id, values.rows(spans.project_id), [*counts, *total, *errors], group_by=["bucket"])
+    rows = (await spans.select(query, step="counts of buckets")).to_pylist()
     found = {row["bucket"]: (_part(row, "total"), _part(row, "errors")) for row in rows}
     return [found.get(index, (NOTHING, NOTHING)) for index in range(buckets_count)]
 

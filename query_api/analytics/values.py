@@ -7,7 +7,9 @@ parameters. The cumulative metrics of a root are the sums over its whole trace i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import UUID
 
+from common.clickhouse.select import Select
 from query_api.filter.language import Condition, Operand, Operator
 from query_api.filter.sql.compile import EVERY_ROW, Compiled, compile_condition
 from query_api.filter.sql.expressions import IS_ROOT, Parameters
@@ -34,19 +36,21 @@ class Values:
         self._needs_sums = False
         self._counted_units: set[str] = set()
 
-    def rows(self) -> str:
-        """Return the statement that selects ``time_us`` and every requested value, one row per span."""
+    def rows(self, project_id: UUID) -> Select:
+        """Return the query of ``time_us`` and every requested value, one row per span."""
         stored = {"time_us": self._time_us, **{name: expression for expression, name in self._stored.items()}}
         spans = visible_spans(
+            project_id,
             stored,
             self._conditions,
+            self.parameters.values,
             are_many=self._is_unfiltered,
             with_sums=self._needs_sums,
             with_counted_totals=sorted(self._counted_units),
         )
-        visible = "".join(f", {expression} AS {name}" for expression, name in self._visible.items())
-        derived = "".join(f", {expression} AS {name}" for expression, name in self._derived.items())
-        return f"SELECT time_us{derived}\nFROM (SELECT time_us{visible}\nFROM ({spans}))"
+        visible = [f"{expression} AS {name}" for expression, name in self._visible.items()]
+        derived = [f"{expression} AS {name}" for expression, name in self._derived.items()]
+        return Select(project_id, Select(project_id, spans, ["time_us", *visible]), ["time_us", *derived])
 
     def typed(self, path: str) -> str:
         """Return the typed text of the scalar at a dotted path."""

@@ -15,16 +15,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Final, TypeAlias
-from uuid import UUID
 
 import orjson
 from pydantic import Field
 
+from common.clickhouse.select import Select, Table
 from common.errors import ErrorCode, ServiceError
 from common.times import format_us, nearest_formattable_us
 from query_api.explain.hint import TableRead, hint, static_hint, table_reads
 from query_api.filter.language import Node
-from query_api.spans.project_spans import ExecutedStatement, ProjectSpans, Table, executable_sql, read_from
+from query_api.spans.project_spans import ExecutedStatement, ProjectSpans
 
 Json: TypeAlias = dict[str, Any]
 
@@ -53,11 +53,6 @@ SEARCH_STEPS: Final = frozenset({"candidates", "statement"})
 _TABLES: Final = (Table.SPANS, Table.VERSIONS)
 _LENGTHS: Final = frozenset({"interval_us"})
 """Parameters in microseconds that are not moments."""
-
-_WITHOUT_CACHE: Final = "\nSETTINGS use_query_condition_cache = 0"
-"""The cache knows from an earlier run which granules hold no match, and would hide the plan that found this out."""
-
-_OWN_ROWS: Final = f"SELECT uniq(start_us, span_id, trace_id, partition_id) AS rows {read_from(Table.SPANS)}"
 
 _BUDGET_SPENT: Final = "The budget of the query was spent before everything could be explained."
 
@@ -104,12 +99,17 @@ async def explained(spans: ProjectSpans, filtering: Node | None = None) -> bytes
     statements += [_Explained(statement) for statement in executed[len(statements) : STATEMENTS_SHOWN_MAX]]
     member = {
         "statements_count": len(executed),
-        "statements": [_statement_json(statement, spans.project_id) for statement in statements],
+        "statements": [_statement_json(statement) for statement in statements],
         "of_project": {table: _present(asdict(size)) for table, size in engine.of_project.items()} or None,
         "hint": static_hint(filtering) if spans.has_neighbors else _hint(statements, filtering),
         "incomplete": incomplete,
     }
     return orjson.dumps(_present(member), default=str)
+
+
+async def explanation_of(spans: ProjectSpans, filtering: Node) -> bytes | None:
+    """Return the member ``explain``, if the request asked for it."""
+    return await explained(spans, filtering) if spans.is_recorded else None
 
 
 class _Engine:
@@ -121,12 +121,12 @@ class _Engine:
 
     async def explain(self, executed: ExecutedStatement) -> _Explained:
         """Return the statement with what it reads. A statement that failed is not run again."""
-        if not executed.sql.lstrip().upper().startswith(("SELECT", "WITH")):
-            return _Explained(executed)
-        reads = await self._reads(executed)
+        if executed.select is None:
+            return _Explained(executed, (), 0, 0) if executed.failure is None else _Explained(executed, ())
+        reads = await self._reads(executed.select)
         if executed.failure is not None:
             return _Explained(executed, reads)
-        rows_count = await self._spans.rows_read(executed.sql, executed.parameters, settings=executed.settings)
+        rows_count = await self._spans.rows_read(executed.select, settings=executed.statement.settings)
         return _Explained(executed, reads, *_whole_granules(rows_count, reads, self.of_project))
 
     async def own_rows(self) -> int:
@@ -134,28 +134,28 @@ class _Engine:
 
         Duplicates that the engine has not merged yet count once, because when it merges depends on all projects.
         """
-        counted = await self._spans.select(_OWN_ROWS, {})
+        rows = "uniq(start_us, span_id, trace_id, partition_id) AS rows"
+        counted = await self._spans.select(Select(self._spans.project_id, Table.SPANS, [rows]))
         rows_count: int = counted.column("rows")[0].as_py()
         return rows_count
 
-    async def _reads(self, executed: ExecutedStatement) -> list[TableRead]:
-        plan = await self._plan(executed.sql, executed.parameters)
+    async def _reads(self, select: Select) -> list[TableRead]:
+        plan = await self._plan(select)
         for read in table_reads(plan, of_project={}):
             if read.table in _TABLES and read.table not in self.of_project:
                 self.of_project[read.table] = await self._size(Table(read.table))
         return table_reads(plan, of_project={table: size.granules or 0 for table, size in self.of_project.items()})
 
     async def _size(self, table: Table) -> TableSize:
-        counted = await self._spans.select(f"SELECT count() AS rows {read_from(table)}", {})
+        counted = await self._spans.select(Select(self._spans.project_id, table, ["count() AS rows"]))
         if not (rows := counted.column("rows").to_pylist()[0]):
             return TableSize(0, 0, 0)  # a granule may begin before the rows of a project and end after them
-        plan = await self._plan(f"SELECT project_id {read_from(table)}", {})
+        plan = await self._plan(Select(self._spans.project_id, table, ["project_id"]))
         reads = table_reads(plan, of_project={})
         return TableSize(rows, sum(read.granules for read in reads), sum(read.parts for read in reads))
 
-    async def _plan(self, sql: str, parameters: Mapping[str, Any]) -> bytes:
-        asked = f"SELECT explain FROM (EXPLAIN indexes = 1, json = 1 {sql}{_WITHOUT_CACHE})"
-        plan = await self._spans.select(asked, parameters)
+    async def _plan(self, select: Select) -> bytes:
+        plan = await self._spans.plan(select)
         lines = plan.column("explain").to_pylist()
         return b"\n".join(line.encode() if isinstance(line, str) else line for line in lines)
 
@@ -181,12 +181,12 @@ def _hint(statements: Sequence[_Explained], filtering: Node | None) -> str | Non
     return hint(reads, filtering, granules_read=sum(known) if len(known) == len(searches) else None)
 
 
-def _statement_json(statement: _Explained, project_id: UUID) -> Json:
-    parameters = {"project_id": str(project_id), **statement.executed.parameters}
+def _statement_json(statement: _Explained) -> Json:
+    parameters = statement.executed.statement.parameters
     members = {
         "step": statement.executed.step,
-        "window": _window(statement.executed.parameters),
-        "sql": _shortened(executable_sql(statement.executed.sql).strip(), SQL_CHARS_MAX),
+        "window": _window(parameters),
+        "sql": _shortened(statement.executed.statement.sql, SQL_CHARS_MAX),
         "parameters": {name: _shortened_value(value) for name, value in parameters.items()},
         "elapsed_ms": round(statement.executed.elapsed_ms, 3),
         "failure": _failure(statement.executed.failure),

@@ -14,7 +14,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from common.clickhouse.computed_columns import ATTRIBUTES_COLUMN
+from common.clickhouse.select import ATTRIBUTES_COLUMN
 from common.clickhouse.span_columns import NO_PARENT
 from common.span import SpanKind, StatusCode
 from query_api.export.columns import TIME, Column, in_64_bits, schema_of, value_text

@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from common.clickhouse.select import Select, Table
 from common.errors import DeadlineExceeded, InvalidCursor, InvalidInput
 from common.kafka.record import Coordinates, Partition
 from common.stored_position import ALL_PROJECTS
@@ -31,7 +32,7 @@ from query_api.request.context import ApiContext
 from query_api.request.progress import Through, asked_through_us, through_us
 from query_api.request.route import Handler, Request, Response
 from query_api.spans.cursor import fingerprint, read_cursor, write_cursor
-from query_api.spans.project_spans import Table, project_spans, read_from
+from query_api.spans.project_spans import project_spans
 
 COORDINATES_HEADER: Final = "X-Clearspan-Coordinates"
 COORDINATES_MAX: Final = 200
@@ -51,9 +52,7 @@ RESPONSE_END_OFFSETS_S: Final = 0.25
 _NAME_CHARS_MAX: Final = 24
 """Characters of a signed text in a message: enough to recognize it."""
 
-_AT_PLACES: Final = "SELECT DISTINCT partition_id, record_offset\n" + read_from(
-    Table.ARRIVALS, "partition_id IN {partition_ids:Array(String)}", "record_offset IN {offsets:Array(UInt64)}"
-)
+_AT_PLACES: Final = ("partition_id IN {partition_ids:Array(String)}", "record_offset IN {offsets:Array(UInt64)}")
 
 
 async def with_freshness(request: Request, handler: Handler) -> Response:
@@ -219,7 +218,11 @@ class OwnRecords:
             "partition_ids": [place.partition_id for place in places],
             "offsets": [place.offset for place in places],
         }
-        rows = await project_spans(self._request, explain=False).select(_AT_PLACES, parameters)
+        place = ("partition_id", "record_offset")
+        query = Select(
+            self._request.project_id, Table.ARRIVALS, place, _AT_PLACES, group_by=place, parameters=parameters
+        )
+        rows = await project_spans(self._request, explain=False).select(query)
         pairs = zip(rows["partition_id"].to_pylist(), rows["record_offset"].to_pylist(), strict=True)
         stored = {Place(partition_id.decode(), offset) for partition_id, offset in pairs}
         self._found |= {place: place in stored for place in places}

@@ -20,13 +20,15 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 from typing_extensions import override
 
+from common.clickhouse.select import Select, Table, Union
 from common.errors import InvalidCursor, Unavailable
-from query_api.spans.project_spans import ProjectSpans, Table, read_from
+from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.windowing import Window
 
 CURSOR_PARTITIONS_MAX: Final = 4_000
@@ -39,22 +41,11 @@ WHOLE_RECORD: Final = 2**32
 """An index after every span that a record can hold."""
 
 _ENTRY: Final = struct.Struct(">8sQQ")
-_COLUMNS: Final = "record_offset, span_index, start_us, stored_us"
-_FIRST_ARRIVALS: Final = f"""\
-SELECT partition, tupleElement(first, 1) AS first_offset, tupleElement(first, 2) AS first_index
-FROM (
-SELECT toString(partition_id) AS partition, min((record_offset, span_index)) AS first
-{
-    read_from(
-        Table.ARRIVALS,
-        "stored_us > {created_us:Int64}",
-        "record_offset <= transform(toString(partition_id), {partitions:Array(String)}, {offsets:Array(Int64)},"
-        " toInt64(-1))",
-    )
-}
-GROUP BY partition_id
-)"""
-_UNION: Final = "\nUNION ALL\n"
+_COLUMNS: Final = ("record_offset", "span_index", "start_us", "stored_us")
+_IS_STORED: Final = (
+    "record_offset <= transform(toString(partition_id), {partitions:Array(String)}, {offsets:Array(Int64)},"
+    " toInt64(-1))"
+)
 
 
 class ArrivalPlace(NamedTuple):
@@ -166,7 +157,17 @@ async def positions_at(spans: ProjectSpans, created_us: int, offsets: Mapping[st
     is that late, and at its beginning if it is not among them: what becomes queryable later is after the positions.
     """
     values = {"created_us": created_us, "partitions": list(offsets), "offsets": list(offsets.values())}
-    rows = await spans.select(_FIRST_ARRIVALS, values, step="beginning of the feed")
+    firsts = Select(
+        spans.project_id,
+        Table.ARRIVALS,
+        ["toString(partition_id) AS partition", "min((record_offset, span_index)) AS first"],
+        where=["stored_us > {created_us:Int64}", _IS_STORED],
+        group_by=["partition_id"],
+        parameters=values,
+    )
+    places = ["tupleElement(first, 1) AS first_offset", "tupleElement(first, 2) AS first_index"]
+    query = Select(spans.project_id, firsts, ["partition", *places])
+    rows = await spans.select(query, step="beginning of the feed")
     columns = (rows.column(name).to_pylist() for name in ("partition", "first_offset", "first_index"))
     first = {
         partition_id.decode(): _place_before(offset, index)
@@ -183,14 +184,14 @@ def _place_before(record_offset: int, span_index: int) -> ArrivalPlace:
 
 async def next_arrivals(spans: ProjectSpans, pending: Sequence[Pending], window: Window, *, size: int) -> Arrivals:
     """Return the next ``size`` arrivals, or all; of at most ``READ_PARTITIONS_MAX`` partitions."""
-    sql, parameters = arrivals_statement(pending, window)
-    rows = await spans.select(sql, {**parameters, "size": size}, step="arrivals")
+    rows = await spans.select(arrivals_query(spans.project_id, pending, window, size=size), step="arrivals")
     return merged_arrivals(rows, pending, size=size)
 
 
-def arrivals_statement(pending: Sequence[Pending], window: Window) -> tuple[str, dict[str, Any]]:
-    """Return the statement of ``{size:UInt32}`` rows of each partition, and its other values."""
+def arrivals_query(project_id: UUID, pending: Sequence[Pending], window: Window, *, size: int) -> Select:
+    """Return the query of ``size`` rows of each partition."""
     bounds, parameters = window.bounds()
+    parameters["size"] = size
     branches = []
     for index, part in enumerate(pending):
         partition_id, (from_offset, from_index), through_offset, through_index = part
@@ -211,12 +212,16 @@ def arrivals_statement(pending: Sequence[Pending], window: Window) -> tuple[str,
             places.append(
                 f"record_offset < {{through_{index}:UInt64}} OR span_index <= {{last_{index}:Int64}}",
             )
-        branches.append(f"""\
-(SELECT toUInt8({index}) AS partition_index, {_COLUMNS}
-{read_from(Table.ARRIVALS, *places, *bounds)}
-ORDER BY record_offset, span_index
-LIMIT {{size:UInt32}})""")
-    return f"SELECT partition_index, {_COLUMNS}\nFROM (\n{_UNION.join(branches)}\n)", parameters
+        branch = Select(
+            project_id,
+            Table.ARRIVALS,
+            [f"toUInt8({index}) AS partition_index", *_COLUMNS],
+            where=[*places, *bounds],
+            order_by=["record_offset", "span_index"],
+            limit="{size:UInt32}",
+        )
+        branches.append(branch)
+    return Select(project_id, Union(branches), ["partition_index", *_COLUMNS], parameters=parameters)
 
 
 def merged_arrivals(rows: pa.Table, pending: Sequence[Pending], *, size: int) -> Arrivals:

@@ -16,8 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
+from uuid import UUID
 
+from common.clickhouse.select import Select, Table
+from query_api.explain.explain import explanation_of
 from query_api.filter.language import Node
 from query_api.filter.sql.compile import Compiled, compile_node
 from query_api.freshness.follow import look_up_stored, wait_for_news
@@ -37,14 +40,13 @@ from query_api.pages.page import (
     Page,
     SpansInProgress,
     candidates_of,
-    explanation_of,
     run_rounds,
     spans_json,
 )
 from query_api.request.progress import Through
 from query_api.request.route import Request, Response
 from query_api.spans.page_cursor import page_cursor
-from query_api.spans.project_spans import ProjectSpans, Table, project_spans, read_from
+from query_api.spans.project_spans import ProjectSpans, project_spans
 from query_api.spans.rows import Rendered, fetch_rows
 from query_api.spans.windowing import BEGINNING, NOW, Order, Window, Windowing, beginning_us, limit_of
 
@@ -225,8 +227,8 @@ class _Reading:
 
     async def _take(self, arrivals: Arrivals) -> int:
         """Put what fits on the page; return how many arrivals the reader has passed then."""
-        sql, parameters = candidates_statement(self._query, arrivals)
-        rows = await self._spans.select(sql, parameters, step="candidates")
+        query = candidates_among(self._spans.project_id, self._query, arrivals)
+        rows = await self._spans.select(query, step="candidates")
         candidates = _in_order(candidates_of(rows), rows.column("span_index").to_pylist(), arrivals)
         if not candidates:
             return len(arrivals)
@@ -242,8 +244,8 @@ class _Reading:
         return len(arrivals)
 
 
-def candidates_statement(query: FeedQuery, arrivals: Arrivals) -> tuple[str, dict[str, Any]]:
-    """Return the statement of the rows of these arrivals that match, and some of their neighbors; and its values."""
+def candidates_among(project_id: UUID, query: FeedQuery, arrivals: Arrivals) -> Select:
+    """Return the query of the rows of these arrivals that match, and some of their neighbors."""
     starts = sorted(set(arrivals.starts_us))
     conditions, parameters = query.window.sampling()
     parameters |= {"low": starts[0], "high": starts[-1], "starts": starts}
@@ -257,15 +259,15 @@ def candidates_statement(query: FeedQuery, arrivals: Arrivals) -> tuple[str, dic
             f"(partition_id = {{partition_{index}:String}} AND record_offset >= {{first_{index}:UInt64}}"
             f" AND record_offset <= {{last_{index}:UInt64}})"
         )
-    rows = read_from(
+    between = "start_us >= {low:Int64} AND start_us <= {high:Int64}"
+    at_starts = "start_us IN (SELECT arrayJoin({starts:Array(Int64)}))"
+    return Select(
+        project_id,
         Table.SPANS,
-        "start_us >= {low:Int64} AND start_us <= {high:Int64}",
-        "start_us IN (SELECT arrayJoin({starts:Array(Int64)}))",
-        f"({' OR '.join(parts)})",
-        query.matching.sql,
-        *conditions,
+        [*CANDIDATE_COLUMNS, "span_index"],
+        where=[between, at_starts, " OR ".join(parts), query.matching.sql, *conditions],
+        parameters={**parameters, **query.matching.parameters},
     )
-    return f"SELECT {', '.join(CANDIDATE_COLUMNS)}, span_index\n{rows}", {**parameters, **query.matching.parameters}
 
 
 def _in_order(candidates: list[Candidate], indexes: list[int], arrivals: Arrivals) -> dict[int, Candidate]:

@@ -19,17 +19,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, takewhile
 from typing import Any, Final, Generic, NamedTuple, TypeVar
+from uuid import UUID
 
 import pyarrow as pa
 
+from common.clickhouse.select import Select, Table
 from common.clickhouse.span_columns import NO_PARENT
 from common.errors import DeadlineExceeded
 from common.fair_share import in_thread
-from query_api.explain.explain import explained
-from query_api.filter.language import Node
 from query_api.filter.sql.compile import EVERY_ROW, Compiled
 from query_api.spans.latest_versions import LatestAndSums, latest_and_sums
-from query_api.spans.project_spans import STOPPING_EARLY, ProjectSpans, StatementBudget, Table, read_from
+from query_api.spans.project_spans import STOPPING_EARLY, ProjectSpans, StatementBudget
 from query_api.spans.rows import LARGE_BYTES, LARGE_SPANS, Layout, Rendered, fetch_rows, render_versions
 from query_api.spans.versions import Version, rows_as, standing_in, values_of, versions_of
 from query_api.spans.windowing import At, Window, edge, is_edge
@@ -67,11 +67,6 @@ class Page(Generic[Item]):
         complete = b"" if self.is_complete else b',"complete":false'
         explanation = b"" if self.explanation is None else b',"explain":%b' % self.explanation
         return cursor + complete + explanation
-
-
-async def explanation_of(spans: ProjectSpans, filtering: Node) -> bytes | None:
-    """Return the member ``explain``, if the request asked for it."""
-    return await explained(spans, filtering) if spans.is_recorded else None
 
 
 def spans_json(page: Page[Rendered]) -> bytes:
@@ -267,17 +262,18 @@ class Batch(NamedTuple, Generic[Row, At]):
     through: At | None
 
 
-def candidates_statement(
+def candidates_of_window(
+    project_id: UUID,
     columns: Sequence[str],
     matching: Compiled,
     window: Window,
     *,
+    count: int,
     order_by: Sequence[str],
     until_us: int | None = None,
     at_us: int | None = None,
-) -> tuple[str, dict[str, Any]]:
-    """Return the statement of the first ``{candidates:UInt32}`` rows in the order of ``order_by``, and its other
-    values.
+) -> Select:
+    """Return the query of the first ``count`` rows in the order of ``order_by``.
 
     ``until_us`` is the last start that it returns, ``at_us`` the only one.
     """
@@ -287,10 +283,15 @@ def candidates_statement(
         if value is not None:
             conditions.append(f"start_us {comparison} {{{name}:Int64}}")
             parameters[name] = value
-    rows = read_from(Table.SPANS, *conditions, matching.sql)
-    in_order = ", ".join(f"{column} {direction}" for column in order_by)
-    sql = f"SELECT {', '.join(columns)}\n{rows}\nORDER BY {in_order}\nLIMIT {{candidates:UInt32}}\n"
-    return sql, {**parameters, **matching.parameters}
+    return Select(
+        project_id,
+        Table.SPANS,
+        columns,
+        where=[*conditions, matching.sql],
+        order_by=[f"{column} {direction}" for column in order_by],
+        limit="{candidates:UInt32}",
+        parameters={**parameters, **matching.parameters, "candidates": count},
+    )
 
 
 class Scan(ABC, Generic[Row, At]):
@@ -345,10 +346,10 @@ class Scan(ABC, Generic[Row, At]):
     async def _select(self, size: int, share: StatementBudget, *, until_us: int | None = None) -> Batch[Row, At]:
         """Return about ``size`` rows after the position, none after ``until_us``; none only if there are no more."""
 
-    def _statement(self, matching: Compiled, *, until_us: int | None = None) -> tuple[str, dict[str, Any]]:
+    def _query(self, matching: Compiled, count: int, *, until_us: int | None = None) -> Select:
         # The order of the table: in another one the engine does not stop early.
-        columns = ("start_us", "span_id", "trace_id")
-        return candidates_statement(self.columns, matching, self._window, order_by=columns, until_us=until_us)
+        of = (self._spans.project_id, self.columns, matching, self._window)
+        return candidates_of_window(*of, count=count, order_by=("start_us", "span_id", "trace_id"), until_us=until_us)
 
     async def _from_window(self, size: int) -> list[Row]:
         """Return rows from the whole rest of the window."""
@@ -377,10 +378,8 @@ class Scan(ABC, Generic[Row, At]):
 
         ``None`` if there is no next row, or no budget left.
         """
-        sql, parameters = self._statement(EVERY_ROW)
-        share = self._budget.share()
-        values = {**parameters, "candidates": 1}
-        rows = await self._spans.select(sql, values, step="next row", share=share, settings=STOPPING_EARLY)
+        query, share = self._query(EVERY_ROW, 1), self._budget.share()
+        rows = await self._spans.select(query, step="next row", share=share, settings=STOPPING_EARLY)
         if not rows.num_rows:
             self.is_at_end = True
             return None
@@ -388,9 +387,8 @@ class Scan(ABC, Generic[Row, At]):
         while not self._budget.is_spent:
             reach_us = self._budget.slice_us - 1
             until_us = first_us - reach_us if self._window.is_descending else first_us + reach_us
-            sql, parameters = self._statement(self._matching, until_us=until_us)
-            share = self._budget.share()
-            rows_count = await self._spans.rows_estimated(sql, {**parameters, "candidates": 1}, share=share)
+            query, share = self._query(self._matching, 1, until_us=until_us), self._budget.share()
+            rows_count = await self._spans.rows_estimated(query, share=share)
             if self._budget.admits(rows_count):
                 return until_us
         return None

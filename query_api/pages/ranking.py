@@ -3,7 +3,7 @@
 A ranking is found in rounds, like a page:
 
 1. *candidates*: the light columns of rows that match and have the value, in the order of the ranking;
-2. which of them are visible (``spans/latest_versions.py``);
+2. which of them are visible (``spans/versions.py``);
 3. again after the last candidate, while the ranking is not full.
 
 The first candidates come from the whole window. If that exceeds its share of the budget, the window is scanned in time
@@ -13,11 +13,13 @@ slices (``page.py``), and the first of each are merged: if the budget ends then,
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
+from common.clickhouse.select import Select, Table
 from common.errors import DeadlineExceeded, InvalidFilter, InvalidInput
+from query_api.explain.explain import explanation_of
 from query_api.filter.language import ATTRIBUTES, DURATION, FIELDS, Node, ValuePlace
 from query_api.filter.parse import parse_place
 from query_api.filter.sql.compile import Compiled, compile_node
@@ -31,12 +33,11 @@ from query_api.pages.page import (
     Scan,
     SpansInProgress,
     candidates_of,
-    explanation_of,
 )
 from query_api.request.json_body import number_up_to
 from query_api.request.route import Request
 from query_api.spans.latest_versions import latest_and_sums
-from query_api.spans.project_spans import ProjectSpans, StatementBudget, Table, project_spans, read_from
+from query_api.spans.project_spans import ProjectSpans, StatementBudget, project_spans
 from query_api.spans.rows import Rendered, fetch_matching_rows
 from query_api.spans.versions import Position, Version
 from query_api.spans.windowing import LIMIT_AT, At, Conditions, Order, Sort, TracePosition, Window, Windowing
@@ -227,18 +228,20 @@ class SpanRankingScan(RankingScan[RankedCandidate, Position]):
         for texts, values in (self._after(after), self._within_top()):
             conditions += texts
             parameters |= values
-        sql = self._ranked_statement(conditions)
         values = {**parameters, **self._matching.parameters, "candidates": size}
-        rows = await self._spans.select(sql, values, step="candidates", share=share)
+        rows = await self._spans.select(self._ranked(conditions, values), step="candidates", share=share)
         return list(map(RankedCandidate, rows.column("ranked_by").to_pylist(), candidates_of(rows)))
 
-    def _ranked_statement(self, conditions: Sequence[str]) -> str:
+    def _ranked(self, conditions: Sequence[str], values: Mapping[str, Any]) -> Select:
         ranking, direction = self._ranking, "DESC" if self._window.is_descending else "ASC"
-        rows = read_from(Table.SPANS, *conditions, self._matching.sql, "ranked_by IS NOT NULL")
-        in_order = ", ".join(f"{column} {direction}" for column in Position._fields)
-        return (
-            f"SELECT {', '.join(self.columns)}, {ranking.number} AS ranked_by\n{rows}\n"
-            f"ORDER BY ranked_by {ranking.direction}, {in_order}\nLIMIT {{candidates:UInt32}}\n"
+        return Select(
+            self._spans.project_id,
+            Table.SPANS,
+            [*self.columns, f"{ranking.number} AS ranked_by"],
+            where=[*conditions, self._matching.sql, "ranked_by IS NOT NULL"],
+            order_by=[f"ranked_by {ranking.direction}", *(f"{column} {direction}" for column in Position._fields)],
+            limit="{candidates:UInt32}",
+            parameters=values,
         )
 
     def _after(self, last: RankedCandidate | None) -> Conditions:

@@ -18,15 +18,17 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
+from uuid import UUID
 
 import orjson
 import pyarrow as pa
 from pydantic import BaseModel, Field, field_validator
 
+from common.clickhouse.select import Select
 from common.errors import InvalidCursor
 from common.times import RelativeTime, format_us
 from query_api.explain.explain import Explain, Explanation, explained
@@ -190,11 +192,10 @@ async def _query(request: Request, *, kind: str) -> Response:
         after = IdPosition.unpack(cursor.position)
         window, snapshot = _first_window(window, after, leading=leading), after.snapshot
     matching = await compile_node(filtering, now_us=cursor.now_us)
-    sql, parameters = _statement(ID_OF[kind], matching, window, snapshot, after, is_realtime=bool(query.realtime))
     spans = project_spans(request)
-    found = await _select_ids(
-        spans, sql, {**parameters, "ids": limit + 1}, pauses_s=request.context.limits.insert_pauses_s
-    )
+    visible = _spans_with_id(spans.project_id, ID_OF[kind], matching, window)
+    ids = _ids(visible, window, snapshot, after, is_realtime=bool(query.realtime), count=limit + 1)
+    found = await _select_ids(spans, ids, pauses_s=request.context.limits.insert_pauses_s)
     page = found[:limit].to_pylist()
     members: dict[str, Any] = {"count": len(page), f"{kind}_ids": [row["id"].decode() for row in page]}
     if len(found) > limit:
@@ -210,19 +211,19 @@ async def _query(request: Request, *, kind: str) -> Response:
     return Response(orjson.dumps(members))
 
 
-async def _select_ids(
-    spans: ProjectSpans, sql: str, parameters: Mapping[str, Any], *, pauses_s: Sequence[float]
-) -> pa.Table:
-    """Return the rows of the statement, read again while it saw a span of which the insert has not ended.
+async def _select_ids(spans: ProjectSpans, ids: Select, *, pauses_s: Sequence[float]) -> pa.Table:
+    """Return the rows of the query, read again while it saw a span of which the insert has not ended.
 
     An insert ends within milliseconds. If it does not, such spans are placed as new ones.
     """
     for pause_s in pauses_s:
-        found = await spans.select(sql, {**parameters, "is_waiting": 1}, step="ids by activity")
+        waiting = replace(ids, parameters={**ids.parameters, "is_waiting": 1})
+        found = await spans.select(waiting, step="ids by activity")
         if not found.num_rows or not found["is_unsure"][0].as_py():
             return found
         await asyncio.sleep(pause_s)
-    return await spans.select(sql, {**parameters, "is_waiting": 0}, step="ids by activity")
+    placed = replace(ids, parameters={**ids.parameters, "is_waiting": 0})
+    return await spans.select(placed, step="ids by activity")
 
 
 def _shown(asked: ActivityWindowing) -> dict[str, str]:
@@ -246,18 +247,24 @@ def _first_window(window: Window, after: IdPosition, *, leading: str) -> Window:
     return replace(window, newest_us=bound_us) if window.is_descending else replace(window, oldest_us=bound_us)
 
 
-def _statement(
-    id_of: str, matching: Compiled, window: Window, snapshot: Snapshot, after: IdPosition | None, *, is_realtime: bool
-) -> tuple[str, dict[str, Any]]:
-    """Return the statement of the first ``{ids:UInt32}`` ids after a position, and its other values.
+def _spans_with_id(project_id: UUID, id_of: str, matching: Compiled, window: Window) -> Select:
+    """Return the query of the visible spans in a window that match and have an id."""
+    conditions, parameters = window.conditions()
+    values = {**parameters, **matching.parameters}
+    return visible_spans(project_id, {"id": id_of}, [matching.sql, *conditions], values, and_also=[f"{id_of} != ''"])
+
+
+def _ids(
+    spans: Select, window: Window, snapshot: Snapshot, after: IdPosition | None, *, is_realtime: bool, count: int
+) -> Select:
+    """Return the query of the first ``count`` ids of spans after a position.
 
     With ``{is_waiting:UInt8}``, ids with a span that ``span_arrivals`` lacks still come first, with ``is_unsure``:
     whether that span was sent again is not known yet.
     """
-    conditions, parameters = window.conditions()
-    with_id = visible_spans({"id": id_of}, [matching.sql, *conditions], and_also=[f"{id_of} != ''"])
-    held, held_values = snapshot.held_place_sql(starts=snapshot.arrived_starts())
-    parameters |= {**matching.parameters, **held_values}
+    project_id = spans.project_id
+    held, held_values = snapshot.held_place_sql(project_id, starts=snapshot.arrived_starts(project_id))
+    parameters = {**held_values, "ids": count}
     outermost = "max" if is_realtime else "min"
     direction, sign = ("DESC", "<") if window.is_descending else ("ASC", ">")
     is_after = "1"
@@ -271,12 +278,18 @@ def _statement(
             "after_beginning": after.beginning.hex(),
             "after_tail": after.tail.hex(),
         }
-    sql = (
-        f"SELECT id, if(countIf({held}) > 0, {outermost}If(start_us, {held}), {outermost}(start_us)) AS activity_us,"
-        f" substring(id, 1, {ID_BYTES_MAX}) AS beginning, sipHash128(substring(id, {ID_BYTES_MAX} + 1)) AS tail,"
-        f" {{is_waiting:UInt8}} AND countIf({snapshot.not_in_arrivals_sql()}) > 0 AS is_unsure\n"
-        f"FROM (\n{with_id})\nGROUP BY id\nHAVING is_unsure OR {is_after}\n"
-        f"ORDER BY is_unsure DESC, activity_us {direction}, beginning {direction}, tail {direction}\n"
-        "LIMIT {ids:UInt32}\n"
+    return Select(
+        project_id,
+        spans,
+        [
+            f"id, if(countIf({held}) > 0, {outermost}If(start_us, {held}), {outermost}(start_us)) AS activity_us",
+            f"substring(id, 1, {ID_BYTES_MAX}) AS beginning",
+            f"sipHash128(substring(id, {ID_BYTES_MAX} + 1)) AS tail",
+            f"{{is_waiting:UInt8}} AND countIf({snapshot.not_in_arrivals_sql(project_id)}) > 0 AS is_unsure",
+        ],
+        group_by=["id"],
+        having=[f"is_unsure OR {is_after}"],
+        order_by=["is_unsure DESC", *(f"{name} {direction}" for name in ("activity_us", "beginning", "tail"))],
+        limit="{ids:UInt32}",
+        parameters=parameters,
     )
-    return sql, parameters

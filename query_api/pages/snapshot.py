@@ -20,9 +20,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
+from uuid import UUID
 
+from common.clickhouse.select import Select, Table
 from common.errors import InvalidCursor
-from query_api.spans.project_spans import Table, read_from
 from query_api.spans.versions import Version
 from query_api.spans.windowing import TracePosition, Window, Windowing, place_of_reference
 
@@ -74,14 +75,14 @@ class Snapshot:
         )
         return f"record_offset <= {through}", values
 
-    def arrived_starts(self) -> str:
+    def arrived_starts(self, project_id: UUID) -> str:
         """Return the right side of an ``IN``: the starts of all versions that arrived since, as ``span_arrivals`` has
         them.
         """
         held, _ = self.holds_sql()
-        return f"(SELECT start_us {read_from(Table.ARRIVALS, f'NOT ({held})')})"
+        return f"({Select(project_id, Table.ARRIVALS, ['start_us'], where=[f'NOT ({held})'])})"
 
-    def not_in_arrivals_sql(self) -> str:
+    def not_in_arrivals_sql(self, project_id: UUID) -> str:
         """Return the condition that the version of a row arrived since, and that ``span_arrivals`` lacks it still.
 
         An insert reaches ``spans`` a moment before ``span_arrivals``. Takes the values of ``holds_sql``.
@@ -89,9 +90,9 @@ class Snapshot:
         if self.is_empty:
             return "0"
         held, _ = self.holds_sql()
-        return f"(NOT ({held}) AND start_us NOT IN {self.arrived_starts()})"
+        return f"(NOT ({held}) AND start_us NOT IN {self.arrived_starts(project_id)})"
 
-    def held_place_sql(self, *, starts: str) -> tuple[str, Mapping[str, Any]]:
+    def held_place_sql(self, project_id: UUID, *, starts: str) -> tuple[str, Mapping[str, Any]]:
         """Return the condition that the span of a row was stored then at the place of the row, and its values.
 
         It may have been stored in this or in an earlier version. The row has ``start_us``, ``span_id``, ``trace_id``,
@@ -105,12 +106,12 @@ class Snapshot:
             return "0", {}
         held, values = self.holds_sql()
         at_starts = f"start_us IN {starts}"
-        earlier_rows = f"SELECT start_us, span_id, trace_id {read_from(Table.SPANS, at_starts, held)}"
-        rows = f"SELECT partition_id, record_offset, span_index {read_from(Table.SPANS, at_starts)}"
-        is_gone = f"(partition_id, record_offset, span_index) NOT IN ({rows})"
-        merged_away = f"SELECT start_us {read_from(Table.ARRIVALS, at_starts, held, is_gone)}"
-        place = "(start_us, span_id, trace_id)"
-        return f"({held} OR {place} IN ({earlier_rows}) OR start_us IN ({merged_away}))", values
+        place, arrival = ("start_us", "span_id", "trace_id"), ("partition_id", "record_offset", "span_index")
+        earlier_rows = Select(project_id, Table.SPANS, place, where=[at_starts, held])
+        rows = Select(project_id, Table.SPANS, arrival, where=[at_starts])
+        is_gone = f"({', '.join(arrival)}) NOT IN ({rows})"
+        merged_away = Select(project_id, Table.ARRIVALS, ["start_us"], where=[at_starts, held, is_gone])
+        return f"({held} OR ({', '.join(place)}) IN ({earlier_rows}) OR start_us IN ({merged_away}))", values
 
 
 @lru_cache(maxsize=PARTITIONS_CACHED_MAX)

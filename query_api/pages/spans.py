@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from common.clickhouse.span_columns import ALL_MEMBERS
 from common.fair_share import in_thread
-from query_api.explain.explain import Explain, Explanation
+from query_api.explain.explain import Explain, Explanation, explanation_of
 from query_api.filter.language import Node
 from query_api.filter.sql.compile import Compiled, compile_node
 from query_api.pages.feed import query_feed
@@ -38,7 +38,6 @@ from query_api.pages.page import (
     Scan,
     SpansInProgress,
     candidates_of,
-    explanation_of,
     run_rounds,
     spans_json,
 )
@@ -217,10 +216,9 @@ class SpanScan(Scan[Candidate, Position]):
     async def _select(
         self, size: int, share: StatementBudget, *, until_us: int | None = None
     ) -> Batch[Candidate, Position]:
-        sql, parameters = self._statement(self._matching, until_us=until_us)
         while True:
-            values = {**parameters, "candidates": size}
-            rows = await self._spans.select(sql, values, step="candidates", share=share, settings=STOPPING_EARLY)
+            query = self._query(self._matching, size, until_us=until_us)
+            rows = await self._spans.select(query, step="candidates", share=share, settings=STOPPING_EARLY)
             is_large = rows.num_rows >= MANY_VERSIONS
             found = await in_thread(candidates_of, rows) if is_large else candidates_of(rows)
             if len(found) < size:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
+from query_api.explain.explain import explanation_of
 from query_api.filter.language import Node
 from query_api.filter.sql.compile import compile_node
 from query_api.freshness.follow import stored_offsets
-from query_api.pages.page import Page, explanation_of
+from query_api.pages.page import Page
 from query_api.pages.ranking import ranking_of
 from query_api.pages.snapshot import Snapshot, TraceWindow, traces_window
 from query_api.pages.trace_ranking import rank_traces

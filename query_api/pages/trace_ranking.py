@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from common.clickhouse.select import Select, Table
 from common.span import NO_METRICS
 from query_api.filter.language import DURATION
 from query_api.filter.sql.compile import EVERY_ROW
@@ -25,7 +26,7 @@ from query_api.pages.ranking import COST, TOKENS, Ranking, RankingScan, bits_of,
 from query_api.pages.snapshot import TraceWindow
 from query_api.pages.trace_search import FoundTrace
 from query_api.spans.latest_versions import latest_of_traces
-from query_api.spans.project_spans import ProjectSpans, StatementBudget, Table, read_from
+from query_api.spans.project_spans import ProjectSpans, StatementBudget
 from query_api.spans.rows_ahead import RowsAhead
 from query_api.spans.versions import Version, values_of
 from query_api.spans.visible_spans import visible_spans
@@ -103,7 +104,7 @@ class TraceRankingScan(RankingScan[RankedTrace, TracePosition]):
         if self._has_bound and await self._take_bounded(conditions, parameters, size, share):
             return Batch([], None)
         values = {**parameters, **self._matching.parameters, "candidates": size}
-        rows = await self._spans.select(self._ranked_statement(conditions), values, step="candidates", share=share)
+        rows = await self._spans.select(self._ranked(conditions, values), step="candidates", share=share)
         columns = (values_of(rows, name) for name in ("ranked_by", "latest_us", "trace_id"))
         self._take(
             [
@@ -130,9 +131,10 @@ class TraceRankingScan(RankingScan[RankedTrace, TracePosition]):
         """
         last_bound: float | None = None
         while size <= BOUNDED_MAX:
-            sql, values = self._bounds_statement(conditions, last_bound)
-            values |= {**parameters, "candidates": size}
-            rows = await self._spans.select(sql, values, step="candidates", share=share)
+            values = {**parameters, "candidates": size}
+            rows = await self._spans.select(
+                self._bounds(conditions, values, last_bound), step="candidates", share=share
+            )
             trace_ids, bounds = values_of(rows, "trace_id"), rows.column("bound").to_pylist()
             await self._take_exact(trace_ids)
             is_full = len(self.top) == self._ranking.limit
@@ -141,21 +143,26 @@ class TraceRankingScan(RankingScan[RankedTrace, TracePosition]):
             last_bound, size, share = bounds[-1], size * GROWTH, self._budget.share()
         return False
 
-    def _bounds_statement(self, conditions: Sequence[str], last_bound: float | None) -> tuple[str, dict[str, Any]]:
-        """Return the statement of traces by their bounds, from ``last_bound`` on: what all versions of spans report."""
+    def _bounds(self, conditions: Sequence[str], values: Mapping[str, Any], last_bound: float | None) -> Select:
+        """Return the query of traces by their bounds, from ``last_bound`` on: what all versions of spans report."""
         prompt, completion, total = _AMOUNTS[self._ranking.place.field]
         bound = f"sum(greatest({total}, {prompt} + {completion}, {prompt}, {completion}, 0.)) AS bound"
         having = [f"countIf({total} != 0 OR {prompt} != 0 OR {completion} != 0) > 0"]
         if conditions:
             having.append(f"countIf({' AND '.join(conditions)}) > 0")
-        values: dict[str, Any] = {}
         if last_bound is not None:
             having.append(f"bound <= {double('last_bound')}")
-            values["last_bound"] = bits_of(last_bound)
-        return (
-            f"SELECT trace_id, {bound}\n{read_from(Table.VERSIONS)}\nGROUP BY trace_id\n"
-            f"HAVING {' AND '.join(having)}\nORDER BY bound DESC\nLIMIT {{candidates:UInt32}}\n"
-        ), values
+            values = {**values, "last_bound": bits_of(last_bound)}
+        return Select(
+            self._spans.project_id,
+            Table.VERSIONS,
+            ["trace_id", bound],
+            group_by=["trace_id"],
+            having=having,
+            order_by=["bound DESC"],
+            limit="{candidates:UInt32}",
+            parameters=values,
+        )
 
     async def _take_exact(self, trace_ids: Sequence[bytes]) -> None:
         """Put those of the traces that have a visible span in the window, and a value, into ``top``."""
@@ -183,14 +190,16 @@ class TraceRankingScan(RankingScan[RankedTrace, TracePosition]):
             best[trace.position.trace_id] = RankedTrace(value, max(known.position, trace.position))
         self.top = self._ranking.in_order(best.values(), self._window)
 
-    def _ranked_statement(self, conditions: Sequence[str]) -> str:
+    def _ranked(self, conditions: Sequence[str], values: Mapping[str, Any]) -> Select:
         direction = "DESC" if self._window.is_descending else "ASC"
-        return (
-            f"SELECT trace_id, {self._value()} AS ranked_by, max(matched_us) AS latest_us\n"
-            f"FROM ({self._rows([*conditions, self._matching.sql])})\nGROUP BY trace_id\n"
-            "HAVING ranked_by IS NOT NULL AND latest_us IS NOT NULL\n"
-            f"ORDER BY ranked_by {self._ranking.direction}, latest_us {direction}, trace_id {direction}\n"
-            "LIMIT {candidates:UInt32}\n"
+        return Select(
+            self._spans.project_id,
+            self._rows([*conditions, self._matching.sql], values),
+            ["trace_id", f"{self._value()} AS ranked_by", "max(matched_us) AS latest_us"],
+            group_by=["trace_id"],
+            having=["ranked_by IS NOT NULL", "latest_us IS NOT NULL"],
+            order_by=[f"ranked_by {self._ranking.direction}", f"latest_us {direction}", f"trace_id {direction}"],
+            limit="{candidates:UInt32}",
         )
 
     def _value(self) -> str:
@@ -203,18 +212,19 @@ class TraceRankingScan(RankingScan[RankedTrace, TracePosition]):
             return f"any(if({' AND '.join([f'{total} != 0', *are_finite])}, toNullable({total}), NULL))"
         return "max(ranked)"
 
-    def _rows(self, conditions: Sequence[str]) -> str:
+    def _rows(self, conditions: Sequence[str], values: Mapping[str, Any]) -> Select:
         """Return the visible spans that decide about the value of a trace, with the start of those that match."""
         field, are_many = self._ranking.place.field, self._matching.sql == EVERY_ROW.sql
+        project_id = self._spans.project_id
         if field in _AMOUNTS:
             columns: dict[str, Any] = {"matched_us": "start_us"}
-            return visible_spans(columns, conditions, are_many=are_many, with_sums=True)
+            return visible_spans(project_id, columns, conditions, values, are_many=are_many, with_sums=True)
         if field != DURATION:
             columns = {"matched_us": "start_us", "ranked": self._ranking.number}
-            return visible_spans(columns, conditions, are_many=are_many)
+            return visible_spans(project_id, columns, conditions, values, are_many=are_many)
         is_match = " AND ".join(f"({condition})" for condition in conditions)
         columns = {"ended_us": "end_us", "matched_us": f"if({is_match}, start_us, NULL)"}
         if list(conditions) == [EVERY_ROW.sql]:
-            return visible_spans(columns, conditions, are_many=True)
-        in_traces = f"trace_id IN (SELECT trace_id {read_from(Table.SPANS, *conditions)})"
-        return visible_spans(columns, [in_traces], are_many=are_many)
+            return visible_spans(project_id, columns, conditions, values, are_many=True)
+        in_traces = f"trace_id IN ({Select(project_id, Table.SPANS, ['trace_id'], where=conditions)})"
+        return visible_spans(project_id, columns, [in_traces], values, are_many=are_many)

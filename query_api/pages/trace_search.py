@@ -3,7 +3,7 @@
 A page is found in rounds, each of a few statements:
 
 1. *candidates*: rows of spans that match, in the order of pages, after the position (``page.py``);
-2. of the traces that are new among them: which version of each span is visible (``spans/latest_versions.py``);
+2. of the traces that are new among them: which version of each span is visible (``spans/versions.py``);
 3. of visible spans that would put a trace elsewhere and were no candidates: which of them match. On a first page in
    descending order there are none; after it, only traces that reach over the beginning of the page have some.
 
@@ -21,27 +21,27 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final
 
 from typing_extensions import override
 
+from common.clickhouse.select import Select, Table
 from common.span import NO_METRICS, Metrics
 from query_api.filter.sql.compile import EVERY_ROW, Compiled
-from query_api.pages.page import Batch, Scan, candidates_statement, run_rounds
+from query_api.pages.page import Batch, Scan, candidates_of_window, run_rounds
 from query_api.pages.snapshot import TraceWindow
-from query_api.spans.latest_versions import LatestAndSums, latest_and_sums
-from query_api.spans.project_spans import STOPPING_EARLY, ProjectSpans, StatementBudget, Table, read_from
+from query_api.spans.latest_versions import LatestAndSums, current_rows, latest_and_sums
+from query_api.spans.project_spans import STOPPING_EARLY, ProjectSpans, StatementBudget
 from query_api.spans.rows_ahead import RowsAhead
 from query_api.spans.versions import (
     Position,
     Version,
     among_ids,
     among_starts,
-    current_rows,
     packed_versions,
     versions_of,
 )
@@ -62,13 +62,8 @@ SPARE_ROWS: Final = 16
 CANDIDATES_MAX: Final = 50_000
 """In one round: about 4 MB."""
 
-_LIMIT: Final = "LIMIT {candidates:UInt32}"
 _PLACE: Final = itemgetter(*map(Version._fields.index, TracePosition._fields))
 _AT_STARTS: Final = (f"start_us IN {among_starts('starts')}", f"span_id IN {among_ids('span_ids')}")
-_AT_PLACES: Final = f"""
-SELECT start_us, span_id, trace_id, partition_id, record_offset
-{read_from(Table.SPANS, "({held})", prewhere=_AT_STARTS)}
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,9 +217,11 @@ class _TraceSearch:
         since = [version for trace in traces for version in self._since(trace)]
         if not since:
             return
-        held, values = self._window.snapshot.held_place_sql(starts=among_starts("starts"))
-        sql = _AT_PLACES.replace("{held}", held)
-        rows = await self._spans.select(sql, {**values, **packed_versions(since)}, step="spans sent again")
+        project_id, starts = self._spans.project_id, among_starts("starts")
+        held, values = self._window.snapshot.held_place_sql(project_id, starts=starts)
+        places = {**values, **packed_versions(since)}
+        at_places = Select(project_id, Table.SPANS, Version._fields, [held], prewhere=_AT_STARTS, parameters=places)
+        rows = await self._spans.select(at_places, step="spans sent again")
         self._held_places.update(version.position for version in versions_of(rows))
         for trace in traces:
             trace.latest = self._latest_of(trace.matching)
@@ -324,11 +321,9 @@ class TraceScan(Scan[Version, TracePosition]):
     """Whether only the first row of each trace is scanned, of those after the position."""
 
     @override
-    def _statement(self, matching: Compiled, *, until_us: int | None = None) -> tuple[str, dict[str, Any]]:
-        sql, parameters = super()._statement(matching, until_us=until_us)
-        if self.is_one_per_trace:
-            sql = sql.replace(_LIMIT, f"LIMIT 1 BY trace_id\n{_LIMIT}")
-        return sql, parameters
+    def _query(self, matching: Compiled, count: int, *, until_us: int | None = None) -> Select:
+        query = super()._query(matching, count, until_us=until_us)
+        return replace(query, limit_by="1 BY trace_id") if self.is_one_per_trace else query
 
     def read_all_from(self, position: TracePosition | None) -> None:
         """Go back to an earlier position, and scan all rows from there."""
@@ -338,7 +333,7 @@ class TraceScan(Scan[Version, TracePosition]):
     async def _select(
         self, size: int, share: StatementBudget, *, until_us: int | None = None
     ) -> Batch[Version, TracePosition]:
-        found = await self._rows(*self._statement(self._matching, until_us=until_us), size, share)
+        found = await self._rows(self._query(self._matching, size, until_us=until_us), share)
         if len(found) < size:
             return Batch(self._in_order(found), None)
         last_us = found[-1].start_us
@@ -349,11 +344,12 @@ class TraceScan(Scan[Version, TracePosition]):
 
     async def _select_at(self, start_us: int, size: int) -> Batch[Version, TracePosition]:
         """Return the first matches of one microsecond, those of a trace together."""
-        statement = candidates_statement(
-            self.columns, self._matching, self._window, order_by=TracePosition._fields, at_us=start_us
-        )
+        project_id, order = self._spans.project_id, TracePosition._fields
         while True:
-            found = await self._rows(*statement, size, self._budget.share())
+            query = candidates_of_window(
+                project_id, self.columns, self._matching, self._window, count=size, order_by=order, at_us=start_us
+            )
+            found = await self._rows(query, self._budget.share())
             if len(found) < size:
                 return Batch(found, edge(TracePosition, start_us, self._window.order))
             last = place_of(found[-1])
@@ -362,9 +358,8 @@ class TraceScan(Scan[Version, TracePosition]):
                 return Batch(whole, place_of(whole[-1]))
             size *= 2  # many spans of one trace start together
 
-    async def _rows(self, sql: str, parameters: dict[str, object], size: int, share: StatementBudget) -> list[Version]:
-        values = {**parameters, "candidates": size}
-        rows = await self._spans.select(sql, values, step="candidates", share=share, settings=STOPPING_EARLY)
+    async def _rows(self, query: Select, share: StatementBudget) -> list[Version]:
+        rows = await self._spans.select(query, step="candidates", share=share, settings=STOPPING_EARLY)
         return versions_of(rows)
 
     def _in_order(self, versions: list[Version]) -> list[Version]:

@@ -135,7 +135,7 @@ class SpanWalk:
         if not missing:
             return ordered
         values = {**query.matching.parameters, **packed_versions(missing)}
-        current = await read_rows(spans, values, columns, where=query.matching.sql)
+        current = await read_rows(spans, values, columns, where=[query.matching.sql])
         return await in_thread(_with_current, versions, rows, missing, current)
 
 

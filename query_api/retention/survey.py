@@ -14,9 +14,12 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from uuid import UUID
 
+from common.clickhouse.select import Select, Table
 from query_api.retention.rules import KeepRules
-from query_api.spans.project_spans import SQL, ProjectSpans
+from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.versions import latest_versions
 
 CHUNK_VERSIONS: Final = 100_000
 """Versions of a chunk of traces; a larger trace is a chunk of its own. A statement about it takes 0.1 s."""
@@ -31,8 +34,12 @@ LAST_ID: Final = b"\xff" * 16
 NEVER_US: Final = -(2**63)
 """Before every span."""
 
-EVERY_VERSION: Final = "1"
-"""The condition ``{is_settled}`` where it does not matter."""
+_AFTER: Final = "trace_id > toFixedString(unhex({after:String}), 16)"
+IN_CHUNK: Final = (_AFTER, "trace_id <= toFixedString(unhex({through:String}), 16)")
+_SIZES: Final = (
+    *("min(earliest_us) AS oldest_us", "count() AS traces_count"),
+    *("sum(spans_count) AS spans_sum", "sum(bytes_count) AS bytes_sum"),
+)
 
 Limit: TypeAlias = Literal["max_age_days", "max_bytes"]
 MakeSpans: TypeAlias = Callable[[], ProjectSpans]
@@ -101,7 +108,7 @@ async def survey(make_spans: MakeSpans, rules: KeepRules, *, now_us: int) -> Sur
     old_hours: dict[int, int] = defaultdict(int)
     old = NOTHING
     async for chunk in chunks_of(make_spans):
-        rows = await _read(make_spans(), "stored_hours", chunk, before_us=old_us)
+        rows = await _hours(make_spans(), chunk, before_us=old_us)
         for row in rows:
             if row["is_old"]:
                 old += Figures.of(row)
@@ -137,7 +144,7 @@ async def _within_bytes(
     bounds = {"from_us": max(hour * HOUR_US, found.before_us), "to_us": (hour + 1) * HOUR_US}
     moments: dict[int, Figures] = {}
     async for chunk in chunks_of(make_spans):
-        for row in await _read(make_spans(), "stored_moments", chunk, **bounds):
+        for row in await _moments(make_spans(), chunk, bounds):
             moments[row["latest_us"]] = moments.get(row["latest_us"], NOTHING) + Figures.of(row)
     before_us = bounds["from_us"]
     for moment in sorted(moments):
@@ -153,26 +160,59 @@ async def chunks_of(make_spans: MakeSpans) -> AsyncIterator[TraceChunk]:
     """Yield the chunks of all traces of the project, in the order of their ids."""
     after = FIRST_ID
     while after != LAST_ID:
-        rows = await make_spans().select(
-            SQL["trace_after"],
-            {"after": after.hex(), "versions_max": CHUNK_VERSIONS},
-            step="chunk of traces",
-            settings=ONE_THREAD,
+        spans = make_spans()
+        following = Select(
+            spans.project_id,
+            Table.VERSIONS,
+            ["trace_id"],
+            where=[_AFTER],
+            order_by=["trace_id"],  # that of the table
+            limit=f"1 OFFSET {CHUNK_VERSIONS}",
+            parameters={"after": after.hex()},
         )
+        rows = await spans.select(following, step="chunk of traces", settings=ONE_THREAD)
         through = bytes(rows.column("trace_id")[0].as_py()) if rows.num_rows else LAST_ID
         yield TraceChunk(after, through)
         after = through
 
 
-def statement(name: str, *, is_settled: str = EVERY_VERSION) -> str:
-    """Return a statement about the traces of a chunk."""
-    return SQL[name].replace("{stored_traces}", SQL["stored_traces"]).replace("{is_settled}", is_settled)
+def stored_traces(project_id: UUID, values: Mapping[str, Any], *, is_settled: str = "1") -> Select:
+    """Return the query of the traces of a chunk: when the first and the last of their visible spans start, how many
+    these are and their size, and how many of them ``is_settled``, a condition on a version, is true of.
+    """
+    keys = ("trace_id", "span_id", "start_us", "response_bytes", f"{is_settled} AS is_settled")
+    return Select(
+        project_id,
+        replace(latest_versions(project_id, IN_CHUNK, values), columns=keys),
+        [
+            *("trace_id", "min(start_us) AS earliest_us", "max(start_us) AS latest_us"),
+            *("count() AS spans_count", "sum(response_bytes) AS bytes_count"),
+            *("sum(is_settled) AS settled_count", "sumIf(response_bytes, is_settled) AS settled_bytes"),
+        ],
+        group_by=["trace_id"],
+    )
 
 
-async def _read(spans: ProjectSpans, name: str, chunk: TraceChunk, **values: int) -> list[dict[str, Any]]:
-    rows = await spans.select(statement(name), {**chunk.parameters, **values}, step=name, settings=ONE_THREAD)
-    found: list[dict[str, Any]] = rows.to_pylist()
-    return found
+async def _hours(spans: ProjectSpans, chunk: TraceChunk, *, before_us: int) -> list[dict[str, Any]]:
+    """Return the traces of a chunk by the hour in which their last span starts, those that are too old apart."""
+    keys = ["intDiv(latest_us, 3600000000) AS hour", "latest_us < {before_us:Int64} AS is_old"]
+    traces = stored_traces(spans.project_id, {**chunk.parameters, "before_us": before_us})
+    hours = Select(spans.project_id, traces, [*keys, *_SIZES], group_by=["hour", "is_old"])
+    rows: list[dict[str, Any]] = (await spans.select(hours, step="stored_hours", settings=ONE_THREAD)).to_pylist()
+    return rows
+
+
+async def _moments(spans: ProjectSpans, chunk: TraceChunk, bounds: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Return the traces of a chunk by the start of their last span, from ``from_us`` until before ``to_us``."""
+    moments = Select(
+        spans.project_id,
+        stored_traces(spans.project_id, {**chunk.parameters, **bounds}),
+        ["latest_us", *_SIZES],
+        where=["latest_us >= {from_us:Int64}", "latest_us < {to_us:Int64}"],
+        group_by=["latest_us"],
+    )
+    rows: list[dict[str, Any]] = (await spans.select(moments, step="stored_moments", settings=ONE_THREAD)).to_pylist()
+    return rows
 
 
 def _total(figures: Iterable[Figures]) -> Figures:

@@ -2,7 +2,7 @@
 
 The spans of a revision are those that refer to it. They are counted in a window of their start time with one
 statement. A *run* is what a trace holds of the revision: it lasts from the first start of its spans to their last
-end. Usage counts once, as in a trace (``spans/usage.py``), as if the spans of the revision were the whole trace: if
+end. Usage counts once, as in a trace (``common/usage.py``), as if the spans of the revision were the whole trace: if
 only a root refers to the revision, the root counts with its cumulative usage.
 """
 
@@ -13,9 +13,11 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
+from common.clickhouse.select import Join, Select
 from common.codec.checks import json_double
 from common.span import AMOUNTS, MODEL_CALLS, Metrics, StatusCode
 from common.times import format_us
+from common.usage import trace_sums
 from query_api.analytics.buckets import Buckets, buckets_of
 from query_api.analytics.statements import IS_ERROR
 from query_api.filter.parse import FilteringModel, parse_filter
@@ -32,7 +34,7 @@ from query_api.request.json_body import Strict
 from query_api.request.references import Moment as StartTime
 from query_api.request.references import Reference, moment_us
 from query_api.request.route import Request, Response
-from query_api.spans.project_spans import ProjectSpans, project_spans, trace_sums_sql
+from query_api.spans.project_spans import ProjectSpans, project_spans
 from query_api.spans.visible_spans import visible_spans
 
 PERCENTILES: Final[Mapping[str, float]] = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
@@ -44,14 +46,14 @@ _OF_SPAN: Final[Mapping[str, str]] = {
 }
 _OF_REPORT: Final = {name: name for name in ("parent_id", "usage_is_own", *Metrics._fields)}
 _OF_RUN: Final = (
-    "count() AS spans_count, countIf(is_call) AS calls_count, countIf(is_error) AS errors_count,"
-    " (max(end_us) - min(start_us)) / 1000 AS lasted_ms"
+    *("count() AS spans_count", "countIf(is_call) AS calls_count", "countIf(is_error) AS errors_count"),
+    "(max(end_us) - min(start_us)) / 1000 AS lasted_ms",
 )
 _OF_ALL: Final = (
-    "sum(spans_count) AS spans, count() AS traces, sum(calls_count) AS calls, sum(errors_count) AS errors,"
-    f" quantilesExactInclusive({', '.join(map(str, PERCENTILES.values()))})(lasted_ms) AS percentiles"
+    *("sum(spans_count) AS spans", "count() AS traces", "sum(calls_count) AS calls", "sum(errors_count) AS errors"),
+    f"quantilesExactInclusive({', '.join(map(str, PERCENTILES.values()))})(lasted_ms) AS percentiles",
 )
-_USED: Final = ", ".join(f"sum({name}) AS {name}" for name in _USAGE)
+_USED: Final = tuple(f"sum({name}) AS {name}" for name in _USAGE)
 
 
 class CountParameters(Strict):
@@ -170,13 +172,15 @@ async def _counts_of(spans: ProjectSpans, filtering: FilteringModel, window: Buc
     """
     matching = await compile_node(await parse_filter(filtering), now_us=window.newest_us)  # it has no relative times
     conditions = ["start_us >= {oldest_us:Int64}", "start_us < {newest_us:Int64}", matching.sql]
-    bounds = {"oldest_us": window.oldest_us, "newest_us": window.newest_us}
-    runs = f"SELECT {_OF_RUN}\nFROM ({visible_spans(_OF_SPAN, conditions)})\nGROUP BY trace_id"
-    used = trace_sums_sql(visible_spans(_OF_REPORT, conditions))
-    sql = (
-        f"SELECT *\nFROM (SELECT {_OF_ALL}\nFROM ({runs})) AS runs\nCROSS JOIN (SELECT {_USED}\nFROM ({used})) AS used"
+    values = {**matching.parameters, "oldest_us": window.oldest_us, "newest_us": window.newest_us}
+    project_id = spans.project_id
+    visible = visible_spans(project_id, _OF_SPAN, conditions, values)
+    runs = Select(project_id, visible, _OF_RUN, group_by=["trace_id"])
+    used = Select(project_id, trace_sums(visible_spans(project_id, _OF_REPORT, conditions, values)), _USED)
+    both = Select(
+        project_id, Select(project_id, runs, _OF_ALL), ["*"], alias="runs", joins=[Join("CROSS", used, "used")]
     )
-    rows = await spans.select(sql, {**matching.parameters, **bounds}, step="counts of a revision")
+    rows = await spans.select(both, step="counts of a revision")
     return {
         "windowing": {"newest": format_us(window.newest_us), "oldest": format_us(window.oldest_us)},
         "filtering": filtering.model_dump(mode="json", exclude_unset=True),

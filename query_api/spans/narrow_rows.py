@@ -6,7 +6,8 @@ than everything else together.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -14,12 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from common.clickhouse.select import EngineSettings, Select, Table
 from common.errors import InvalidInput, Unavailable
 from common.fair_share import in_thread
 from common.ids import trace_id_hex
 from common.limits import MIB
 from query_api.spans.latest_versions import latest_of_traces
-from query_api.spans.project_spans import SQL, EngineSettings, ProjectSpans, Table, read_from
+from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows import LARGE_SPANS, SCATTERED
 from query_api.spans.usage import TraceSums
 from query_api.spans.versions import (
@@ -31,6 +33,7 @@ from query_api.spans.versions import (
     among_starts,
     id_bytes,
     integers_of,
+    latest_versions,
     packed_ids,
     packed_starts,
     values_of,
@@ -75,19 +78,9 @@ list of 100,000 starts, and minutes for a million."""
 
 _IN_TRACES: Final = f"trace_id IN {among_ids('trace_ids')}"
 
-
-def _rows_statement(*starts: str) -> str:
-    rows = read_from(Table.SPANS, prewhere=[*starts, _IN_TRACES])
-    return f"SELECT {', '.join(COLUMNS)}\n{rows}\nORDER BY trace_id, start_us, span_id"
-
-
-_ROWS_AT: Final = _rows_statement(f"start_us IN {among_starts('starts')}")
-_ROWS_BETWEEN: Final = _rows_statement("start_us >= {first_us:Int64}", "start_us <= {last_us:Int64}")
+_AT_STARTS: Final[Sequence[str]] = (f"start_us IN {among_starts('starts')}",)
+_BETWEEN_STARTS: Final[Sequence[str]] = ("start_us >= {first_us:Int64}", "start_us <= {last_us:Int64}")
 _IN_TRACE: Final = "trace_id = toFixedString(unhex({trace_id:String}), 16)"
-_LATEST: Final = (
-    f"SELECT {', '.join(Version._fields)}\nFROM (\n{SQL['latest_versions'].replace('{condition}', _IN_TRACE)}\n"
-    "LIMIT {versions:UInt64}\n)\nORDER BY start_us, span_id"
-)
 _BOUNDED: Final[EngineSettings] = {
     "max_result_bytes": 2 * NARROW_BYTES_MAX,  # then the engine stops; it counts differently than Arrow
     "result_overflow_mode": "break",
@@ -119,8 +112,9 @@ async def narrow_rows_of_trace(spans: ProjectSpans, trace_id: bytes, *, spans_ma
 
     Raises ``InvalidInput`` if there are more than ``spans_max``, or if their names take too much memory.
     """
-    values = {"trace_id": trace_id.hex(), "versions": spans_max + 1}
-    latest = await spans.select(_LATEST, values, step="latest versions")
+    some = replace(latest_versions(spans.project_id, [_IN_TRACE], {"trace_id": trace_id.hex()}), limit=spans_max + 1)
+    query = Select(spans.project_id, some, Version._fields, order_by=["start_us", "span_id"])
+    latest = await spans.select(query, step="latest versions")
     if latest.num_rows > spans_max:
         raise InvalidInput(
             f"Trace {trace_id_hex(trace_id)} has more than {spans_max:,} spans, too many for one response."
@@ -161,12 +155,20 @@ async def _read(spans: ProjectSpans, latest: pa.Table, trace_ids: Collection[byt
     starts_us = integers_of(latest, "start_us")
     values: dict[str, Any] = {"trace_ids": packed_ids(trace_ids)}
     if len(starts_us) <= MANY_STARTS:
-        sql, settings = _ROWS_AT, {**_BOUNDED, **SCATTERED}
+        starts, settings = _AT_STARTS, {**_BOUNDED, **SCATTERED}
         values["starts"] = packed_starts(starts_us)
     else:
-        sql, settings = _ROWS_BETWEEN, {**_BOUNDED, "use_skip_indexes": int(len(trace_ids) == 1)}
+        starts, settings = _BETWEEN_STARTS, {**_BOUNDED, "use_skip_indexes": int(len(trace_ids) == 1)}
         values |= {"first_us": int(starts_us.min()), "last_us": int(starts_us.max())}
-    rows = await spans.select(sql, values, step="narrow rows", settings=settings)
+    query = Select(
+        spans.project_id,
+        Table.SPANS,
+        COLUMNS,
+        prewhere=[*starts, _IN_TRACES],
+        order_by=["trace_id", "start_us", "span_id"],
+        parameters=values,
+    )
+    rows = await spans.select(query, step="narrow rows", settings=settings)
     if rows.get_total_buffer_size() > NARROW_BYTES_MAX:
         raise InvalidInput(
             f"The names of the spans of these traces take more than {NARROW_BYTES_MAX:,} bytes, too much for one"

@@ -1,102 +1,31 @@
-"""The tables of spans, and the only way to them: each statement has its project and the time budget of a request.
-
-No other file names the tables: a statement reads the rows of one project (contract §2). ``read_from`` writes the FROM
-of a statement with the condition on the project, and ``require_project`` rejects a statement that names a table in any
-other way. ``queries.sql`` holds the statements whose text is fixed. ``tests/architecture/test_project_tables.py``
-checks the source for the same. (The engine's ``additional_table_filters`` would need no text, but makes a statement 1.3
-ms slower: the engine analyses every column of the table again.)
-"""
+"""The spans of one project, for one request: statements are ``Select`` values and share the time of the request."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from operator import attrgetter
-from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final
 from uuid import UUID
 
 import pyarrow as pa
 
-from common.clickhouse.computed_columns import with_computed_columns
+from common.clickhouse.select import NO_SETTINGS, EngineSettings, Select, Table
 from common.clickhouse.store import ColumnStore, Statement
 from common.errors import DeadlineExceeded, ErrorCode, ServiceError
 from common.fair_share import current_tenant
-from common.named_sql import load_named_sql
-from common.span import Metrics
 from common.times import Clock
-from query_api.filter.sql.sums import usage_of
 from query_api.request.route import Request
-
-OF_PROJECT: Final = "{of_project}"
-"""The placeholder of the condition on the project; ``ProjectSpans`` fills it when it runs the statement."""
-
-SQL: Final = load_named_sql(Path(__file__).with_name("queries.sql"))
-"""The fixed statements by name. Words in braces without a type are filled by the caller."""
-
-
-class Table(StrEnum):
-    """A table of spans."""
-
-    SPANS = "spans"
-    VERSIONS = "span_versions"
-    ARRIVALS = "span_arrivals"
-
-
-_END_OF_SOURCE: Final = r"(?=\s+(?:AND|WHERE|GROUP|ORDER|LIMIT|SETTINGS)\b|\s*\)|\s*$)"
-_NAMED_WITH_PROJECT: Final = re.compile(
-    rf"\s+(?:\(|(?:{'|'.join(Table)})(?:\s+FINAL)?\s+(?:PRE)?WHERE\s+{re.escape(OF_PROJECT)}{_END_OF_SOURCE})"
-)
-"""What may follow FROM or JOIN: a subquery, or a table and its project, and nothing that widens it."""
-
-_NAMED_QUERY: Final = re.compile(rf"\s+(\w+){_END_OF_SOURCE}")
-_DEFINED_QUERY: Final = re.compile(r"\b(\w+) AS\s*\(\s*SELECT\b")
-
-
-def read_from(table: Table, *where: str, prewhere: Sequence[str] = (), final: bool = False) -> str:
-    """Write ``FROM table …`` with the condition on the project and all of these conditions.
-
-    ``prewhere`` is evaluated first, together with the project, before the columns of ``where`` are read. ``final``:
-    merged rows only.
-    """
-    first = [OF_PROJECT, *prewhere]
-    name = f"FROM {table} FINAL" if final else f"FROM {table}"
-    if len(first) == 1:
-        return f"{name}\nWHERE {_all_of([*first, *where])}"
-    rest = f"\nWHERE {_all_of(where)}" if where else ""
-    return f"{name}\nPREWHERE {_all_of(first)}{rest}"
-
-
-def require_project(sql: str) -> None:
-    """Raise ``ValueError`` if the statement names a table without its project, or reads no table."""
-    sources = [after for keyword in ("FROM", "JOIN") for after in sql.split(keyword)[1:]]
-    others = [source for source in sources if not _NAMED_WITH_PROJECT.match(source)]
-    if OF_PROJECT not in sql or (others and not _are_defined(others, sql)):
-        raise ValueError("The statement reads a table without its project.")
-
-
-def _are_defined(sources: Iterable[str], sql: str) -> bool:
-    """Whether each of these texts after FROM or JOIN begins with the name of a query in a WITH clause of ``sql``."""
-    defined = set(_DEFINED_QUERY.findall(sql)).difference(Table)
-    names = map(_NAMED_QUERY.match, sources)
-    return all(name is not None and name[1] in defined for name in names)
-
-
-def _all_of(conditions: Iterable[str]) -> str:
-    return "\n    AND ".join(f"({condition})" if " OR " in condition else condition for condition in conditions)
-
+from query_api.spans.usage import usage_queries
 
 ANY_NUMBER: Final = 2**62
 """Rows: no budget."""
 
-EngineSettings: TypeAlias = Mapping[str, str | int | float]
+_WITHOUT_CACHE: Final = "\nSETTINGS use_query_condition_cache = 0"
+"""The cache knows from an earlier run which granules hold no match, and would hide the plan that found this out."""
 
-_CONDITION: Final = "project_id = {project_id:UUID}"
-NO_SETTINGS: Final[EngineSettings] = {}
 STOPPING_EARLY: Final[EngineSettings] = {"read_in_order_use_buffering": 0}
 """For a statement that reads in the order of the table until it has enough rows. By default each part is read ahead of
 the merge that puts the parts in order: of a million spans in eight parts, 160,000 rows for 67 matches of one span in
@@ -119,12 +48,13 @@ class ExecutedStatement:
     """
 
     step: str
-    sql: str
-    parameters: Mapping[str, Any]
+    select: Select | None
+    """``None`` if it only asked for an estimate."""
+
+    statement: Statement
     started_s: float
     elapsed_ms: float
     failure: ErrorCode | None = None
-    settings: EngineSettings = field(default_factory=dict)
 
 
 class ProjectSpans:
@@ -183,60 +113,76 @@ class ProjectSpans:
 
     async def select(
         self,
-        sql: str,
-        parameters: Mapping[str, Any],
+        select: Select,
         *,
         step: str = "statement",
         share: StatementBudget | None = None,
         settings: EngineSettings = NO_SETTINGS,
     ) -> pa.Table:
-        """Return the result of a statement that names tables as ``read_from`` does.
+        """Return the result of a query.
 
         ``step`` is its name in an explanation; ``settings`` are for the engine and this statement only. Raises
         ``DeadlineExceeded`` if the budget, or its ``share``, is spent, and the errors of ``ColumnStore``.
         """
-        with self._recorded(step, sql, parameters, settings):
-            if share is not None and share.rows_max is not None:
-                settings = {**settings, "max_rows_to_read": share.rows_max, "read_overflow_mode": "throw"}
-            statement, remaining_s = self._bounded(sql, parameters, settings)
-            deadline_s = remaining_s if share is None else min(remaining_s, share.seconds_max)
-            return await self._store.select(statement, deadline_s=deadline_s)
+        statement = self._statement(select, settings)
+        with self._recorded(step, select, statement):
+            return await self._run(statement, share)
 
-    async def execute(self, sql: str, parameters: Mapping[str, Any], *, settings: EngineSettings = NO_SETTINGS) -> None:
-        """Run a statement without a result, under the same condition on the project; raises the same errors as
-        ``select``.
-        """
-        statement, remaining_s = self._bounded(sql, parameters, settings)
-        await self._store.execute(statement, deadline_s=remaining_s)
+    async def insert(
+        self, table: Table, columns: Sequence[str], select: Select, *, settings: EngineSettings = NO_SETTINGS
+    ) -> None:
+        """Insert the result of a query into a table; raises the same errors as ``select``."""
+        into = f"INSERT INTO {table} ({', '.join(columns)})\n"
+        await self._store.execute(
+            self._statement(select, settings, prefix=into), deadline_s=self._checked_remaining_s()
+        )
 
-    async def rows_read(
-        self, sql: str, parameters: Mapping[str, Any], *, settings: EngineSettings = NO_SETTINGS
-    ) -> int:
-        """Return how many rows the engine reads for a statement; raises the same errors as ``select``."""
-        statement, remaining_s = self._bounded(sql, parameters, settings)
-        return await self._store.rows_read(statement, deadline_s=remaining_s)
+    async def rows_read(self, select: Select, *, settings: EngineSettings = NO_SETTINGS) -> int:
+        """Return how many rows the engine reads for a query; raises the same errors as ``select``."""
+        return await self._store.rows_read(self._statement(select, settings), deadline_s=self._checked_remaining_s())
 
-    async def rows_estimated(self, sql: str, parameters: Mapping[str, Any], *, share: StatementBudget) -> int:
-        """Return how many rows the engine expects to read for a statement that does not stop early, from its indexes.
+    async def plan(self, select: Select) -> pa.Table:
+        """Return the engine's plan of a query, as lines of JSON; raises the same errors as ``select``."""
+        prefix, suffix = "SELECT explain FROM (EXPLAIN indexes = 1, json = 1 ", f"{_WITHOUT_CACHE})"
+        return await self._run(self._statement(select, NO_SETTINGS, prefix=prefix, suffix=suffix), None)
+
+    async def rows_estimated(self, select: Select, *, share: StatementBudget) -> int:
+        """Return how many rows the engine expects to read for a query that does not stop early, from its indexes.
 
         Raises the same errors as ``select``.
         """
-        rows = await self.select(
-            f"SELECT sum(rows) AS rows_count FROM (EXPLAIN ESTIMATE {sql})", parameters, step="estimate", share=share
-        )
+        prefix = "SELECT sum(rows) AS rows_count FROM (EXPLAIN ESTIMATE "
+        statement = self._statement(select, NO_SETTINGS, prefix=prefix, suffix=")")
+        with self._recorded("estimate", None, statement):
+            rows = await self._run(statement, share)
         rows_count: int = rows.column("rows_count")[0].as_py()
         return rows_count
 
-    def _bounded(self, sql: str, parameters: Mapping[str, Any], settings: EngineSettings) -> tuple[Statement, float]:
-        """Return the statement with the condition on the project, and the seconds that are left for it."""
+    def _statement(self, select: Select, settings: EngineSettings, *, prefix: str = "", suffix: str = "") -> Statement:
+        """Return what the engine runs for a query, with the queries of usage that its filter reads."""
+        statement = select.statement(settings, prefix=prefix, suffix=suffix)
+        if usage := usage_queries(statement.sql, select.project_id):
+            with_usage = replace(select, queries={**usage, **select.queries})
+            return with_usage.statement(settings, prefix=prefix, suffix=suffix)
+        return statement
+
+    async def _run(self, statement: Statement, share: StatementBudget | None) -> pa.Table:
+        deadline_s = self._checked_remaining_s()
+        if share is not None:
+            deadline_s = min(deadline_s, share.seconds_max)
+            if share.rows_max is not None:
+                limits: EngineSettings = {"max_rows_to_read": share.rows_max, "read_overflow_mode": "throw"}
+                statement = replace(statement, settings={**statement.settings, **limits})
+        return await self._store.select(statement, deadline_s=deadline_s)
+
+    def _checked_remaining_s(self) -> float:
         remaining_s = self.remaining_s
         if remaining_s <= 0:
             raise DeadlineExceeded(f"The query did not end within its budget of {self.budget_s:g} s.")
-        values = {**parameters, "project_id": str(self.project_id)}
-        return Statement(executable_sql(sql), values, settings), remaining_s
+        return remaining_s
 
     @contextmanager
-    def _recorded(self, step: str, sql: str, parameters: Mapping[str, Any], settings: EngineSettings) -> Iterator[None]:
+    def _recorded(self, step: str, select: Select | None, statement: Statement) -> Iterator[None]:
         if self._ran is None:
             yield
             return
@@ -249,17 +195,7 @@ class ProjectSpans:
             raise
         finally:
             elapsed_ms = (self._clock.monotonic_s() - started_s) * 1_000
-            self._ran.append(ExecutedStatement(step, sql, parameters, started_s, elapsed_ms, failure, settings))
-
-
-def executable_sql(sql: str) -> str:
-    """Return the SQL that the engine runs: with the queries of usage, the condition on the project and the expressions
-    of computed columns in the place of their names. Raises ``ValueError`` if it names a table without its project.
-    """
-    for placeholder, query in USAGE_OF_PROJECT.items():
-        sql = sql.replace(placeholder, query)
-    require_project(sql)
-    return with_computed_columns(sql.replace(OF_PROJECT, _CONDITION))
+            self._ran.append(ExecutedStatement(step, select, statement, started_s, elapsed_ms, failure))
 
 
 def project_spans(request: Request, *, explain: bool | None = None) -> ProjectSpans:
@@ -278,45 +214,3 @@ def project_spans(request: Request, *, explain: bool | None = None) -> ProjectSp
         has_neighbors=context.keys is not None,
         is_recorded=(getattr(request.body, "explain", None) if explain is None else explain) is True,
     )
-
-
-def trace_sums_sql(reports: str) -> str:
-    """Return a query of ``trace_id`` and the columns of ``Metrics``: what the spans of each trace used together.
-
-    ``reports`` is a query of ``trace_id``, ``span_id``, ``parent_id``, ``usage_is_own`` and the columns of
-    ``Metrics``, with one row for each span of these traces.
-    """
-    return _with_usage(SQL["trace_sums"], reports)
-
-
-def counted_totals_sql(reports: str) -> str:
-    """Return a query of ``trace_id``, ``span_id``, ``counted_tokens`` and ``counted_costs``: what counts of the
-    totals of a span.
-
-    Only spans whose totals do not count as a whole have a row. ``reports`` as for ``trace_sums_sql``.
-    """
-    return _with_usage(SQL["counted_totals"], reports)
-
-
-def _with_usage(query: str, reports: str) -> str:
-    return query.replace("{usage}", SQL["usage"]).replace("{reports}", reports)
-
-
-def reports_alone(versions: str, metrics: Collection[str]) -> str:
-    """Return what spans report of these metrics (``tokens``, ``costs``, ``errors``), for ``trace_sums_sql``.
-
-    ``versions`` is the query ``latest_versions``. Constants for other metrics make the engine read less.
-    """
-    amounts = (name if name.startswith(tuple(metrics)) else f"0. AS {name}" for name in Metrics._fields)
-    columns = ", ".join(("trace_id", "span_id", "parent_id", "usage_is_own", *amounts))
-    return f"SELECT {columns} FROM ({versions})"
-
-
-_OF_PROJECT_VERSIONS: Final = SQL["latest_versions"].replace("{condition}", "1")
-
-
-USAGE_OF_PROJECT: Final[Mapping[str, str]] = {
-    usage_of(metric): trace_sums_sql(reports_alone(_OF_PROJECT_VERSIONS, [metric]))
-    for metric in ("tokens", "costs", "errors")
-}
-"""The queries that a filter names by a placeholder, for every trace of the project."""

@@ -15,7 +15,7 @@ nothing are skipped.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial, reduce
+from functools import partial, reduce
 from itertools import repeat
 from operator import or_
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -24,14 +24,14 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from common.clickhouse.computed_columns import ATTRIBUTES_COLUMN
+from common.clickhouse.select import ATTRIBUTES_COLUMN, NO_SETTINGS, EngineSettings, Select, Table
 from common.clickhouse.span_columns import ALL_MEMBERS, NO_PARENT, OPTIONAL_MEMBERS
 from common.fair_share import in_thread
 from common.limits import MIB
 from common.span import NO_METRICS, SpanKind, StatusCode
 from common.times import format_us
 from query_api.filter.sql.compile import Compiled
-from query_api.spans.project_spans import NO_SETTINGS, EngineSettings, ProjectSpans, Table, read_from
+from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.usage import TraceSums, with_sums
 from query_api.spans.versions import (
     ID_BYTES,
@@ -60,10 +60,7 @@ LARGE_BYTES: Final = 1 * MIB
 """From either on, rows are laid out in a thread: in the event loop they would delay other requests by more than about
 5 ms."""
 
-SHAPES_MAX: Final = 256
-"""Statements that are cached: one for each set of members that the spans of a page have."""
-
-_OF_VERSIONS: Final = f"start_us IN {among_starts('starts')} AND span_id IN {among_ids('span_ids')}"
+_OF_VERSIONS: Final = (f"start_us IN {among_starts('starts')}", f"span_id IN {among_ids('span_ids')}")
 SCATTERED: Final[EngineSettings] = {
     "merge_tree_min_rows_for_concurrent_read": 1,
     "merge_tree_min_bytes_for_concurrent_read": 1,
@@ -329,7 +326,7 @@ async def fetch_rows(
 
 async def fetch_matching_rows(spans: ProjectSpans, versions: Collection[Version], matching: Compiled) -> Layout:
     """Read the matching rows that are at the places of these versions: their own, or those that replaced them."""
-    return await fetch(spans, {**matching.parameters, **packed_versions(versions)}, where=matching.sql)
+    return await fetch(spans, {**matching.parameters, **packed_versions(versions)}, where=[matching.sql])
 
 
 async def fetch(
@@ -337,7 +334,7 @@ async def fetch(
     values: Mapping[str, object],
     members: int = ALL_MEMBERS,
     *,
-    where: str = "",
+    where: Sequence[str] = (),
     settings: EngineSettings = NO_SETTINGS,
 ) -> Layout:
     """Read the rows at the places that ``packed_versions`` has put into ``values``, and lay them out."""
@@ -351,17 +348,12 @@ async def read_rows(
     values: Mapping[str, object],
     columns: tuple[str, ...],
     *,
-    where: str = "",
+    where: Sequence[str] = (),
     settings: EngineSettings = NO_SETTINGS,
 ) -> pa.Table:
     """Return these columns of the rows at the places that ``packed_versions`` has put into ``values``, in any order."""
-    sql = f"{_rows_statement(columns)}WHERE {where}\n" if where else _rows_statement(columns)
-    return await spans.select(sql, values, step="rows", settings={**SCATTERED, **settings})
-
-
-@lru_cache(maxsize=SHAPES_MAX)
-def _rows_statement(columns: tuple[str, ...]) -> str:
-    return f"\nSELECT {', '.join(columns)}\n{read_from(Table.SPANS, prewhere=[_OF_VERSIONS])}\n"
+    query = Select(spans.project_id, Table.SPANS, columns, where=where, prewhere=_OF_VERSIONS, parameters=values)
+    return await spans.select(query, step="rows", settings={**SCATTERED, **settings})
 
 
 def render_versions(layouts: Iterable[Layout], versions: Sequence[Version], sums: TraceSums) -> list[Rendered]:

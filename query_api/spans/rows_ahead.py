@@ -9,11 +9,12 @@ from typing import Final, Self
 import numpy as np
 import pyarrow as pa
 
+from common.clickhouse.select import EngineSettings
 from common.clickhouse.span_columns import ALL_MEMBERS
 from common.errors import DeadlineExceeded, InvalidInput
 from common.ids import trace_id_hex
 from common.limits import MIB
-from query_api.spans.project_spans import EngineSettings, ProjectSpans
+from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows import Layout, fetch
 from query_api.spans.versions import (
     Version,

@@ -1,32 +1,25 @@
-"""What the spans of a trace used, each model call once: which reports count, in Python and in SQL (ADR 0010).
+"""What traces used together: sums written into the JSON of their roots, and as queries that filters read.
 
-A span and the spans that it caused often report the same usage: an agent repeats the tokens of its model calls. What
-an instrumentation reports counts exactly if no other span below it, at any depth, reports it. Prompt, completion and
-total of tokens and of costs are judged separately. A part that a report lacks is taken from the next report above
-that has it, and is added to the total, unless a total below is more than its parts. What is sent as
-``ag.metrics.*.incremental``, on a span without an instrumentation, is the span's own and always counts. An error
-counts if no span below has one. So an aggregate counts where it is alone, and the order in which spans arrive does
-not matter.
-
-A span whose parent is itself or is not in the trace is at the top. Reports in a circle are below each other, so none
-of them counts, unless the trace has no other report: then all do, because usage must not vanish.
-
-The rule is here twice, because a page has the versions of its traces at hand, and sums over many traces must stay in
-the engine: ``counted``, and the query ``usage`` in ``queries.sql``. A test compares them.
+The rule is in ``common/usage.py``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from json import JSONDecoder
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+from uuid import UUID
 
 import orjson
 
+from common.clickhouse.select import Select
 from common.json_numbers import json_number
-from common.span import AMOUNTS, NO_METRICS, Metrics, Usage, is_more_than_parts
+from common.span import AMOUNTS, Metrics
+from common.usage import reports_alone, trace_sums
+from query_api.filter.sql.sums import USAGE_OF
+from query_api.spans.versions import latest_versions
 
 TraceSums = Mapping[bytes, Metrics]
 """What all spans of a trace used together, by trace id; traces that used nothing may be missing."""
@@ -38,111 +31,13 @@ _METRICS_BYTES_MAX: Final = 2_048
 _DECODER: Final = JSONDecoder()
 
 
-class Report(NamedTuple):
-    """What one span reports as used."""
-
-    span_id: bytes
-    parent_id: bytes | None
-    """``None`` or zeros if it has none."""
-
-    metrics: Metrics
-    is_own: bool = False
-    """Whether the usage is the span's own by its meaning, so that it counts whatever other spans report."""
-
-
-def counted(spans: Iterable[Report]) -> Metrics:
-    """Add up what the spans of one trace used, in any order and in linear time. Ids must be distinct."""
-    metrics_of: dict[bytes, Metrics] = {}
-    parent_of: dict[bytes, bytes | None] = {}
-    own: set[bytes] = set()
-    for span_id, parent_id, metrics, is_own in spans:
-        if metrics is not NO_METRICS:
-            metrics_of[span_id] = metrics
-            if is_own:
-                own.add(span_id)
-        if parent_id != span_id:
-            parent_of[span_id] = parent_id
-    tokens = {span_id: metrics[0:3] for span_id, metrics in metrics_of.items() if any(metrics[0:3])}
-    costs = {span_id: metrics[3:6] for span_id, metrics in metrics_of.items() if any(metrics[3:6])}
-    errors = {span_id: metrics.errors for span_id, metrics in metrics_of.items() if metrics.errors}
-    failed = _counting(errors, parent_of, ())
-    return Metrics(
-        *_sum(tokens, parent_of, own),
-        *_sum(costs, parent_of, own),
-        errors=_total(errors[span_id] for span_id in failed),
-    )
-
-
-def _sum(reports: Mapping[bytes, Usage], parent_of: Mapping[bytes, bytes | None], own: set[bytes]) -> Usage:
-    """Add up what counts of the reports of one unit."""
-    usages: Iterable[Usage] = reports.values()
-    if not own.issuperset(reports) and not reports.keys().isdisjoint(parent_of.values()):
-        usages = _counted_parts(reports, parent_of, own)
-    [prompts, completions, totals] = zip(*usages, strict=True) if reports else ((), (), ())
-    return _total(prompts), _total(completions), _total(totals)
-
-
-def _total(amounts: Iterable[float]) -> float:
-    """Add up amounts in the order of their size: the last digits of a sum depend on the order, and that of the engine
-    changes from statement to statement.
-    """
-    return sum(sorted(amounts), 0.0)
-
-
-def _counted_parts(
-    reports: Mapping[bytes, Usage], parent_of: Mapping[bytes, bytes | None], own: Collection[bytes]
-) -> Iterator[Usage]:
-    """Yield what counts of each report, member by member."""
-    known: dict[frozenset[bytes], Collection[bytes]] = {}  # most of the sets are equal
-
-    def counting(is_member: Callable[[Usage], object]) -> Collection[bytes]:
-        members = frozenset(span_id for span_id, usage in reports.items() if is_member(usage))
-        if members not in known:
-            known[members] = _counting(members, parent_of, own)
-        return known[members]
-
-    prompts = counting(lambda usage: usage[0])
-    completions = counting(lambda usage: usage[1])
-    totals = counting(any)
-    prompts_of_total = counting(lambda usage: usage[0] or is_more_than_parts(*usage))
-    completions_of_total = counting(lambda usage: usage[1] or is_more_than_parts(*usage))
-    for span_id, (prompt, completion, total) in reports.items():
-        parts_of_total = (prompt if span_id in prompts_of_total else 0) + (
-            completion if span_id in completions_of_total else 0
-        )
-        yield (
-            prompt if span_id in prompts else 0,
-            completion if span_id in completions else 0,
-            total if span_id in totals else parts_of_total,
-        )
-
-
-def _counting(
-    reports: Collection[bytes], parent_of: Mapping[bytes, bytes | None], own: Collection[bytes]
-) -> Collection[bytes]:
-    """Return the reports with no other report below them (all of them if there are none such), and those that are the
-    span's own.
-    """
-    repeats = set(_nearest_above(reports, parent_of))
-    if len(repeats) == len(reports):
-        return reports
-    return set(reports).difference(repeats.difference(own))
-
-
-def _nearest_above(reports: Collection[bytes], parent_of: Mapping[bytes, bytes | None]) -> Iterator[bytes]:
-    """Yield, for each report that has one, the first other report above it."""
-    known: dict[bytes, bytes | None] = {}  # span without a report → the first report above it
-    for report in reports:
-        path = list[bytes]()
-        span_id = parent_of.get(report)
-        while span_id is not None and span_id in parent_of and span_id not in reports and span_id not in known:
-            known[span_id] = None  # a circle without a report leads nowhere
-            path.append(span_id)
-            span_id = parent_of.get(span_id)
-        nearest = span_id if span_id is None or span_id in reports else known.get(span_id)
-        known.update(dict.fromkeys(path, nearest))
-        if nearest is not None and nearest != report:
-            yield nearest
+def usage_queries(sql: str, project_id: UUID) -> dict[str, Select]:
+    """Return the queries of ``USAGE_OF`` that a statement names: the sums of every trace of the project."""
+    return {
+        name: trace_sums(reports_alone(latest_versions(project_id), [metric]))
+        for metric, name in USAGE_OF.items()
+        if name in sql
+    }
 
 
 def write_sums(attributes: dict[str, Any], sums: Metrics) -> None:

@@ -1,24 +1,29 @@
-"""Spans and their versions by their identity: from columns of a result, and as parameters of a statement.
+"""Spans and their versions by their identity, and which version of a span is visible (contract §4, ADR 0003).
 
-Whole columns at a time: Arrow makes a Python object for each value of a fixed size, a third of a microsecond each, and
-a page of traces has ten thousand ids. NumPy cuts the same memory twenty times as fast.
+A span may be sent several times. In one partition the version with the highest offset is the latest, unless it was
+deleted (a deletion is the odd version above it). Across partitions it is the one with the latest record time, then
+the higher offset. A row of ``spans`` is visible exactly if it is the latest version of its span in ``span_versions``.
 
-A page takes several statements, and producers store new versions in between. A version that was replaced at its place
-by one that matches too must not be lost, so each step that misses the row of a version looks at its place again
-(``current_rows``).
+The rule is here in Python, for the spans of a page (``latest_among``), and in SQL, for aggregates over many spans
+(``latest_versions``): planning the SQL takes longer than all other work for a page. A test compares the two.
+
+Ids travel as whole columns: Arrow makes a Python object for each value of a fixed size, a third of a microsecond each,
+and a page of traces has ten thousand ids. NumPy cuts the same memory twenty times as fast.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 
-from query_api.filter.sql.compile import Compiled
-from query_api.spans.project_spans import SQL, ProjectSpans
+from common.clickhouse.select import NO_VALUES, Select, Table
+from common.span import Metrics
 
 ID_BYTES: Final = 16
 
@@ -26,6 +31,13 @@ TRIES_MAX: Final = 5
 """How often versions are looked up again because the row of one is still being stored."""
 
 Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+LATEST_COLUMNS: Final = (
+    *("trace_id", "span_id", "partition_id", "intDiv(version, 2) AS record_offset", "start_us"),
+    *("parent_id", "usage_is_own", *Metrics._fields),
+)
+
+DELETION_COLUMNS: Final = ("project_id", "trace_id", "span_id", "partition_id", "version", "record_ms", "start_us")
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
@@ -175,26 +187,167 @@ def versions_of(rows: pa.Table) -> list[Version]:
     return rows_as(Version, *(values_of(rows, name) for name in Version._fields))
 
 
-class CurrentRow(NamedTuple):
-    """A row of ``spans``, and whether it matches a filter."""
+@dataclass(frozen=True, slots=True)
+class SentVersions:
+    """Rows of ``span_versions``, column by column: versions that were sent, and their deletions."""
 
-    version: Version
-    response_bytes: int
-    matches: bool
+    keys: list[tuple[bytes, bytes]]
+    """Trace id and span id, as in ``SpanKey``."""
+
+    versions: list[int]
+    """Even; the deletion of a version is odd."""
+
+    record_ms: list[int]
+    sent: list[Version]
+    """The version that each row is about."""
+
+    parent_ids: list[bytes]
+    """Empty if nothing is summed."""
+
+    are_own: list[int]
+    """1 if the usage is the span's own (ADR 0010), else 0. Empty if nothing is summed."""
+
+    reports: Mapping[int, Metrics]
+    """What a version used, by the index of its row, without those that used nothing. Empty if nothing is summed."""
+
+    @classmethod
+    def of(cls, rows: pa.Table) -> SentVersions:
+        """Read the rows of a table."""
+        has_usage = "usage_is_own" in rows.column_names
+        return cls(
+            keys=list(zip(values_of(rows, "trace_id"), values_of(rows, "span_id"), strict=True)),
+            versions=values_of(rows, "version"),
+            record_ms=values_of(rows, "record_ms"),
+            sent=_sent(rows),
+            parent_ids=values_of(rows, "parent_id") if has_usage else [],
+            are_own=values_of(rows, "usage_is_own") if has_usage else [],
+            reports=_reports(rows) if has_usage else {},
+        )
+
+    def is_deletion(self, index: int) -> bool:
+        """Whether the row is the deletion of a version."""
+        return self.versions[index] % 2 == 1
+
+    def rank(self, index: int) -> tuple[int, int, bytes]:
+        """Return the key whose maximum is the latest version across partitions."""
+        return self.record_ms[index], self.versions[index], self.sent[index].partition_id
 
 
-async def current_rows(
-    spans: ProjectSpans, versions: Collection[Version], matching: Compiled, *, step: str
-) -> Mapping[Version, CurrentRow]:
-    """Return the row of each version, or the row that replaced it at its place. Versions without either are left
-    out.
-    """
-    if not versions:
+Latest = dict[tuple[bytes, bytes], int]
+"""Span → index of the row of its latest version."""
+
+
+def latest_among(sent_versions: SentVersions, absent: Collection[Version]) -> Latest:
+    """Apply the rule to all rows of some spans."""
+    once = dict(zip(sent_versions.keys, range(len(sent_versions.keys)), strict=True))
+    if len(once) == len(sent_versions.keys) and not absent:  # nearly always: each span was sent once
+        versions = sent_versions.versions
+        return {key: index for key, index in once.items() if versions[index] % 2 == 0}
+    latest: Latest = {}
+    for index in _latest_in_partitions(sent_versions, absent):
+        key = sent_versions.keys[index]
+        known = latest.setdefault(key, index)
+        if sent_versions.rank(known) < sent_versions.rank(index):
+            latest[key] = index
+    return latest
+
+
+def _latest_in_partitions(sent_versions: SentVersions, absent: Collection[Version]) -> Iterable[int]:
+    """Return the latest version of each span in each partition, unless the span is deleted there."""
+    latest: dict[tuple[bytes, bytes, bytes], int] = {}
+    for index, ((trace_id, span_id), sent) in enumerate(zip(sent_versions.keys, sent_versions.sent, strict=True)):
+        if sent in absent and not sent_versions.is_deletion(index):
+            continue
+        known = latest.setdefault((trace_id, span_id, sent.partition_id), index)
+        if sent_versions.versions[known] < sent_versions.versions[index]:
+            latest[trace_id, span_id, sent.partition_id] = index
+    return (index for index in latest.values() if not sent_versions.is_deletion(index))
+
+
+def _sent(rows: pa.Table) -> list[Version]:
+    """Return the version that each row of ``span_versions`` is about."""
+    starts, span_ids, trace_ids, partition_ids, versions = (
+        values_of(rows, name) for name in ("start_us", "span_id", "trace_id", "partition_id", "version")
+    )
+    return rows_as(Version, starts, span_ids, trace_ids, partition_ids, (version // 2 for version in versions))
+
+
+def _reports(rows: pa.Table) -> dict[int, Metrics]:
+    if not rows.num_rows:
         return {}
-    values = {**matching.parameters, **packed_versions(versions)}
-    rows = await spans.select(SQL["current_rows"].replace("{matching}", matching.sql), values, step=step)
-    columns = (values_of(rows, "response_bytes"), map(bool, values_of(rows, "matches")))
-    found = {
-        version: CurrentRow(version, *others) for version, *others in zip(versions_of(rows), *columns, strict=True)
-    }
-    return {version: found[row] for version, row in standing_in(versions, found.keys()).items()}
+    columns = [rows.column(name).to_numpy() for name in Metrics._fields]
+    if not any(column.any() for column in columns):
+        return {}
+    amounts = np.column_stack(columns)
+    indexes = np.flatnonzero((amounts != 0).any(axis=1))
+    return dict(zip(indexes.tolist(), map(Metrics._make, amounts[indexes].tolist()), strict=True))
+
+
+def sent_versions(
+    project_id: UUID, conditions: Sequence[str], parameters: Mapping[str, Any], *, columns: Sequence[str] = ()
+) -> Select:
+    """Return a query of every version of some spans, and of every deletion: what ``latest_among`` judges."""
+    own = ("trace_id", "span_id", "partition_id", "version", "record_ms", "start_us")
+    return Select(project_id, Table.VERSIONS, [*own, *columns], prewhere=conditions, parameters=parameters)
+
+
+def latest_versions(
+    project_id: UUID, conditions: Sequence[str] = (), parameters: Mapping[str, Any] = NO_VALUES
+) -> Select:
+    """Return a query of the latest version of each span that is not deleted.
+
+    The conditions are on ``trace_id`` and ``span_id`` alone. Reads in the order of the table: 9 ms for 100,000
+    versions, against 70 ms when grouped.
+    """
+    return Select(
+        project_id,
+        Table.VERSIONS,
+        LATEST_COLUMNS,
+        where=[*conditions, "version % 2 = 0"],
+        is_final=True,
+        order_by=["trace_id", "span_id", "record_ms DESC", "version DESC", "partition_id DESC"],
+        limit_by="1 BY trace_id, span_id",
+        parameters=parameters,
+    )
+
+
+def latest_versions_of_few(project_id: UUID, conditions: Sequence[str]) -> Select:
+    """Return a query of the places of the same versions for a few of many traces.
+
+    ``FINAL`` would merge the versions of all traces: twice the processor time for 10,000 spans of a million.
+    """
+    keys = ["trace_id", "span_id", "partition_id"]
+    in_partitions = Select(
+        project_id,
+        Table.VERSIONS,
+        [*keys, "argMax((version, start_us, record_ms), version) AS latest"],
+        prewhere=conditions,
+        group_by=keys,
+        having=["latest.1 % 2 = 0"],
+    )
+    return Select(
+        project_id,
+        in_partitions,
+        [*keys, "intDiv(latest.1, 2) AS record_offset", "latest.2 AS start_us"],
+        order_by=["trace_id", "span_id", "latest.3 DESC", "latest.1 DESC", "partition_id DESC"],
+        limit_by="1 BY trace_id, span_id",
+    )
+
+
+def deletions(project_id: UUID, conditions: Sequence[str], parameters: Mapping[str, Any]) -> Select:
+    """Return a query of what deletes spans, in the order of ``DELETION_COLUMNS``: for each partition, the odd version
+    above the latest one.
+
+    A redelivery of the record stays below it, a new record is above it.
+    """
+    keys = ["project_id", "trace_id", "span_id", "partition_id"]
+    last = ["max(version) + 1 AS deletion", "argMax(record_ms, version)", "argMax(start_us, version)"]
+    return Select(
+        project_id,
+        Table.VERSIONS,
+        [*keys, *last],
+        where=conditions,
+        group_by=keys,
+        having=["max(version) % 2 = 0"],
+        parameters=parameters,
+    )

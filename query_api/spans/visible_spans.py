@@ -18,91 +18,82 @@ or the next one of its partition. The join names the latest versions first, so t
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
+from uuid import UUID
 
+from common.clickhouse.select import NO_VALUES, Join, Select, Table
 from common.span import Metrics
+from common.usage import counted_totals, reports_alone, trace_sums
 from query_api.filter.sql.compile import EVERY_ROW
 from query_api.filter.sql.expressions import IS_ROOT
-from query_api.spans.project_spans import (
-    SQL,
-    Table,
-    counted_totals_sql,
-    read_from,
-    reports_alone,
-    trace_sums_sql,
-)
+from query_api.spans.versions import latest_versions
 
 _PLACE: Final = ("trace_id", "span_id", "partition_id", "start_us")
-_VERSION: Final = ", ".join((*_PLACE, "record_offset"))
+_VERSION: Final = (*_PLACE, "record_offset")
 _HASH: Final = f"cityHash64({', '.join(_PLACE)})"
 _SAME_PLACE: Final = " AND ".join(f"latest.{column} = matching.{column}" for column in _PLACE)
 _HAS_USAGE: Final = " OR ".join(f"{amount} != 0" for amount in Metrics._fields)
 
-_SUMS: Final = trace_sums_sql(SQL["latest_versions"])
 _OF_NODE: Final = "cityHash64(trace_id, {})"
 
 
 def visible_spans(
+    project_id: UUID,
     columns: Mapping[str, str],
     conditions: Sequence[str],
+    parameters: Mapping[str, Any] = NO_VALUES,
     *,
     and_also: Sequence[str] = (),
     are_many: bool = False,
     with_sums: bool = False,
     with_counted_totals: Collection[str] = (),
-) -> str:
-    """Return a subquery with ``start_us`` and ``columns``, one row for each visible span that meets all conditions.
+) -> Select:
+    """Return a query of ``start_us`` and ``columns``, one row for each visible span that meets all conditions.
 
     ``columns`` maps names to expressions over a row of ``spans``; ``conditions`` are such expressions, too.
-    ``and_also`` are conditions to apply once instead of twice. ``are_many``: the conditions are only a window.
-    ``with_sums`` adds the columns of ``Metrics``: the sums over the visible spans of the row's whole trace, or 0.
-    ``with_counted_totals`` names units of usage, ``tokens`` or ``costs``. It adds ``is_counted_in_part``, 1 if spans
-    below report some of them again, and then ``counted_tokens`` and ``counted_costs``, the parts of its totals that
-    count.
+    ``parameters`` are those of all expressions. ``and_also`` are conditions to apply once instead of twice.
+    ``are_many``: the conditions are only a window. ``with_sums`` adds the columns of ``Metrics``: the sums over the
+    visible spans of the row's whole trace, or 0. ``with_counted_totals`` names units of usage, ``tokens`` or
+    ``costs``. It adds ``is_counted_in_part``, 1 if spans below report some of them again, and then
+    ``counted_tokens`` and ``counted_costs``, the parts of its totals that count.
     """
-    members = "".join(f", {expression} AS {name}" for name, expression in columns.items())
     has_conditions = any(condition != EVERY_ROW.sql for condition in conditions)
-    in_traces = (
-        f"trace_id IN (SELECT trace_id {read_from(Table.SPANS, *conditions)})" if has_conditions else EVERY_ROW.sql
-    )
-    latest = SQL["latest_versions"].replace("{condition}", in_traces)
+    matching = Select(project_id, Table.SPANS, ["trace_id"], where=conditions)
+    in_traces = [f"trace_id IN ({matching})"] if has_conditions else []
+    latest = latest_versions(project_id, in_traces, parameters)
+    computed = [*_VERSION, *(f"{expression} AS {name}" for name, expression in columns.items())]
     if are_many:
-        in_latest = f"{_HASH} IN (SELECT {_HASH} FROM ({latest}))"
-        rows = read_from(Table.SPANS, *conditions, *and_also, in_latest, final=True)
-        visible = f"SELECT {_VERSION}{members}\n{rows}"
+        where = [*conditions, *and_also, f"{_HASH} IN ({Select(project_id, latest, [_HASH])})"]
+        visible = Select(project_id, Table.SPANS, computed, where=where, is_final=True, parameters=parameters)
     else:
-        rows = f"SELECT {_VERSION}{members} {read_from(Table.SPANS, *conditions, *and_also)}"
+        rows = Select(project_id, Table.SPANS, computed, where=[*conditions, *and_also], parameters=parameters)
+        of_row = [f"matching.{name} AS {name}" for name in (*_VERSION, *columns)]
         later = f"{_SAME_PLACE} AND latest.record_offset <= matching.record_offset"
-        of_row = ", ".join(f"matching.{name} AS {name}" for name in (*_PLACE, "record_offset", *columns))
-        visible = f"SELECT {of_row}\nFROM ({latest}) AS latest\nASOF INNER JOIN ({rows}) AS matching ON {later}"
-    joined = ""
+        join = Join("ASOF INNER", rows, "matching", later)
+        visible = Select(project_id, latest, of_row, alias="latest", joins=[join])
+    joins = []
     if with_sums:
-        sums = _SUMS.replace("{condition}", f"{in_traces} AND {_with_reports()}")
-        joined += f"LEFT ANY JOIN ({sums}) AS sums ON sums.trace_id = visible.trace_id\n"
+        reporting = Select(project_id, Table.VERSIONS, ["trace_id"], where=[_HAS_USAGE])
+        sums = trace_sums(latest_versions(project_id, [*in_traces, f"trace_id IN ({reporting})"], parameters))
+        joins.append(Join("LEFT ANY", sums, "sums", "sums.trace_id = visible.trace_id"))
     if with_counted_totals:
-        few = [] if are_many else [in_traces]
-        nested = SQL["latest_versions"].replace("{condition}", f"{in_traces} AND {_nested(with_counted_totals, few)}")
-        counted = counted_totals_sql(reports_alone(nested, with_counted_totals))
-        joined += (
-            "LEFT ANY JOIN (SELECT trace_id, span_id, 1 AS is_counted_in_part, counted_tokens, counted_costs"
-            f" FROM ({counted})) AS counted"
-            " ON counted.trace_id = visible.trace_id AND counted.span_id = visible.span_id\n"
-        )
-    return f"SELECT *\nFROM ({visible}) AS visible\n{joined}"
+        nested = _nested(project_id, with_counted_totals, [] if are_many else in_traces)
+        versions = latest_versions(project_id, [*in_traces, f"trace_id IN ({nested})"], parameters)
+        totals = counted_totals(reports_alone(versions, with_counted_totals))
+        names = ["trace_id", "span_id", "1 AS is_counted_in_part", "counted_tokens", "counted_costs"]
+        same_span = "counted.trace_id = visible.trace_id AND counted.span_id = visible.span_id"
+        joins.append(Join("LEFT ANY", Select(project_id, totals, names), "counted", same_span))
+    return Select(project_id, visible, ["*"], alias="visible", joins=joins)
 
 
-def _with_reports() -> str:
-    """A condition on ``trace_id``: a span of the trace, or a version of one, reports usage."""
-    return f"trace_id IN (SELECT trace_id {read_from(Table.VERSIONS, _HAS_USAGE)})"
-
-
-def _nested(units: Collection[str], conditions: Sequence[str]) -> str:
-    """A condition on ``trace_id``: a span that reports these units is the parent of another, in any of their versions.
+def _nested(project_id: UUID, units: Collection[str], conditions: Sequence[str]) -> Select:
+    """Return a query of the traces in which a span that reports these units is the parent of another, in any of their
+    versions.
 
     Only there a report can count in part. Ids are compared by hash, which may add traces.
     """
-    is_child = read_from(Table.VERSIONS, *conditions, f"NOT ({IS_ROOT})", "parent_id != span_id")
-    parents = f"SELECT {_OF_NODE.format('parent_id')} {is_child}"
+    is_child = [*conditions, f"NOT ({IS_ROOT})", "parent_id != span_id"]
+    parents = Select(project_id, Table.VERSIONS, [_OF_NODE.format("parent_id")], where=is_child)
     reports = " OR ".join(f"{amount} != 0" for amount in Metrics._fields if amount.startswith(tuple(units)))
     is_parent = f"{_OF_NODE.format('span_id')} IN ({parents})"
-    return f"trace_id IN (SELECT trace_id {read_from(Table.VERSIONS, *conditions, reports, is_parent)})"
+    return Select(project_id, Table.VERSIONS, ["trace_id"], where=[*conditions, reports, is_parent])

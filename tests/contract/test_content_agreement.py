@@ -14,6 +14,7 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from common.clickhouse.connect import open_store
+from common.clickhouse.select import ATTRIBUTES_COLUMN, Select, Table
 from common.ids import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Event, Span
@@ -94,7 +95,7 @@ class Corpus:
     def __init__(self, runner: asyncio.Runner, spans: ProjectSpans) -> None:
         self._runner = runner
         self._spans = spans
-        rows = self._select("SELECT span_id, attributes_json, events FROM spans WHERE {of_project}", {})
+        rows = self._select(["span_id", ATTRIBUTES_COLUMN, "events"], "1", {})
         self.answers = {
             row["span_id"]: {
                 "attributes": orjson.loads(row["attributes_json"]),
@@ -106,11 +107,12 @@ class Corpus:
     def found(self, text: str, *, negated: bool = False) -> set[bytes]:
         parameters = Parameters()
         condition = content_condition(text, parameters)
-        sql = f"SELECT span_id FROM spans WHERE {{of_project}} AND {'NOT ' if negated else ''}{condition}"
-        return {row["span_id"] for row in self._select(sql, parameters.values)}
+        rows = self._select(["span_id"], f"NOT {condition}" if negated else condition, parameters.values)
+        return {row["span_id"] for row in rows}
 
-    def _select(self, sql: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
-        return list(self._runner.run(self._spans.select(sql, parameters)).to_pylist())
+    def _select(self, columns: list[str], condition: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+        query = Select(DEFAULT_PROJECT_ID, Table.SPANS, columns, where=[condition], parameters=parameters)
+        return list(self._runner.run(self._spans.select(query)).to_pylist())
 
 
 @pytest.fixture(scope="module")

@@ -209,8 +209,8 @@ def test_value_of_a_place_is_what_responses_show(corpus: FilterCorpus, field: st
     parameters = Parameters()
     place = parse_place(field, key, path="by")
     value = value_of(place, parameters)
-    columns = ", ".join(f"{expression} AS found_{name}" for name, expression in value._asdict().items())
-    rows = corpus.rows(f"SELECT trace_id, span_id, {columns} FROM spans WHERE {{of_project}}", parameters.values)
+    columns = [f"{expression} AS found_{name}" for name, expression in value._asdict().items()]
+    rows = corpus.rows(["trace_id", "span_id", *columns], "1", parameters.values)
 
     found = {(row["trace_id"].hex(), row["span_id"][8:].hex()): row for row in rows}
     assert len(found) == SPANS_COUNT
@@ -248,8 +248,7 @@ def test_engine_folds_the_same_letters(corpus: FilterCorpus) -> None:
             f"extractAll({{letters:String}}, {{p{index}:String}}) AS found{index}" for index in range(len(letters))
         ]
         patterns = {f"p{index}": f"(?i-s){letter}" for index, letter in enumerate(letters)}
-        sql = f"SELECT {', '.join(places)} FROM spans WHERE {{of_project}} LIMIT 1"
-        [row] = corpus.rows(sql, {**patterns, "letters": "".join(CASED)})
+        [row, *_] = corpus.rows(places, "1", {**patterns, "letters": "".join(CASED)})
         found = [[letter.decode() for letter in row[f"found{index}"]] for index in range(len(letters))]
         assert found == [of_one_fold[fold(letter)] for letter in letters]
 
@@ -267,9 +266,7 @@ def test_numbers_in_json_documents_are_shown_as_in_responses(corpus: FilterCorpu
     ]
     sql = f"arrayMap(number -> {visible_number('number')}, JSONExtractArrayRaw({{numbers:String}}))"
 
-    [row] = corpus.rows(
-        f"SELECT {sql} AS shown FROM spans WHERE {{of_project}} LIMIT 1", {"numbers": json.dumps(numbers)}
-    )
+    [row, *_] = corpus.rows([f"{sql} AS shown"], "1", {"numbers": json.dumps(numbers)})
 
     assert [text.decode() for text in row["shown"]] == list(map(number_text, numbers))
 
@@ -279,7 +276,7 @@ def test_long_literal_is_folded_like_a_short_one(corpus: FilterCorpus) -> None:
     search = TextSearch(Operator.CONTAINS, "".join(map(fold, CASED)), is_exact=True)
     sql = text_condition(parameters.text("".join(CASED)), search, parameters)
 
-    [row] = corpus.rows(f"SELECT {sql} AS verdict FROM spans WHERE {{of_project}} LIMIT 1", parameters.values)
+    [row, *_] = corpus.rows([f"{sql} AS verdict"], "1", parameters.values)
 
     assert row["verdict"] == 1
 
@@ -298,7 +295,7 @@ def test_only_letters_of_a_long_literal_are_folded(
     search = TextSearch(operator, "é" + "k" * 70, is_exact=is_exact)
     sql = text_condition(parameters.text(text), search, parameters)
 
-    [row] = corpus.rows(f"SELECT {sql} AS verdict FROM spans WHERE {{of_project}} LIMIT 1", parameters.values)
+    [row, *_] = corpus.rows([f"{sql} AS verdict"], "1", parameters.values)
 
     assert bool(row["verdict"]) is search.holds(text)
 
@@ -307,9 +304,7 @@ def test_attributes_under_or_use_the_index(corpus: FilterCorpus) -> None:
     conditions = [of_attributes(key, "is", value) for key, value in (("a", "x"), ("b", 5), ("ag.type.span", "llm"))]
     compiled = compile_filter(parsed({"operator": "or", "conditions": conditions}))
 
-    plan = corpus.rows(
-        f"EXPLAIN indexes = 1 SELECT span_id FROM spans WHERE {{of_project}} AND {compiled.sql}", compiled.parameters
-    )
+    plan = corpus.plan(compiled)
 
     lines = "\n".join(str(line) for row in plan for line in row.values())
     assert "leaf_pairs_index" in lines
@@ -336,9 +331,7 @@ def test_attributes_under_or_use_the_index(corpus: FilterCorpus) -> None:
 def test_texts_of_attributes_use_indexes(corpus: FilterCorpus, condition: dict[str, Any], tokens: list[str]) -> None:
     compiled = compile_filter(parsed(condition))
 
-    plan = corpus.rows(
-        f"EXPLAIN indexes = 1 SELECT span_id FROM spans WHERE {{of_project}} AND {compiled.sql}", compiled.parameters
-    )
+    plan = corpus.plan(compiled)
 
     lines = "\n".join(str(line) for row in plan for line in row.values()).replace("\\", "")
     assert all(f"tokens: {token}" in lines for token in tokens), lines

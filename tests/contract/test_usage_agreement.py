@@ -12,11 +12,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from common.clickhouse.connect import open_store
+from common.clickhouse.select import Select
 from common.clickhouse.store import ColumnStore, Statement
+from common.ids import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import NO_METRICS, Metrics
-from query_api.spans.project_spans import counted_totals_sql, trace_sums_sql
-from query_api.spans.usage import Report, counted
+from common.usage import Report, counted, counted_totals, trace_sums
 
 Rows: TypeAlias = Sequence[Report]
 
@@ -90,7 +91,7 @@ async def store(chdb_dir: Path) -> AsyncIterator[ColumnStore]:
     await opened.close()
 
 
-def reports_of(of_traces: Sequence[Rows]) -> str:
+def reports_of(of_traces: Sequence[Rows]) -> Select:
     """The spans of all traces as a table inside a statement."""
     rows = [
         f"(unhex('{number:032x}'), unhex('{span_id.hex()}'), unhex('{(parent or bytes(16)).hex()}'), {', '.join(map(str, used))}, {int(is_own)})"
@@ -99,7 +100,8 @@ def reports_of(of_traces: Sequence[Rows]) -> str:
     ]
     types = ["FixedString(16)"] * 3 + ["Float64"] * len(Metrics._fields) + ["UInt8"]
     structure = ", ".join(f"{name} {kind}" for name, kind in zip(COLUMNS, types, strict=True))
-    return f"SELECT * FROM values('{structure}', {', '.join(rows)})"
+    given = f"SELECT * FROM values('{structure}', {', '.join(rows)})"
+    return Select(DEFAULT_PROJECT_ID, "given", ["*"], queries={"given": given})
 
 
 async def selected(store: ColumnStore, sql: str) -> list[dict[str, Any]]:
@@ -109,7 +111,7 @@ async def selected(store: ColumnStore, sql: str) -> list[dict[str, Any]]:
 
 async def sums_in_sql(store: ColumnStore, of_traces: Sequence[Rows], *, all_are_large: bool = False) -> list[Metrics]:
     """The sums of each trace. ``all_are_large``: by the steps for traces that have too many spans for the short way."""
-    sql = trace_sums_sql(reports_of(of_traces))
+    sql = str(trace_sums(reports_of(of_traces)))
     assert IS_SMALL in sql
     rows = await selected(store, sql.replace(IS_SMALL, "0 AS is_small") if all_are_large else sql)
     by_trace = {row["trace_id"]: Metrics(*(row[name] for name in Metrics._fields)) for row in rows}
@@ -194,7 +196,7 @@ async def test_spans_that_count_in_part_are_listed(store: ColumnStore) -> None:
         Report(call, step, Metrics(tokens_total=9)),
     ]
 
-    rows = await selected(store, counted_totals_sql(reports_of([trace, chain(3, reports=[2]), STREAM_THAT_BROKE])))
+    rows = await selected(store, str(counted_totals(reports_of([trace, chain(3, reports=[2]), STREAM_THAT_BROKE]))))
 
     rows.sort(key=itemgetter("trace_id"))
     assert rows == [

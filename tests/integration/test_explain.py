@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -15,6 +16,7 @@ import pytest
 from multidict import CIMultiDict
 
 from common.clickhouse.migrate import migrate
+from common.clickhouse.select import Select, Table
 from common.clickhouse.store import ColumnStore, Statement
 from common.errors import DeadlineExceeded, InvalidStatement
 from common.ids import DEFAULT_PROJECT_ID
@@ -28,7 +30,7 @@ from query_api.pages.spans import SpansQuery
 from query_api.request.json_body import read_body
 from query_api.request.route import Request
 from query_api.saved.queries import query_spans
-from query_api.spans.project_spans import OF_PROJECT, ProjectSpans
+from query_api.spans.project_spans import ProjectSpans
 from tests.fakes.faulty_store import Fault, FaultyStore
 from tests.support.api import KnownKeys, context_of
 from tests.support.feed import settle
@@ -46,7 +48,8 @@ INSERT INTO spans SELECT * REPLACE
 )
 FROM spans ARRAY JOIN range({COPIES_COUNT}) AS n
 """
-ALL_STARTS = "SELECT start_us FROM spans WHERE {of_project}"
+ALL_STARTS = Select(DEFAULT_PROJECT_ID, Table.SPANS, ["start_us"])
+ONE_START = replace(ALL_STARTS, limit=1)
 
 
 @pytest.fixture(scope="module")
@@ -359,9 +362,8 @@ async def test_hostile_value_is_returned_and_never_becomes_sql(store: ColumnStor
 
 async def test_long_lists_are_marked_as_cut(store: ColumnStore) -> None:
     spans = _recording(store)
-    await spans.select(
-        f"{ALL_STARTS} AND start_us IN ({{starts:Array(Int64)}})", {"starts": list(range(VALUES_SHOWN_MAX + 2))}
-    )
+    values = {"starts": list(range(VALUES_SHOWN_MAX + 2))}
+    await spans.select(replace(ALL_STARTS, where=["start_us IN ({starts:Array(Int64)})"], parameters=values))
 
     [statement] = orjson.loads(await explained(spans))["statements"]
 
@@ -371,7 +373,7 @@ async def test_long_lists_are_marked_as_cut(store: ColumnStore) -> None:
 async def test_statements_beyond_the_limit_are_returned_without_plan(store: ColumnStore) -> None:
     spans = _recording(store)
     for _ in range(STATEMENTS_EXPLAINED_MAX + 1):
-        await spans.select(f"{ALL_STARTS} LIMIT 1", {})
+        await spans.select(ONE_START)
 
     member = orjson.loads(await explained(spans))
 
@@ -382,7 +384,7 @@ async def test_statements_beyond_the_limit_are_returned_without_plan(store: Colu
 
 async def test_explaining_is_not_itself_explained(store: ColumnStore) -> None:
     spans = _recording(store)
-    await spans.select(f"{ALL_STARTS} LIMIT 1", {})
+    await spans.select(ONE_START)
 
     await explained(spans)
 
@@ -392,8 +394,8 @@ async def test_explaining_is_not_itself_explained(store: ColumnStore) -> None:
 async def test_engine_failure_while_explaining_keeps_the_result(store: ColumnStore) -> None:
     faulty = FaultyStore(store)
     spans = _recording(faulty)
-    await spans.select(f"{ALL_STARTS} LIMIT 1", {})
-    await spans.select(f"{ALL_STARTS} LIMIT 2", {})
+    await spans.select(ONE_START)
+    await spans.select(replace(ALL_STARTS, limit=2))
     faulty.select_faults.append(Fault(InvalidStatement("the engine's own words")))
 
     member = orjson.loads(await explained(spans))
@@ -406,7 +408,7 @@ async def test_engine_failure_while_explaining_keeps_the_result(store: ColumnSto
 async def test_explaining_shares_the_budget_of_the_query(store: ColumnStore) -> None:
     faulty = FaultyStore(store)
     spans = _recording(faulty)
-    await spans.select(f"{ALL_STARTS} LIMIT 1", {})
+    await spans.select(ONE_START)
     spans._ends_s = 0.0
 
     member = orjson.loads(await explained(spans))
@@ -420,7 +422,7 @@ async def test_unfinished_statement_is_planned_but_not_run_again(store: ColumnSt
     spans = _recording(faulty)
     faulty.select_faults.append(Fault(DeadlineExceeded("max rows: 5, current rows: 8192")))
     with pytest.raises(DeadlineExceeded):
-        await spans.select(f"{ALL_STARTS} LIMIT 1", {}, step="candidates")
+        await spans.select(ONE_START, step="candidates")
 
     [statement] = orjson.loads(await explained(spans))["statements"]
 
@@ -439,7 +441,7 @@ async def test_hint_says_that_negations_have_no_index(store: ColumnStore) -> Non
 
 async def test_scan_without_filter_has_a_hint(store: ColumnStore) -> None:
     spans = _recording(store)
-    await spans.select(ALL_STARTS, {})
+    await spans.select(ALL_STARTS)
 
     assert orjson.loads(await explained(spans, EVERYTHING))["hint"] == (
         "Every span of the window was read: there is no condition."
@@ -453,10 +455,10 @@ def _recording(store: ColumnStore | FaultyStore) -> ProjectSpans:
 
 async def test_statements_are_ordered_by_their_start(store: ColumnStore) -> None:
     spans = _recording(store)
-    slow = spans.select(f"SELECT start_us, sleep(0.2) FROM spans WHERE {OF_PROJECT} LIMIT 1", {}, step="slow")
+    slow = spans.select(replace(ONE_START, columns=["start_us", "sleep(0.2)"]), step="slow")
     beginning = asyncio.create_task(slow)
     await asyncio.sleep(0.05)
-    await spans.select(f"{ALL_STARTS} LIMIT 1", {}, step="quick")
+    await spans.select(ONE_START, step="quick")
     await beginning
 
     assert [statement.step for statement in spans.ran] == ["slow", "quick"]

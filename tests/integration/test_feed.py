@@ -17,6 +17,7 @@ import pytest
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
+from common.clickhouse.select import Table
 from common.clickhouse.store import Statement
 from common.errors import DeadlineExceeded, InvalidCursor, InvalidInput, Overloaded
 from common.ids import DEFAULT_PROJECT_ID
@@ -25,7 +26,6 @@ from common.span import Span
 from common.times import SystemClock, format_us
 from query_api.request.context import ApiContext
 from query_api.request.errors import InvalidRequest
-from query_api.spans.project_spans import Table
 from tests.support.api import context_of
 from tests.support.feed import Reader, StoreInFront, settle, with_query_settings
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, STORED_US, store_record

@@ -20,10 +20,10 @@ from common.clickhouse.store import ColumnStore, Statement
 from common.settings import ClickHouseSettings
 from common.span import NO_METRICS, Metrics, Resource, Span
 from common.times import parse_time_ns
+from common.usage import Report, counted
 from ingest.semconv.conventions import USAGE_ROOTS
 from query_api.request.limits import Limits
 from query_api.spans import narrow_rows
-from query_api.spans.usage import Report, counted
 from tests.fakes.intervening_store import InterveningStore
 from tests.integration.test_traces import Traces, span, traces_over
 from tests.support.span_corpus import START_NS

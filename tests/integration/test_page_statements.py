@@ -22,7 +22,7 @@ from query_api.pages.snapshot import TraceWindow
 from query_api.pages.spans import find_page
 from query_api.pages.trace_search import find_traces
 from query_api.pages.traces import read_page, traces_of_ids
-from query_api.spans.project_spans import ProjectSpans
+from query_api.spans.project_spans import ExecutedStatement, ProjectSpans
 from query_api.spans.rows_ahead import RowsAhead
 from query_api.spans.windowing import Window
 from tests.support.span_corpus import START_NS, store_record
@@ -117,7 +117,7 @@ async def test_page_reads_little_of_parts_that_it_does_not_need(divided: ClickHo
 
     assert len(page.spans) == 5
     [candidates, *_] = spans.ran
-    rows_count = await spans.unrecorded().rows_read(candidates.sql, candidates.parameters, settings=candidates.settings)
+    rows_count = await _rows_read(spans, candidates)
     assert candidates.step == "candidates"
     assert rows_count <= SPANS_COUNT / 2
     await store.close()
@@ -162,9 +162,12 @@ async def test_trace_by_id_takes_two_statements(spans: ProjectSpans) -> None:
 
 async def _assert_read_little(spans: ProjectSpans) -> None:
     for ran in spans.ran:
-        assert await spans.unrecorded().rows_read(ran.sql, ran.parameters, settings=ran.settings) <= SPANS_COUNT / 2, (
-            ran.step
-        )
+        assert await _rows_read(spans, ran) <= SPANS_COUNT / 2, ran.step
+
+
+async def _rows_read(spans: ProjectSpans, ran: ExecutedStatement) -> int:
+    assert ran.select is not None
+    return await spans.unrecorded().rows_read(ran.select, settings=ran.statement.settings)
 
 
 def _span() -> Span:

@@ -18,6 +18,7 @@ from multidict import CIMultiDict, MultiDict
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
+from common.clickhouse.select import Table
 from common.clickhouse.store import ColumnStore, Statement
 from common.errors import DeadlineExceeded, InvalidCursor, InvalidFilter, InvalidInput
 from common.ids import DEFAULT_PROJECT_ID
@@ -34,7 +35,6 @@ from query_api.request.errors import InvalidRequest, response_of
 from query_api.request.json_body import read_body, read_query
 from query_api.request.route import Request, Response
 from query_api.saved.queries import query_spans
-from query_api.spans.project_spans import Table
 from tests.support.api import PATIENT, context_of
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, STORED_US, random_span, store_record
 

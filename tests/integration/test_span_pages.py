@@ -24,14 +24,15 @@ from common.ids import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Span
 from common.times import SystemClock, format_us
+from common.usage import trace_sums
 from query_api.filter.sql.compile import EVERY_ROW
 from query_api.pages.by_ids import spans_of_ids
 from query_api.pages.spans import find_page
 from query_api.spans.latest_versions import latest_of_traces
-from query_api.spans.project_spans import SQL, ProjectSpans, trace_sums_sql
+from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows import Rendered
 from query_api.spans.usage import TraceSums
-from query_api.spans.versions import Position, Version, versions_of
+from query_api.spans.versions import Position, Version, latest_versions, latest_versions_of_few, versions_of
 from query_api.spans.windowing import Order, Window, edge
 from tests.fakes.faulty_store import Fault, FaultyStore
 from tests.support.span_corpus import START_NS, store_record, store_year
@@ -407,13 +408,14 @@ def test_visible_spans_agree_in_sql_and_python(engine: Engine, sent: list[Record
         for record in sent:
             await record.store(engine.store, project_id)
         versions, sums = await latest_of_traces(spans, [trace.to_bytes(16, "big") for trace in range(1, 4)])
-        rows = await spans.select(SQL["latest_versions"].replace("{condition}", "1"), {})
+        latest = latest_versions(project_id)
+        rows = await spans.select(latest)
         return (
             versions,
             sums,
             rows,
-            await spans.select(trace_sums_sql(SQL["latest_versions"]).replace("{condition}", "1"), {}),
-            await spans.select(SQL["latest_versions_of_few"].replace("{condition}", "1"), {}),
+            await spans.select(trace_sums(latest)),
+            await spans.select(latest_versions_of_few(project_id, [])),
         )
 
     versions, sums, rows, sums_rows, rows_of_few = engine.runner.run(in_python_and_in_sql())

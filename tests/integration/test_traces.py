@@ -16,9 +16,9 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from common.clickhouse.computed_columns import ATTRIBUTES_COLUMN
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
+from common.clickhouse.select import ATTRIBUTES_COLUMN
 from common.clickhouse.store import ColumnStore, Statement
 from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_table
 from common.errors import DeadlineExceeded

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from common.clickhouse.select import Table
 from common.clickhouse.store import ColumnStore, Statement
 from common.ids import DEFAULT_PROJECT_ID
 from common.span import Span
-from query_api.spans.project_spans import Table
 
 
 async def delete(store: ColumnStore, deleted: Span) -> None:

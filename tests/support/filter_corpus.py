@@ -14,13 +14,14 @@ import orjson
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
+from common.clickhouse.select import Select, Table
 from common.clickhouse.store import ColumnStore, Statement
 from common.ids import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.times import SystemClock
 from query_api.filter.language import EVERYTHING, Node
 from query_api.filter.matches import matches
-from query_api.filter.sql.compile import compile_filter
+from query_api.filter.sql.compile import Compiled, compile_filter
 from query_api.pages.spans import find_page
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.windowing import Window
@@ -54,7 +55,8 @@ class FilterCorpus:
             compiled = compile_filter(node)
             expressions.append(re.sub(r"\{(p\d+):", rf"{{f{index}_\1:", compiled.sql))
             parameters |= {f"f{index}_{name}": value for name, value in compiled.parameters.items()}
-        rows = self._select(f"SELECT trace_id, span_id, [{', '.join(expressions)}] AS verdicts", "1", parameters)
+        verdicts = f"[{', '.join(expressions)}] AS verdicts"
+        rows = self.rows(["trace_id", "span_id", verdicts], "1", parameters)
         assert len(rows) == len(self.answers)
         assert {verdict for row in rows for verdict in row["verdicts"]} <= {0, 1}
         return [{_id(row) for row in rows if row["verdicts"][index]} for index in range(len(nodes))]
@@ -62,15 +64,22 @@ class FilterCorpus:
     def found(self, node: Node) -> set[SpanId]:
         """Return the spans that the engine finds with its indexes."""
         compiled = compile_filter(node)
-        return {_id(row) for row in self._select("SELECT trace_id, span_id", compiled.sql, compiled.parameters)}
+        return {_id(row) for row in self.rows(["trace_id", "span_id"], compiled.sql, compiled.parameters)}
 
-    def _select(self, head: str, condition: str, parameters: Any) -> list[dict[str, Any]]:
-        return self.rows(f"{head} FROM spans WHERE {{of_project}} AND {condition}", parameters)
-
-    def rows(self, sql: str, parameters: Any) -> list[dict[str, Any]]:
-        """Return the rows of a statement over the project's spans."""
-        rows: list[dict[str, Any]] = self.runner.run(self._spans.select(sql, parameters)).to_pylist()
+    def rows(self, columns: list[str], condition: str, parameters: Any) -> list[dict[str, Any]]:
+        """Return columns of the project's spans that meet a condition."""
+        query = Select(DEFAULT_PROJECT_ID, Table.SPANS, columns, where=[condition], parameters=parameters)
+        rows: list[dict[str, Any]] = self.runner.run(self._spans.select(query)).to_pylist()
         return rows
+
+    def plan(self, compiled: Compiled) -> list[dict[str, Any]]:
+        """Return the engine's plan, with its indexes, of the query of spans that match."""
+        query = Select(
+            DEFAULT_PROJECT_ID, Table.SPANS, ["span_id"], where=[compiled.sql], parameters=compiled.parameters
+        )
+        statement = query.statement(prefix="EXPLAIN indexes = 1 ")
+        plan: list[dict[str, Any]] = self.runner.run(self._spans._store.select(statement, deadline_s=60.0)).to_pylist()
+        return plan
 
 
 def _id(row: dict[str, Any]) -> SpanId:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from common.clickhouse.computed_columns import ATTRIBUTES_COLUMN
+from common.clickhouse.select import ATTRIBUTES_COLUMN
 from common.clickhouse.span_columns import ALL_MEMBERS, NO_PARENT
 from common.span import PROMOTED_TEXTS
 from query_api.spans.rows import row_columns

@@ -118,7 +118,7 @@ def compile_condition(condition: Condition, parameters: Parameters) -> str:
 
 
 def _refuse_costly(compiled: Compiled) -> None:
-    sql_bytes = len(compiled.sql) + USAGE_BYTES_MAX * compiled.sql.count(USAGE_OF)
+    sql_bytes = len(compiled.sql) + USAGE_BYTES_MAX * sum(map(compiled.sql.count, USAGE_OF.values()))
     if sql_bytes > SQL_BYTES_MAX:
         raise InvalidFilter(
             "",

@@ -20,8 +20,8 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final
 
-from common.clickhouse.computed_columns import ATTRIBUTES_COLUMN
 from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, has_pair, typed_text
+from common.clickhouse.select import ATTRIBUTES_COLUMN
 from query_api.filter.language import ATTRIBUTES, SERVICE_NAME, Condition, ValuePlace, is_index
 from query_api.filter.sql.containers import Arguments, call, canonical_json, is_container, is_json, type_is
 from query_api.filter.sql.expressions import (

@@ -1,8 +1,7 @@
 """Conditions on ``ag.metrics.*.cumulative`` of roots, which responses show as sums over the trace (ADR 0005).
 
 The sum of its trace decides for a root whose trace has one, the stored value for any other span. The verdicts on the
-sums are one subquery over the versions of the whole project, so such a condition costs more than others. It is written
-twice with the same text: the engine runs it once.
+sums are one subquery over the versions of the whole project, so such a condition costs more than others.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from query_api.filter.sql.expressions import (
     Parameters,
     Subject,
     condition_sql,
+    let,
 )
 from query_api.filter.sql.json import json_condition
 
@@ -33,11 +33,12 @@ _ABOVE: Final = {("ag",), ("ag", "metrics"), *(("ag", "metrics", metric) for met
 """Objects that every span has, and that hold a sum somewhere below."""
 
 
-USAGE_OF: Final = "{usage_of_"
-"""The beginning of each placeholder of ``usage_of``."""
+USAGE_OF: Final[Mapping[str, str]] = {metric: f"usage_of_{metric}" for metric in _SUMS}
+"""Metric → the name of the query of ``trace_id`` and its sums for each trace of the project. A statement whose filter
+reads one of these defines it once (``query_api/spans/usage.py``)."""
 
 USAGE_BYTES_MAX: Final = 11_000
-"""Of the query that fills such a placeholder: what one counts as in the size of a statement."""
+"""Of such a query: what a condition that reads it counts as in the size of a statement."""
 
 
 class VisibleSums(NamedTuple):
@@ -74,17 +75,8 @@ def ag_condition(condition: Condition, parameters: Parameters) -> str:
     if sums is None:
         return stored
     verdict = _verdict(condition, sums, parameters)
-    traces = f"(SELECT trace_id, {verdict} FROM ({usage_of(sums.metric)}) WHERE {sums.are_visible()})"
-    passes, fails = (f"{IS_ROOT} AND (trace_id, {value}) IN {traces}" for value in (1, 0))
-    return f"({passes} OR NOT ({fails}) AND {stored})"
-
-
-def usage_of(metric: str) -> str:
-    """Return the placeholder of a query of ``trace_id`` and the sums of a metric for each trace of the project.
-
-    ``query_api/spans/project_spans.py`` fills it. Placeholders keep the compiled filter short.
-    """
-    return f"{USAGE_OF}{metric}}}"
+    differs = f"SELECT trace_id, NOT ({verdict}) FROM {USAGE_OF[sums.metric]} WHERE {sums.are_visible()}"
+    return let("stored", stored, f"stored != ({IS_ROOT} AND (trace_id, stored) IN ({differs}))")
 
 
 def _member(path: tuple[str, ...], key: str, value: Any, parameters: Parameters) -> str:

@@ -1,8 +1,9 @@
 -- p1 = "a.b."
 -- p2 = "a.b"
+-- candidates = 10
 SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
-WHERE {of_project}
+WHERE project_id = {project_id:UUID}
     AND ((NOT ((leaves[{p2:String}] != '' OR arrayExists(path -> startsWith(path, {p1:String}), mapKeys(leaves))))))
 ORDER BY start_us DESC, span_id DESC, trace_id DESC
 LIMIT {candidates:UInt32}

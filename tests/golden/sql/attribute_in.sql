@@ -3,9 +3,12 @@
 -- p3 = "a"
 -- p4 = "b"
 -- p5 = "a.b"
+-- candidates = 10
+WITH
+… AS attributes_json
 SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
-WHERE {of_project}
+WHERE project_id = {project_id:UUID}
     AND (((has({p2:Array(String)}, leaves[{p5:String}]) OR (hasAny(arrayFilter((leaf, path) -> startsWith(path, {p1:String}) AND position(substring(path, 5), '.') = 0, mapValues(leaves), mapKeys(leaves)), {p2:Array(String)}) AND JSONType(attributes_json, {p3:String}, {p4:String}) = 'Array'))))
 ORDER BY start_us DESC, span_id DESC, trace_id DESC
 LIMIT {candidates:UInt32}

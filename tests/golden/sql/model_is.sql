@@ -1,9 +1,12 @@
 -- p1 = "ag.meta.request.model"
 -- p2 = "sgpt-4.1"
 -- p3 = "ag.meta.response.model"
+-- candidates = 10
+WITH
+… AS leaf_pairs
 SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
-WHERE {of_project}
+WHERE project_id = {project_id:UUID}
     AND (((leaves[{p3:String}] != '' AND has(leaf_pairs, concat({p3:String}, '=', {p2:String})) OR leaves[{p3:String}] = '' AND has(leaf_pairs, concat({p1:String}, '=', {p2:String})))))
 ORDER BY start_us DESC, span_id DESC, trace_id DESC
 LIMIT {candidates:UInt32}

@@ -1,7 +1,8 @@
 -- p1 = "checkout"
+-- candidates = 10
 SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
-WHERE {of_project}
+WHERE project_id = {project_id:UUID}
     AND ((service_name = {p1:String}))
 ORDER BY start_us DESC, span_id DESC, trace_id DESC
 LIMIT {candidates:UInt32}

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.span import NO_METRICS, Metrics, Span
+from common.usage import Report, counted
 from ingest.rollup import roll_up
-from query_api.spans.usage import Report, counted
 from tests.support.scale import scaled
 
 TRACE, OTHER_TRACE = b"t" * 16, b"u" * 16
@@ -89,7 +89,7 @@ def test_missing_part_is_taken_from_the_next_report_above() -> None:
 
 @given(st.data())
 def test_root_has_the_sums_that_responses_have(data: st.DataObject) -> None:
-    """The roll-up of a record agrees with that of a trace at query time (``query_api/spans/usage.py``)."""
+    """The roll-up of a record agrees with that of a trace at query time (``common/usage.py``)."""
     count = data.draw(st.integers(1, 10))
     spans = [
         span(number, data.draw(st.integers(1, number - 1)) if number > 1 else None) for number in range(1, count + 1)

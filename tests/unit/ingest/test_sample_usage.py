@@ -16,8 +16,8 @@ import pytest
 from common.codec import otlp_protobuf
 from common.limits import SpanLimits
 from common.span import Metrics, NormalizedSpan, Span
+from common.usage import Report, counted
 from ingest.normalize import normalize
-from query_api.spans.usage import Report, counted
 from tests.support.provider_tokens import GIVEN
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"

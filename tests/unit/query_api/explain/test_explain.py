@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pyarrow as pa
 import pytest
 
+from common.clickhouse.select import Select, Table
 from common.clickhouse.store import Statement
 from common.errors import ErrorCode, Unavailable
 from common.ids import DEFAULT_PROJECT_ID
@@ -16,8 +18,7 @@ from query_api.spans.project_spans import ExecutedStatement, ProjectSpans
 from tests.fakes.clock import ManualClock
 from tests.support.api import UntouchedStore
 
-SQL = "SELECT 1 FROM spans WHERE {of_project}"
-SHOWN_SQL = "SELECT 1 FROM spans WHERE project_id = {project_id:UUID}"
+SHOWN_SQL = "SELECT 1\nFROM spans\nWHERE project_id = {project_id:UUID}"
 
 
 class AwayStore(UntouchedStore):
@@ -43,8 +44,9 @@ async def _explained(store: AwayStore, *ran: ExecutedStatement) -> dict[str, Any
     return member
 
 
-def _ran(sql: str = SQL, *, failure: ErrorCode | None = None, **parameters: Any) -> ExecutedStatement:
-    return ExecutedStatement("candidates", sql, parameters, started_s=0.0, elapsed_ms=1.25, failure=failure)
+def _ran(column: str = "1", *, failure: ErrorCode | None = None, **parameters: Any) -> ExecutedStatement:
+    query = Select(DEFAULT_PROJECT_ID, Table.SPANS, [column], parameters=parameters)
+    return ExecutedStatement("candidates", query, query.statement(), started_s=0.0, elapsed_ms=1.25, failure=failure)
 
 
 async def test_first_statements_are_returned_and_all_are_counted(store: AwayStore) -> None:
@@ -62,8 +64,8 @@ async def test_unreachable_engine_is_asked_once(store: AwayStore) -> None:
     assert {"of_project", "hint"}.isdisjoint(member)
 
 
-async def test_statement_that_does_not_select_is_not_explained(store: AwayStore) -> None:
-    member = await _explained(store, _ran("INSERT INTO spans SELECT 1 FROM spans WHERE {of_project}"))
+async def test_estimate_is_not_explained(store: AwayStore) -> None:
+    member = await _explained(store, replace(_ran(), select=None))
 
     assert (store.selects_count, "incomplete" in member) == (0, False)
 
@@ -79,12 +81,10 @@ async def test_long_texts_are_marked_as_cut(store: AwayStore, length: int, shown
 
 
 async def test_long_statement_is_marked_as_cut(store: AwayStore) -> None:
-    long = SQL + " " * SQL_CHARS_MAX + "LIMIT 1"
-
-    [short, cut] = (await _explained(store, _ran(f"\n{SQL}\n"), _ran(long)))["statements"]
+    [short, cut] = (await _explained(store, _ran(), _ran("1" * (SQL_CHARS_MAX + 1))))["statements"]
 
     assert short["sql"] == SHOWN_SQL
-    assert cut["sql"].endswith(f"… and {len(SHOWN_SQL) + len('LIMIT 1'):,} more characters")
+    assert cut["sql"].endswith(f"… and {len(SHOWN_SQL):,} more characters")
     assert len(cut["sql"].partition("…")[0]) == SQL_CHARS_MAX
 
 

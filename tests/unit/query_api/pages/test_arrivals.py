@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import InvalidCursor, Unavailable
+from common.ids import DEFAULT_PROJECT_ID
 from query_api.pages.arrivals import (
     BEGINNING,
     CURSOR_PARTITIONS_MAX,
@@ -19,7 +20,7 @@ from query_api.pages.arrivals import (
     Arrivals,
     Pending,
     Positions,
-    arrivals_statement,
+    arrivals_query,
     merged_arrivals,
 )
 from query_api.spans.cursor import write_cursor
@@ -107,15 +108,19 @@ def test_arrivals_are_the_beginning_of_each_partition_once(of_partitions: dict[s
 
 
 def test_values_and_partitions_are_parameters() -> None:
-    sql, parameters = arrivals_statement(
+    query = arrivals_query(
+        DEFAULT_PROJECT_ID,
         [Pending("a'b", BEGINNING, 5), Pending("{x:String}", ArrivalPlace(3, 4), 9)],
         Window(order=Order.ASCENDING, oldest_us=7),
+        size=20,
     )
+    sql = str(query)
 
     assert "a'b" not in sql
     assert "{x:String}" not in sql
     assert "newest" not in sql
-    assert parameters == {
+    assert query.parameters == {
+        "size": 20,
         "oldest_us": 7,
         "partition_0": "a'b",
         "from_0": 0,

@@ -10,8 +10,8 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from common.clickhouse.computed_columns import ATTRIBUTES_COLUMN
 from common.clickhouse.migrate import DDL
+from common.clickhouse.select import ATTRIBUTES_COLUMN
 from common.clickhouse.span_columns import ALL_MEMBERS, OPTIONAL_MEMBERS, SpanColumns, stamped
 from common.span import PROMOTED_TEXTS, Event, Link, NormalizedSpan, Resource, Scope, Span
 from ingest.normalize import normalize

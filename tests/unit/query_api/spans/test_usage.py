@@ -10,7 +10,8 @@ import orjson
 import pytest
 
 from common.span import NO_METRICS, Metrics
-from query_api.spans.usage import Report, counted, with_sums, write_sums
+from common.usage import Report, counted
+from query_api.spans.usage import with_sums, write_sums
 
 
 def span_id(number: int) -> bytes:

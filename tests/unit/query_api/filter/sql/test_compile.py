@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
+from common.clickhouse.select import Select, Table
 from common.errors import InvalidFilter, InvalidInput
+from common.ids import DEFAULT_PROJECT_ID
 from query_api.filter.language import SUMS_MAX
 from query_api.filter.operands import LIST_VALUES_MAX, VALUE_BYTES_MAX
 from query_api.filter.parse import CONDITIONS_MAX, FilteringModel, parse
 from query_api.filter.sql.compile import SQL_BYTES_MAX, VALUES_BYTES_MAX, Compiled, compile_filter
-from query_api.filter.sql.sums import USAGE_BYTES_MAX, USAGE_OF
+from query_api.filter.sql.sums import USAGE_BYTES_MAX
 from query_api.saved.queries import QueryData
-from query_api.spans.project_spans import Table, executable_sql, read_from
+from query_api.spans.usage import usage_queries
 
 USUAL_VALUES = {"in": ["x", 1], "btwn": [1, 2.5], "gt": 5, "exists": None}
 
@@ -57,9 +59,7 @@ def test_filter_that_compiles_to_too_much_sql_is_refused_with_the_limit() -> Non
 
 
 def test_queries_of_sums_count_to_the_size_of_the_sql() -> None:
-    others = [
-        condition("contains", key=f"name{number}", field="resource") for number in range(CONDITIONS_MAX - SUMS_MAX)
-    ]
+    others = COSTLY[:-120]
     sums = [condition("gt", number, key="ag.metrics.tokens.cumulative.total") for number in range(SUMS_MAX)]
 
     compiled(*others, *sums[: SUMS_MAX // 2])
@@ -71,10 +71,10 @@ def test_queries_of_sums_count_to_the_size_of_the_sql() -> None:
 def test_accepted_filter_is_within_the_limit_with_its_queries_of_sums(metric: str) -> None:
     sums = [condition("gt", number, key=f"ag.metrics.{metric}") for number in range(SUMS_MAX)]
 
-    sql = executable_sql(f"SELECT 1 {read_from(Table.SPANS, compiled(*sums).sql)}")
+    [(name, query)] = usage_queries(compiled(*sums).sql, DEFAULT_PROJECT_ID).items()
 
-    assert USAGE_OF not in sql
-    assert len(sql) <= len(compiled(*sums).sql) + 2 * SUMS_MAX * USAGE_BYTES_MAX
+    assert compiled(*sums).sql.count(name) == SUMS_MAX
+    assert len(str(query)) <= USAGE_BYTES_MAX
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_computed_columns_add_little_to_the_sql_of_a_filter(operator: str, value
     """The limit is on the SQL without them, and the time for planning grows with the SQL that the engine gets."""
     filter_sql = compiled(*[condition(operator, value, key=f"k{number}") for number in range(CONDITIONS_MAX)]).sql
 
-    sql = executable_sql(f"SELECT 1 {read_from(Table.SPANS, filter_sql)}")
+    sql = str(Select(DEFAULT_PROJECT_ID, Table.SPANS, ["1"], where=[filter_sql]))
 
     assert len(sql) < len(filter_sql) + 2_000
 

@@ -1,0 +1,213 @@
+"""What the spans of a trace used, each model call once: which reports count, in Python and in SQL (ADR 0010).
+
+A span and the spans that it caused often report the same usage: an agent repeats the tokens of its model calls. What
+an instrumentation reports counts exactly if no other span below it, at any depth, reports it. Prompt, completion and
+total of tokens and of costs are judged separately. A part that a report lacks is taken from the next report above
+that has it, and is added to the total, unless a total below is more than its parts. What is sent as
+``ag.metrics.*.incremental``, on a span without an instrumentation, is the span's own and always counts. An error
+counts if no span below has one. So an aggregate counts where it is alone, and the order in which spans arrive does
+not matter.
+
+A span whose parent is itself or is not in the trace is at the top. Reports in a circle are below each other, so none
+of them counts, unless the trace has no other report: then all do, because usage must not vanish.
+
+The rule is here twice, because a record and a page have the spans of their traces at hand, and sums over many traces
+must stay in the engine: ``counted`` and ``counted_of_each``, and the steps in ``usage.sql``. A test compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from common.clickhouse.select import Select
+from common.named_sql import load_named_sql
+from common.span import NO_METRICS, Metrics, Usage, is_more_than_parts
+
+Id = TypeVar("Id", bound=Hashable)
+"""Identifies a span among those that are judged together."""
+
+STEPS: Final = load_named_sql(Path(__file__).with_suffix(".sql"))
+_REPORTED: Final = "reported"
+_COUNTED: Final = "counted_reports"
+_NO_USAGE: Final[Usage] = NO_METRICS[0:3]
+
+
+class Report(NamedTuple):
+    """What one span reports as used."""
+
+    span_id: bytes
+    parent_id: bytes | None
+    """``None`` or zeros if it has none."""
+
+    metrics: Metrics
+    is_own: bool = False
+    """Whether the usage is the span's own by its meaning, so that it counts whatever other spans report."""
+
+
+def counted(spans: Iterable[Report]) -> Metrics:
+    """Add up what the spans of one trace used, in any order and in linear time. Ids must be distinct."""
+    metrics_of: dict[bytes, Metrics] = {}
+    parent_of: dict[bytes, bytes | None] = {}
+    own: set[bytes] = set()
+    for span_id, parent_id, metrics, is_own in spans:
+        if metrics is not NO_METRICS:
+            metrics_of[span_id] = metrics
+            if is_own:
+                own.add(span_id)
+        if parent_id != span_id:
+            parent_of[span_id] = parent_id
+    tokens, costs, errors = _units(metrics_of)
+    failed = _counting(errors, parent_of, ())
+    return Metrics(
+        *_sum(_counted_usages(tokens, parent_of, own)),
+        *_sum(_counted_usages(costs, parent_of, own)),
+        errors=_total(errors[span_id] for span_id in failed),
+    )
+
+
+def counted_of_each(
+    metrics_of: Mapping[Id, Metrics], parent_of: Mapping[Id, Id | None], own: Collection[Id]
+) -> dict[Id, Metrics]:
+    """Return what counts of each report, in linear time.
+
+    ``parent_of`` holds every span. ``own`` are those whose usage is their own by its meaning.
+    """
+    tokens, costs, errors = _units(metrics_of)
+    counted_tokens = dict(zip(tokens, _counted_usages(tokens, parent_of, own), strict=True))
+    counted_costs = dict(zip(costs, _counted_usages(costs, parent_of, own), strict=True))
+    failed = _counting(errors, parent_of, ())
+    return {
+        span: Metrics(
+            *counted_tokens.get(span, _NO_USAGE),
+            *counted_costs.get(span, _NO_USAGE),
+            errors=metrics.errors if span in failed else 0.0,
+        )
+        for span, metrics in metrics_of.items()
+    }
+
+
+def _units(metrics_of: Mapping[Id, Metrics]) -> tuple[dict[Id, Usage], dict[Id, Usage], dict[Id, float]]:
+    """Return the reports of tokens, of costs and of errors."""
+    return (
+        {span: metrics[0:3] for span, metrics in metrics_of.items() if any(metrics[0:3])},
+        {span: metrics[3:6] for span, metrics in metrics_of.items() if any(metrics[3:6])},
+        {span: metrics.errors for span, metrics in metrics_of.items() if metrics.errors},
+    )
+
+
+def _counted_usages(
+    reports: Mapping[Id, Usage], parent_of: Mapping[Id, Id | None], own: Collection[Id]
+) -> Iterable[Usage]:
+    """Return what counts of each of the reports of one unit, in their order."""
+    are_all_own = bool(own) and all(span in own for span in reports)
+    if are_all_own or reports.keys().isdisjoint(parent_of.values()):
+        return reports.values()
+    return _counted_parts(reports, parent_of, own)
+
+
+def _sum(usages: Iterable[Usage]) -> Usage:
+    """Add up prompts, completions and totals."""
+    prompts, completions, totals = zip(*usages, strict=True) if (usages := list(usages)) else ((), (), ())
+    return _total(prompts), _total(completions), _total(totals)
+
+
+def _total(amounts: Iterable[float]) -> float:
+    """Add up amounts in the order of their size: the last digits of a sum depend on the order, and that of the engine
+    changes from statement to statement.
+    """
+    return sum(sorted(amounts), 0.0)
+
+
+def _counted_parts(
+    reports: Mapping[Id, Usage], parent_of: Mapping[Id, Id | None], own: Collection[Id]
+) -> Iterator[Usage]:
+    """Yield what counts of each report, member by member."""
+    known: dict[frozenset[Id], Collection[Id]] = {}  # most of the sets are equal
+
+    def counting(is_member: Callable[[Usage], object]) -> Collection[Id]:
+        members = frozenset(span_id for span_id, usage in reports.items() if is_member(usage))
+        if members not in known:
+            known[members] = _counting(members, parent_of, own)
+        return known[members]
+
+    prompts = counting(lambda usage: usage[0])
+    completions = counting(lambda usage: usage[1])
+    totals = counting(any)
+    prompts_of_total = counting(lambda usage: usage[0] or is_more_than_parts(*usage))
+    completions_of_total = counting(lambda usage: usage[1] or is_more_than_parts(*usage))
+    for span_id, (prompt, completion, total) in reports.items():
+        parts_of_total = (prompt if span_id in prompts_of_total else 0) + (
+            completion if span_id in completions_of_total else 0
+        )
+        yield (
+            prompt if span_id in prompts else 0,
+            completion if span_id in completions else 0,
+            total if span_id in totals else parts_of_total,
+        )
+
+
+def _counting(reports: Collection[Id], parent_of: Mapping[Id, Id | None], own: Collection[Id]) -> Collection[Id]:
+    """Return the reports with no other report below them (all of them if there are none such), and those that are the
+    span's own.
+    """
+    repeats = set(_nearest_above(reports, parent_of))
+    if len(repeats) == len(reports):
+        return reports
+    return set(reports).difference(repeats.difference(own))
+
+
+def _nearest_above(reports: Collection[Id], parent_of: Mapping[Id, Id | None]) -> Iterator[Id]:
+    """Yield, for each report that has one, the first other report above it."""
+    known: dict[Id, Id | None] = {}  # span without a report → the first report above it
+    for report in reports:
+        path = list[Id]()
+        span_id = parent_of.get(report)
+        while span_id is not None and span_id in parent_of and span_id not in reports and span_id not in known:
+            known[span_id] = None  # a circle without a report leads nowhere
+            path.append(span_id)
+            span_id = parent_of.get(span_id)
+        nearest = span_id if span_id is None or span_id in reports else known.get(span_id)
+        known.update(dict.fromkeys(path, nearest))
+        if nearest is not None and nearest != report:
+            yield nearest
+
+
+def trace_sums(reports: Select) -> Select:
+    """Return a query of ``trace_id`` and the columns of ``Metrics``: what the spans of each trace used together.
+
+    ``reports`` is a query of ``trace_id``, ``span_id``, ``parent_id``, ``usage_is_own`` and the columns of
+    ``Metrics``, with one row for each span of these traces.
+    """
+    sums = [f"arraySum(counted_{amount}) AS {amount}" for amount in Metrics._fields]
+    return _from_counted(reports, ["trace_id", *sums])
+
+
+def counted_totals(reports: Select) -> Select:
+    """Return a query of ``trace_id``, ``span_id``, ``counted_tokens`` and ``counted_costs``: what counts of the totals
+    of a span.
+
+    Only spans whose totals do not count as a whole have a row. ``reports`` as for ``trace_sums``.
+    """
+    each = (
+        "arrayJoin(arrayFilter(report -> report.2 != report.4 OR report.3 != report.5, arrayZip(report_ids,"
+        " counted_tokens_total, counted_costs_total, at_tokens_total, at_costs_total))) AS report"
+    )
+    columns = ["trace_id", "reinterpretAsFixedString(report.1) AS span_id"]
+    counts = ["report.2 AS counted_tokens", "report.3 AS counted_costs"]
+    return Select(reports.project_id, _from_counted(reports, ["trace_id", each]), [*columns, *counts])
+
+
+def _from_counted(reports: Select, columns: list[str]) -> Select:
+    return Select(reports.project_id, _COUNTED, columns, queries={_REPORTED: reports, **STEPS})
+
+
+def reports_alone(versions: Select, metrics: Collection[str]) -> Select:
+    """Return what spans report of these metrics (``tokens``, ``costs``, ``errors``), for ``trace_sums``.
+
+    ``versions`` is a query of latest versions. Constants for other metrics make the engine read less.
+    """
+    amounts = [name if name.startswith(tuple(metrics)) else f"0. AS {name}" for name in Metrics._fields]
+    columns = ["trace_id", "span_id", "parent_id", "usage_is_own", *amounts]
+    return Select(versions.project_id, versions, columns)
