@@ -80,10 +80,11 @@ def test_new_broker_is_read_from_its_beginning(tmp_path: Path) -> None:
             await asyncio.to_thread(broker.start)
             await ensure_topics(settings)
             await publisher.publish("t", b"new")
-            with pytest.raises(TopicReplaced):
-                await read_one(source)
-            await source.open(on_revoked=nothing, on_assigned=nothing)
-            after = await read_one(source)
+            try:
+                after = await read_one(source)
+            except TopicReplaced:  # if it notices the topic before the group
+                await source.open(on_revoked=nothing, on_assigned=nothing)
+                after = await read_one(source)
 
             assert (after.value, after.offset) == (b"new", 0)
             assert source.partition_id_of(after.source) != log_before
