@@ -184,7 +184,7 @@ def is_undecodable(decoded: DecodedRecord, rules: Rules) -> bool:
     topic.
     """
     record, rejections = decoded.record, decoded.rejections
-    if not rejections.is_of_record or rejections.in_full[0].code not in _UNDECODABLE:
+    if not rejections.in_full or not rejections.is_of_record or rejections.in_full[0].code not in _UNDECODABLE:
         return False
     return record.header(PROJECT_HEADER) is None and rules.topics[record.topic].project_id is None
 

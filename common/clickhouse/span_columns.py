@@ -12,7 +12,7 @@ To promote another value to a member and a column: a migration with the column a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -22,10 +22,8 @@ import orjson
 import pyarrow as pa
 
 from common.arrow_views import Numbers, lengths_of
-from common.clickhouse.dictionary_column import DictionaryColumn
-from common.clickhouse.leaves import SpanLeaves
+from common.clickhouse.leaves import SpanLeaves, Templates
 from common.clickhouse.member_json import events_json, links_json, repaired_json, source_json
-from common.clickhouse.templates import Templates
 from common.span import NO_METRICS, Attributes, Metrics, NormalizedSpan, Span
 
 SPANS_TABLE: Final = "spans"
@@ -150,10 +148,10 @@ class SpanColumns:
         self._columns: dict[str, list[Any]] = {name: [] for name in _SENT}
         self._start_ns: list[int] = []
         self._end_ns: list[int] = []
-        self._partition_ids = DictionaryColumn()
-        self._resources = DictionaryColumn()
-        self._scopes = DictionaryColumn()
-        self._repaired = DictionaryColumn()
+        self._partition_ids = _DictionaryColumn()
+        self._resources = _DictionaryColumn()
+        self._scopes = _DictionaryColumn()
+        self._repaired = _DictionaryColumn()
         self._normalized = NormalizedColumns(with_attributes_text=with_attributes_text)
 
     @property
@@ -225,7 +223,7 @@ class NormalizedColumns:
         self._usage_is_own: list[bool] = []
         self._metrics: list[Metrics] = []
         self._attributes_bytes: list[int] = []
-        self._templates = DictionaryColumn()
+        self._templates = _DictionaryColumn()
         self._leaf_offsets: list[int] = [0]
         self._leaf_paths: list[str] = []
         self._leaf_texts: list[str] = []
@@ -272,6 +270,32 @@ class NormalizedColumns:
         leaf_paths, leaf_texts = pa.array(self._leaf_paths, pa.string()), pa.array(self._leaf_texts, pa.string())
         columns["leaves"] = pa.MapArray.from_arrays(pa.array(self._leaf_offsets, pa.int32()), leaf_paths, leaf_texts)
         return columns | _metric_columns(self._metrics)
+
+
+_NOTHING: Final = object()
+
+
+class _DictionaryColumn:
+    """A column of few distinct values: each is rendered once for a chunk, rows hold its index."""
+
+    def __init__(self) -> None:
+        self._indexes: list[int] = []
+        self._index_of_text: dict[bytes, int] = {}
+
+    def extend(self, values: Iterable[Any], render: Callable[[Any], bytes]) -> None:
+        """Append one row for each value; equal neighbors that are the same object are rendered once."""
+        last: object = _NOTHING
+        index = 0
+        for value in values:
+            if value is not last:
+                last = value
+                index = self._index_of_text.setdefault(render(value), len(self._index_of_text))
+            self._indexes.append(index)
+
+    def array(self) -> pa.DictionaryArray:
+        """Return the column, dictionary-encoded like the engine's ``LowCardinality``."""
+        texts = pa.array(list(self._index_of_text), pa.binary())
+        return pa.DictionaryArray.from_arrays(pa.array(self._indexes, pa.int32()), texts)
 
 
 def time_columns(start_ns: Numbers, end_ns: Numbers) -> dict[str, pa.Array]:

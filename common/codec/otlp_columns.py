@@ -12,14 +12,15 @@ refuses, those without a span, and those in which any span may have to be reject
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
 
 from common.arrow_views import (
     Numbers,
@@ -34,6 +35,7 @@ from common.arrow_views import (
 )
 from common.codec.checks import PART_BYTES_MIN, SMALL_PARTS_MAX, Bounds
 from common.codec.otlp_schema import ARRAY, BOOL, BYTES, DOUBLE, INT, KVLIST, PACKAGE, STRING, VALUE_FIELDS, schema_file
+from common.errors import Rejected
 
 try:
     import ptars
@@ -43,6 +45,8 @@ except ImportError:  # no wheel for this platform: every record is read by `otlp
 HALVINGS_MAX: Final = 8
 """How often records that the parser refuses together are halved; what is refused then is read by ``otlp_protobuf``."""
 
+
+_T = TypeVar("_T")
 
 _SIZED_KINDS: Final = (STRING, ARRAY, KVLIST, BYTES)
 
@@ -294,6 +298,23 @@ def _is_repeated(arrays: SpanArrays) -> Numbers:
 
 
 _FACTORS: Final = np.random.default_rng(0).integers(1, 2**63, 4, np.uint64) * np.uint64(2) + np.uint64(1)
+
+
+def read_wrappers(
+    read: Callable[[bytes, str, Bounds], _T], wrappers: Wrappers, indexes: Sequence[int], bounds: Bounds
+) -> dict[int, _T | None]:
+    """Return the resources or scopes at these indexes, equal ones as one object; ``None`` for one that is rejected."""
+    known: dict[tuple[bytes, str], _T | None] = {}
+    found: dict[int, _T | None] = {}
+    for index in indexes:
+        raw, schema_url = wrappers[index]
+        if (raw, schema_url) not in known:
+            try:
+                known[raw, schema_url] = read(raw, schema_url, bounds)
+            except (Rejected, DecodeError):
+                known[raw, schema_url] = None
+        found[index] = known[raw, schema_url]
+    return found
 
 
 # How many bytes a record takes if exactly what was read from it is written again.

@@ -5,9 +5,9 @@ Values are read from Arrow all at once. What is flattened to bytes there is read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,14 +15,12 @@ from google.protobuf.message import DecodeError
 
 from common.arrow_views import Numbers, ranges, without_nulls
 from common.codec.checks import Bounds, json_bytes, json_double
-from common.codec.otlp_columns import SpanArrays, Wrappers
+from common.codec.otlp_columns import SpanArrays, read_wrappers
 from common.codec.otlp_protobuf import read_array, read_event, read_link, read_object, read_resource, read_scope
 from common.codec.otlp_schema import ARRAY, BOOL, BYTES, DOUBLE, INT, KVLIST, STRING
 from common.errors import Rejected
 from common.path_growth import has_long_paths
 from common.span import Resource, Scope, Span
-
-_T = TypeVar("_T")
 
 _CONTAINERS: Final = (ARRAY, KVLIST)
 
@@ -141,23 +139,6 @@ def _read(read: Callable[[bytes, Bounds], Any], bounds: Bounds, raw: bytes) -> A
         return read(raw, bounds)
     except (Rejected, DecodeError):
         return _REFUSED
-
-
-def read_wrappers(
-    read: Callable[[bytes, str, Bounds], _T], wrappers: Wrappers, indexes: Sequence[int], bounds: Bounds
-) -> dict[int, _T | None]:
-    """Return the resources or scopes at these indexes, equal ones as one object; ``None`` for one that is rejected."""
-    known: dict[tuple[bytes, str], _T | None] = {}
-    found: dict[int, _T | None] = {}
-    for index in indexes:
-        raw, schema_url = wrappers[index]
-        if (raw, schema_url) not in known:
-            try:
-                known[raw, schema_url] = read(raw, schema_url, bounds)
-            except (Rejected, DecodeError):
-                known[raw, schema_url] = None
-        found[index] = known[raw, schema_url]
-    return found
 
 
 def are_parts_readable(arrays: SpanArrays, bounds: Bounds) -> bool:

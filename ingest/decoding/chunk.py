@@ -183,9 +183,11 @@ def _decoded(
         claimed.update(decoded.claimed)
         partition_id = chunk.partition_ids[record.source]
         errors = append_rows(columns, decoded, rules.prices, partition_id=partition_id, masks=masks)
-        dead_letters = cut_dead_letters(
-            record, decoded.rejections, encoding=decoded.encoding, layout=decoded.layout, masking=chunk.masking
-        )
+        dead_letters: Sequence[CutDeadLetter] = ()
+        if decoded.rejections.in_full:
+            dead_letters = cut_dead_letters(
+                record, decoded.rejections, encoding=decoded.encoding, layout=decoded.layout, masking=chunk.masking
+            )
         # Only the outcome is kept: the spans are columns by now, and would double the memory of the chunk.
         outcome = _outcome(decoded, rules, dead_letters, errors)
         outcomes.append(outcome._replace(rows_count=outcome.rows_count + together.plain_counts.get(position, 0)))

@@ -16,8 +16,7 @@ import numpy as np
 import orjson
 
 from common.arrow_views import Numbers, offsets_of, ranges
-from common.clickhouse.leaves import SpanLeaves
-from common.clickhouse.templates import template_of
+from common.clickhouse.leaves import SpanLeaves, template_of
 from common.codec.otlp_columns import AttributeArrays, SpanArrays
 from common.codec.otlp_schema import BOOL, DOUBLE, INT, STRING
 from common.plans import Keys, Plans

@@ -18,14 +18,14 @@ import pyarrow as pa
 from common.arrow_views import Numbers
 from common.codec.checks import Bounds, bounds_of
 from common.codec.decoded import Decoded, Rejections
-from common.codec.otlp_columns import SpanArrays, Wrappers, is_available, read_plain
+from common.codec.otlp_columns import SpanArrays, Wrappers, is_available, read_plain, read_wrappers
 from common.codec.otlp_protobuf import WHOLE_BYTES_MAX, read_resource, read_scope
-from common.codec.otlp_selected import read_wrappers, select_spans
+from common.codec.otlp_selected import select_spans
 from common.errors import Rejected
 from common.kafka.record import Partition, Record
 from common.settings import Encoding
 from common.span import Span
-from ingest.decode import DecodedRecord, Rules, encoding_of, project_of_resources, with_projects
+from ingest.decode import DecodedRecord, Rules, empty_record, encoding_of, project_of_resources, with_projects
 from ingest.decoding.plain_rows import RecordColumns, plain_rows
 from ingest.decoding.plain_spans import KeySet, plain_spans
 
@@ -85,7 +85,9 @@ def read_together(
     counts = np.bincount(record_of, minlength=len(positions)).tolist()
     return ReadTogether(
         {
-            position: with_projects(record, Decoded(*spans.get(at, ([], [])), Rejections()), rules)
+            position: with_projects(record, Decoded(*spans[at], Rejections()), rules)
+            if at in spans
+            else empty_record(record, rules)
             for at, (position, record) in enumerate(zip(positions, read.records, strict=True))
             if at not in doubtful
         },

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import orjson
 import pyarrow as pa
 
-from common.clickhouse.leaves import EMPTY_ARRAY, EMPTY_OBJECT
-from common.clickhouse.templates import MARK
+from common.clickhouse.leaves import EMPTY_ARRAY, EMPTY_OBJECT, MARK
 
 
 def attributes_of(rows: pa.Table) -> list[bytes]:

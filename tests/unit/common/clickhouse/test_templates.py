@@ -6,8 +6,7 @@ import orjson
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from common.clickhouse.leaves import SpanLeaves
-from common.clickhouse.templates import MARK, TEMPLATES_MAX, Templates, template_of
+from common.clickhouse.leaves import MARK, TEMPLATES_MAX, SpanLeaves, Templates, template_of
 from common.nesting import nest
 from tests.support.attributes import filled
 from tests.unit.common.clickhouse.test_leaves import ATTRIBUTES, PATHS, VALUES, leaves_of
