@@ -89,7 +89,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "alerts": ("clearspan.client.alerts", "send a message when a measure of spans passes a bound"),
     "applications": ("clearspan.client.applications", "read the history of applications"),
     "mcp": ("clearspan.processes", "serve spans to language models (MCP)"),
-    "dead-letters": ("clearspan.dead_letters", "list, show, replay or drop rejected records and spans"),
+    "dead-letters": ("clearspan.client.dead_letters", "list, show, replay or drop rejected records and spans"),
     "keys": ("clearspan.keys", "create, list, rotate or revoke API keys"),
     "projects": ("clearspan.projects", "create, list, limit, mask or delete projects"),
     "audit-log": ("clearspan.client.audit_log", "show who changed what, and who was refused"),

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final
 
 from common.clickhouse.connect import open_store
+from common.clickhouse.dead_letters import DeadLetterTable
 from common.clickhouse.migrate import require_tables as require_clickhouse_tables
 from common.clickhouse.store import ColumnStore
 from common.clickhouse.topic_history import StoredTopicHistory
@@ -84,6 +85,7 @@ async def open_worker(
             decoder=decoder,
             sinks=(ClickHouseSink(store, clock=clock, insert_timeout_s=timeout_s),),
             positions=StoredPositions(store, clock=clock, insert_timeout_s=timeout_s, announce=announcer.announce),
+            dead_letters=DeadLetterTable(store, deadline_s=timeout_s),
             publisher=publisher,
             projects=projects,
             masks=None if database is None else MaskingRules(database),

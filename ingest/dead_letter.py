@@ -1,10 +1,10 @@
-"""Dead letters: cut from their records, given headers, published to the dead-letter topic.
+"""Dead letters: cut from their records, stored as rows, then published to the dead-letter topic with headers.
 
 The value of a dead letter is the original: the record, or a record of its rejected spans cut from the original on the
 wire. A record makes at most ``IN_FULL_MAX`` + 1 dead letters (contract §4). The first rejected spans have one each,
 until these together exceed twice the size of the record, because each carries the resource of its span. All further
 spans share one, which holds each resource and scope once. The original key and headers stay; ours begin with
-``clearspan-``. They are read back in ``common/kafka/dead_letters.py``.
+``clearspan-``. What lists and replays them are the rows (``common/clickhouse/dead_letters.py``).
 """
 
 from __future__ import annotations
@@ -12,35 +12,38 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Final, NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
+from uuid import UUID
 
+from common.clickhouse.dead_letters import DeadLetter, DeadLetterContent, Envelope, dead_letter_id
 from common.codec.decoded import REASONS_MAX, Rejection, Rejections
 from common.codec.layout import Layout
 from common.errors import Rejected, RejectionCode, TooLarge
-from common.kafka.dead_letters import (
-    CODE_HEADER,
-    CODES_HEADER,
-    OFFSET_HEADER,
-    PARTITION_HEADER,
-    PREFIX,
-    REASON_HEADER,
-    SPAN_COUNT_HEADER,
-    SPAN_INDEX_HEADER,
-    TIME_HEADER,
-    TIMESTAMP_HEADER,
-    TOPIC_HEADER,
-)
-from common.kafka.record import CONTENT_TYPE_HEADER, CONTENT_TYPES, Header, Publisher, Record
+from common.kafka.record import CONTENT_TYPE_HEADER, CONTENT_TYPES, PROJECT_HEADER, Header, Publisher, Record
 from common.limits import MIB
 from common.readiness import Retry
-from common.settings import Encoding
+from common.settings import Encoding, TopicSettings
 from common.telemetry import DEAD_LETTERS, get_logger
 from common.times import Clock, format_us
 from ingest.decode import encoding_of, lay_out
 from ingest.masking.dead_letters import NO_MASKING, Masking, masked_dead_letter
+
+PREFIX: Final = "clearspan-"
+ID_HEADER: Final = "clearspan-id"
+TOPIC_HEADER: Final = "clearspan-topic"
+PARTITION_HEADER: Final = "clearspan-partition"
+OFFSET_HEADER: Final = "clearspan-offset"
+TIMESTAMP_HEADER: Final = "clearspan-timestamp"
+SPAN_INDEX_HEADER: Final = "clearspan-span-index"
+CODE_HEADER: Final = "clearspan-code"
+REASON_HEADER: Final = "clearspan-reason"
+SPAN_COUNT_HEADER: Final = "clearspan-span-count"
+CODES_HEADER: Final = "clearspan-codes"
+TIME_HEADER: Final = "clearspan-time"
 
 GROWTH_MAX: Final = 2
 """Limit of the total size of a record's dead letters of single spans, as a multiple of the size of the record."""
@@ -54,9 +57,12 @@ SHARED_REASON_CHARACTERS_MAX: Final = 180
 """Maximum length of each reason in a shared dead letter."""
 
 REASON_CHARACTERS_MAX: Final = 2_000
+PROJECT_CHARACTERS_MAX: Final = 100
 WAITING_MAX: Final = 1_000
 WAITING_BYTES_MAX: Final = 8 * MIB
 COMPONENT: Final = "dead letters"
+STORE: Final = "store"
+"""What ``/readyz`` names while Kafka, or the engine, is waited for."""
 
 _log = get_logger(__name__)
 
@@ -159,109 +165,137 @@ def _laid_out(record: Record, encoding: Encoding) -> Layout | None:
         return None
 
 
-class DeadLetterMessage(NamedTuple):
-    """What is published to the dead-letter topic."""
+class DeadLetterStore(Protocol):
+    """Keeps dead letters as rows (``common/clickhouse/dead_letters.py``)."""
 
-    value: bytes
-    key: bytes | None
+    async def insert(self, dead_letters: Sequence[tuple[DeadLetter, DeadLetterContent]], /) -> None:
+        """Return when these are durable. Raises transient errors; calling it again changes nothing."""
+        ...
+
+
+class _QueuedDeadLetter(NamedTuple):
+    """A dead letter that is not stored and published yet."""
+
+    dead_letter: DeadLetter
+    content: DeadLetterContent
     headers: tuple[Header, ...]
-
-    @staticmethod
-    def of(record: Record) -> DeadLetterMessage:
-        """Return the message that a record of the topic holds."""
-        return DeadLetterMessage(record.value or b"", record.key, record.headers)
-
-    @property
-    def size(self) -> int:
-        """Bytes of value, key and headers."""
-        headers = sum(len(name) + len(value or b"") for name, value in self.headers)
-        return len(self.value) + len(self.key or b"") + headers
+    """Of the message to the topic: those of the content, and ours."""
 
 
-class BulkPublisher:
-    """Publishes messages to one topic, up to ``WAITING_MAX`` or ``WAITING_BYTES_MAX`` at once. Never drops one."""
+class DeadLetters:
+    """Stores dead letters, then publishes them to the topic, ``WAITING_MAX`` or ``WAITING_BYTES_MAX`` together. Never
+    drops one: a restart between the two stores the same row and publishes again.
+    """
 
     def __init__(
         self,
+        store: DeadLetterStore,
         publisher: Publisher,
         *,
         topic: str,
         retry: Retry,
+        clock: Clock,
+        topics: Mapping[str, TopicSettings] = MappingProxyType({}),
         moved: Callable[[], None] = lambda: None,
     ) -> None:
-        """``moved`` is called each time Kafka acknowledges a message."""
+        """``topics`` are those of the original records. ``moved`` is called each time something is acknowledged."""
+        self._store = store
         self._publisher = publisher
         self._topic = topic
+        self._topics = topics
         self._retry = retry
+        self._clock = clock
         self._moved = moved
-        self._waiting: list[DeadLetterMessage] = []
+        self._waiting: list[_QueuedDeadLetter] = []
         self._waiting_bytes = 0
 
-    async def add(self, message: DeadLetterMessage) -> bool:
-        """Queue a message; a full window is flushed. Return whether Kafka has acknowledged all queued messages."""
-        self._waiting.append(message)
-        self._waiting_bytes += message.size
-        is_full = len(self._waiting) >= WAITING_MAX or self._waiting_bytes >= WAITING_BYTES_MAX
-        if is_full:
+    async def add(
+        self, record: Record, dead_letter: CutDeadLetter, *, partition_id: str = "", encoding: Encoding
+    ) -> None:
+        """Queue a dead letter of ``record``; flush if the queue is full."""
+        rejection = dead_letter.rejection
+        if rejection.code is RejectionCode.OUR_FAILURE:
+            _log.error(rejection.reason, topic=record.topic, partition=record.partition, offset=record.offset)
+        waiting = self._prepared(record, dead_letter, partition_id, encoding)
+        self._waiting.append(waiting)
+        headers_bytes = sum(len(name) + len(value or b"") for name, value in waiting.headers)
+        self._waiting_bytes += len(dead_letter.value) + len(waiting.content.envelope.key or b"") + headers_bytes
+        DEAD_LETTERS.labels(rejection.code.value).inc()
+        if len(self._waiting) >= WAITING_MAX or self._waiting_bytes >= WAITING_BYTES_MAX:
             await self.flush()
-        return is_full
 
     async def flush(self) -> None:
-        """Return when Kafka has acknowledged every queued message. Waits without limit; safe to cancel."""
-        messages, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        """Return when every queued dead letter is stored and acknowledged by Kafka. Waits without limit; safe to
+        cancel.
+        """
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        if not waiting:
+            return
+        rows = [(each.dead_letter, each.content) for each in waiting]
+        await self._retry.until_done(lambda: self._store.insert(rows), component=STORE)
+        self._moved()
         async with asyncio.TaskGroup() as tasks:
-            for message in messages:
-                tasks.create_task(self._publish(message), name="dead-letter")
+            for each in waiting:
+                tasks.create_task(self._publish(each), name="dead-letter")
 
-    async def _publish(self, message: DeadLetterMessage) -> None:
-        publish = partial(self._publisher.publish, self._topic, message.value, key=message.key, headers=message.headers)
+    async def _publish(self, waiting: _QueuedDeadLetter) -> None:
+        content = waiting.content
+        publish = partial(
+            self._publisher.publish, self._topic, content.value, key=content.envelope.key, headers=waiting.headers
+        )
         # Too large is not transient, but still no reason to drop: wait until the limit of the topic is raised.
         await self._retry.until_done(publish, component=COMPONENT, also=(TooLarge,))
         self._moved()
 
+    def _prepared(self, record: Record, cut: CutDeadLetter, partition_id: str, encoding: Encoding) -> _QueuedDeadLetter:
+        key, sent_headers = cut.envelope or (record.key, record.headers)
+        # A header with our prefix on the original record would read as a coordinate of this dead letter.
+        kept = [(name, value) for name, value in sent_headers if not name.startswith(PREFIX)]
+        if record._replace(headers=tuple(kept)).header(CONTENT_TYPE_HEADER) is None:
+            kept.append((CONTENT_TYPE_HEADER, CONTENT_TYPES[encoding].encode()))
+        span_index = cut.rejection.span_index
+        dead_letter = DeadLetter(
+            dead_letter_id(partition_id, record.partition, record.offset, record.timestamp_ms, span_index),
+            record.topic,
+            record.partition,
+            record.offset,
+            span_index,
+            cut.rejection.code.value,
+            cut.rejection.reason[:REASON_CHARACTERS_MAX],
+            self._clock.now_ns() // 1_000,
+            len(cut.value),
+            {code.value: count for code, count in cut.codes.items()} or None,
+            self._project_of(record.topic, dict(kept).get(PROJECT_HEADER)),
+        )
+        content = DeadLetterContent(Envelope(key, tuple(kept)), cut.value)
+        return _QueuedDeadLetter(dead_letter, content, (*kept, *_headers(dead_letter, record.timestamp_ms)))
 
-class DeadLetters:
-    """Publishes dead letters with the headers that locate and explain them."""
-
-    def __init__(self, bulk: BulkPublisher, *, clock: Clock) -> None:
-        self._bulk = bulk
-        self._clock = clock
-
-    async def add(self, record: Record, dead_letter: CutDeadLetter, *, encoding: Encoding) -> None:
-        """Queue a dead letter of ``record``; see ``BulkPublisher.add``."""
-        rejection = dead_letter.rejection
-        if rejection.code is RejectionCode.OUR_FAILURE:
-            _log.error(rejection.reason, topic=record.topic, partition=record.partition, offset=record.offset)
-        if dead_letter.envelope is not None:
-            key, kept = dead_letter.envelope
-            record = record._replace(key=key, headers=kept)
-        headers = _headers(record, dead_letter, encoding=encoding, time_ns=self._clock.now_ns())
-        await self._bulk.add(DeadLetterMessage(dead_letter.value, record.key, headers))
-        DEAD_LETTERS.labels(rejection.code.value).inc()
-
-    async def flush(self) -> None:
-        """Return when Kafka has acknowledged every dead letter; see ``BulkPublisher.flush``."""
-        await self._bulk.flush()
+    def _project_of(self, topic: str, header: bytes | None) -> str | None:
+        """Return the project that the header names, with ids in their usual spelling, else that of the topic."""
+        named = (header or b"").decode("utf-8", "replace")[:PROJECT_CHARACTERS_MAX]
+        if not named:
+            settings = self._topics.get(topic)
+            return None if settings is None or settings.project_id is None else str(settings.project_id)
+        try:
+            return str(UUID(named))
+        except ValueError:
+            return named
 
 
-def _headers(record: Record, dead_letter: CutDeadLetter, *, encoding: Encoding, time_ns: int) -> tuple[Header, ...]:
-    rejection = dead_letter.rejection
+def _headers(dead_letter: DeadLetter, record_ms: int) -> list[Header]:
     ours = {
-        TOPIC_HEADER: record.topic,
-        PARTITION_HEADER: str(record.partition),
-        OFFSET_HEADER: str(record.offset),
-        TIMESTAMP_HEADER: str(record.timestamp_ms),
-        CODE_HEADER: rejection.code.value,
-        REASON_HEADER: rejection.reason[:REASON_CHARACTERS_MAX],
-        TIME_HEADER: format_us(time_ns // 1_000),
+        ID_HEADER: dead_letter.id,
+        TOPIC_HEADER: dead_letter.topic,
+        PARTITION_HEADER: str(dead_letter.partition),
+        OFFSET_HEADER: str(dead_letter.offset),
+        TIMESTAMP_HEADER: str(record_ms),
+        CODE_HEADER: dead_letter.code,
+        REASON_HEADER: dead_letter.reason,
+        TIME_HEADER: format_us(dead_letter.created_us),
     }
-    if rejection.span_index is not None:
-        ours[SPAN_INDEX_HEADER] = str(rejection.span_index)
+    if dead_letter.span_index is not None:
+        ours[SPAN_INDEX_HEADER] = str(dead_letter.span_index)
     if dead_letter.codes:
         ours[SPAN_COUNT_HEADER] = str(sum(dead_letter.codes.values()))
         ours[CODES_HEADER] = json.dumps(dead_letter.codes)
-    # A header with our prefix on the original record would read as a coordinate of this dead letter.
-    kept = [(name, value) for name, value in record.headers if not name.startswith(PREFIX)]
-    if record.header(CONTENT_TYPE_HEADER) is None:
-        kept.append((CONTENT_TYPE_HEADER, CONTENT_TYPES[encoding].encode()))
-    return (*kept, *((name, text.encode("utf-8", "replace")) for name, text in ours.items()))
+    return [(name, text.encode("utf-8", "replace")) for name, text in ours.items()]

@@ -125,7 +125,12 @@ class Flusher:
             await asyncio.to_thread(list, batch.dead_letters(rejected)) if rejected else batch.dead_letters({})
         )
         for decoded, dead_letter in dead_letters:
-            await self._dead_letters.add(decoded.record, dead_letter, encoding=decoded.outcome.encoding)
+            await self._dead_letters.add(
+                decoded.record,
+                dead_letter,
+                partition_id=decoded.partition_id,
+                encoding=decoded.outcome.encoding,
+            )
         await self._dead_letters.flush()
 
     async def _commit(self) -> None:

@@ -15,6 +15,7 @@ from common.settings import Settings
 from common.sink import Sink
 from common.times import Clock, SystemClock
 from ingest.batch import FlushPolicy
+from ingest.dead_letter import DeadLetterStore
 from ingest.decode import Rules
 from ingest.decoding.decoder import Decoder
 from ingest.flush import PositionRecorder
@@ -96,6 +97,7 @@ class Dependencies:
     decoder: Decoder
     sinks: Sequence[Sink]
     positions: PositionRecorder
+    dead_letters: DeadLetterStore
     publisher: Publisher
     projects: KnownProjects
     masks: MaskReader | None = None

@@ -33,7 +33,7 @@ from common.readiness import NOT_CONNECTED, Retry, probe
 from common.telemetry import CONSUMER_PAUSED, LOST_BATCHES, STAGE_SECONDS, get_logger
 from common.waiting import limited_after
 from ingest.batch import SpanBatch
-from ingest.dead_letter import BulkPublisher, DeadLetters
+from ingest.dead_letter import DeadLetters
 from ingest.decode import attributed
 from ingest.decoding.chunk import ChunkRecord, count_records
 from ingest.decoding.queue import DecodingQueue
@@ -77,13 +77,18 @@ class Worker:
         self._streaks = Streaks(streak_max=policy.streak_max, readiness=self._readiness)
         self._watch = FlushWatch(readiness=self._readiness, clock=self._clock, late_s=policy.flush_late_s)
         self._retry = Retry(readiness=self._readiness, delay_s_max=policy.retry_delay_s_max, sleep=dependencies.sleep)
-        bulk = BulkPublisher(
-            dependencies.publisher, topic=policy.dead_letter_topic, retry=self._retry, moved=self._watch.moved
-        )
         self._flusher = Flusher(
             sinks=dependencies.sinks,
             positions=dependencies.positions,
-            dead_letters=DeadLetters(bulk, clock=self._clock),
+            dead_letters=DeadLetters(
+                dependencies.dead_letters,
+                dependencies.publisher,
+                topic=policy.dead_letter_topic,
+                topics=policy.rules.topics,
+                retry=self._retry,
+                clock=self._clock,
+                moved=self._watch.moved,
+            ),
             source=self._source,
             ledger=self._ledger,
             clock=self._clock,

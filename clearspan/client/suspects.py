@@ -9,9 +9,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from common.kafka.dead_letters import OFFSET_HEADER, TIMESTAMP_HEADER, dead_letter_of
 from common.kafka.log import KafkaLog
 from common.kafka.record import Record
+from ingest.dead_letter import (
+    OFFSET_HEADER,
+    PARTITION_HEADER,
+    SPAN_COUNT_HEADER,
+    SPAN_INDEX_HEADER,
+    TIMESTAMP_HEADER,
+    TOPIC_HEADER,
+)
 
 SUSPECTS_MAX: Final = 100_000
 """Spans that are in memory before the dead letters are read."""
@@ -130,11 +137,11 @@ class Suspects:
         Raises ``Unavailable``.
         """
         extent = await log.extent(topic)
-        async with aclosing(log.read_ranges(topic, extent.partitions)) as reading:
+        async with aclosing(log.read_ranges(topic, extent)) as reading:
             async for records in reading:
                 for record in records:
                     self._strike_out(record)
-        return all(offsets.start == 0 for offsets in extent.partitions.values())
+        return all(offsets.start == 0 for offsets in extent.values())
 
     def settle(self, *, is_whole_topic: bool) -> None:
         """Count all others, and forget them. Without the beginning of the topic of dead letters, what the decoder
@@ -157,18 +164,18 @@ class Suspects:
             yield from of_record.values()
 
     def _strike_out(self, record: Record) -> None:
-        if record.header(OFFSET_HEADER) is None:
-            return  # it says that a dead letter was replayed or dropped
-        dead_letter = dead_letter_of(record)
-        of_record = self._by_place.get((dead_letter.topic, dead_letter.partition, dead_letter.offset))
-        if not of_record or record.header(TIMESTAMP_HEADER) != b"%d" % next(iter(of_record.values())).record_ms:
+        topic = (record.header(TOPIC_HEADER) or b"").decode("utf-8", "replace")
+        place = topic, _number(record, PARTITION_HEADER), _number(record, OFFSET_HEADER)
+        of_record = self._by_place.get(place)
+        if not of_record or _number(record, TIMESTAMP_HEADER) != next(iter(of_record.values())).record_ms:
             return  # of a record that had this offset in an earlier broker
-        if dead_letter.span_index is not None:
-            self._dead_lettered(suspect for suspect in [of_record.get(dead_letter.span_index)] if suspect is not None)
-        elif dead_letter.span_count is None:
+        span_index, span_count = _number(record, SPAN_INDEX_HEADER), _number(record, SPAN_COUNT_HEADER)
+        if span_index >= 0:
+            self._dead_lettered(suspect for suspect in [of_record.get(span_index)] if suspect is not None)
+        elif span_count < 0:
             self._dead_lettered([*of_record.values()])
         else:
-            left, shared = dead_letter.span_count, []
+            left, shared = span_count, []
             for suspect in sorted(of_record.values(), key=lambda each: not each.is_rejected):
                 if suspect.spans_count <= left:
                     left -= suspect.spans_count
@@ -179,3 +186,9 @@ class Suspects:
         for suspect in [*suspects]:
             suspect.report.dead_lettered += suspect.spans_count
             self.discard(suspect)
+
+
+def _number(record: Record, name: str) -> int:
+    """Return the number in a header; -1 without one."""
+    text = record.header(name) or b""
+    return int(text) if text.isdigit() and len(text) < 20 else -1

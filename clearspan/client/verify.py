@@ -104,7 +104,7 @@ async def _verify(settings: Settings, server: ServerOptions, topics: Sequence[st
         with show_progress("Comparing") as progress:
             for topic in topics:
                 extent = await verifying.log.extent(topic)
-                for partition, offsets in sorted(extent.partitions.items()):
+                for partition, offsets in sorted(extent.items()):
                     known = through.get((topic, partition), {})
                     stored = known.get("stored_offset", -1)
                     compared = range(offsets.start, max(offsets.start, min(stored + 1, offsets.stop)))

@@ -8,11 +8,10 @@ from typing import Final
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from common.errors import Unavailable
-from common.kafka.cluster import describe_partitions, open_admin, partitions_of
+from common.kafka.cluster import partitions_of
 from common.kafka.consumer import as_record
 from common.kafka.driver import open_reader, translated
-from common.kafka.record import Coordinates, Record, TopicExtent
-from common.kafka.topics import read_topics
+from common.kafka.record import Record
 from common.settings import KafkaSettings
 
 CHUNK_RECORDS: Final = 500
@@ -34,29 +33,18 @@ class KafkaLog:
 
     async def read(self, topic: str) -> AsyncIterator[Sequence[Record]]:
         """Yield everything that was in the topic when the reading began, in chunks, in offset order per partition."""
-        async with open_reader(self._settings) as reader:
-            with translated("read the topic"):
-                partitions = await partitions_of(self._settings, [topic])
-                reader.assign(partitions)
-                ends = await reader.end_offsets(partitions)
-            async for records in _read_until(reader, topic, ends):
-                yield records
+        async for records in self.read_ranges(topic, await self.extent(topic)):
+            yield records
 
-    async def extent(self, topic: str) -> TopicExtent:
-        """Return which offsets the topic has now. Raises ``Unavailable`` (transient)."""
-        async with open_admin(self._settings) as admin, open_reader(self._settings) as reader:
-            partitions = await describe_partitions(admin, self._settings, [topic])
-            if not partitions:
-                return TopicExtent("", {})
+    async def extent(self, topic: str) -> Mapping[int, range]:
+        """Return the offsets that each partition holds now. Raises ``Unavailable`` (transient)."""
+        async with open_reader(self._settings) as reader:
             with translated("ask for offsets"):
+                partitions = await partitions_of(self._settings, [topic])
                 reader.assign(partitions)
                 firsts = await reader.beginning_offsets(partitions)
                 ends = await reader.end_offsets(partitions)
-                # Asked after the offsets, so that the ids are valid for them.
-                cluster_id, topic_ids = await read_topics(admin._client, [topic])
-        return TopicExtent(
-            f"{cluster_id}/{topic_ids.get(topic, '')}", {at.partition: range(firsts[at], ends[at]) for at in partitions}
-        )
+        return {at.partition: range(firsts[at], ends[at]) for at in partitions}
 
     async def read_ranges(self, topic: str, ranges: Mapping[int, range]) -> AsyncGenerator[Sequence[Record], None]:
         """Yield the records at these offsets, in chunks, in offset order per partition."""
@@ -91,23 +79,6 @@ class KafkaLog:
                         if end is not None and end < await reader.position(partition):
                             raise Unavailable(f"The topic {topic} was deleted and created again.")
                 yield [as_record(record) for records in fetched.values() for record in records]
-
-    async def fetch(self, where: Coordinates) -> Record | None:
-        """Return the record at these coordinates, or ``None``. Raises ``Unavailable`` (transient)."""
-        async with open_reader(self._settings) as reader:
-            with translated("fetch a record"):
-                at = TopicPartition(where.topic, where.partition)
-                if at not in await partitions_of(self._settings, [where.topic]):
-                    return None
-                reader.assign([at])
-                first = (await reader.beginning_offsets([at]))[at]
-                end = (await reader.end_offsets([at]))[at]
-                if not first <= where.offset < end:
-                    return None
-                reader.seek(at, where.offset)
-                fetched = await reader.getmany(at, timeout_ms=int(SILENCE_S_MAX * 1000), max_records=1)
-        found = [record for record in fetched.get(at, []) if record.offset == where.offset]
-        return as_record(found[0]) if found else None
 
 
 async def _read_until(

@@ -219,16 +219,6 @@ class Publisher(Protocol):
         ...
 
 
-class TopicExtent(NamedTuple):
-    """What a topic holds now: by partition, the offsets from its first record to its end. No partitions: no topic.
-
-    ``log_id`` changes when another cluster answers, and when the topic is created again.
-    """
-
-    log_id: str
-    partitions: Mapping[int, range]
-
-
 class RecordLog(Protocol):
     """Reads a topic outside of any group: it commits nothing and causes no rebalance."""
 
@@ -239,8 +229,8 @@ class RecordLog(Protocol):
         """
         ...
 
-    async def extent(self, topic: str) -> TopicExtent:
-        """Return which offsets the topic has now. Raises ``Unavailable`` (transient)."""
+    async def extent(self, topic: str) -> Mapping[int, range]:
+        """Return the offsets that each partition holds now. Raises ``Unavailable`` (transient)."""
         ...
 
     def read_ranges(self, topic: str, ranges: Mapping[int, range]) -> AsyncIterator[Sequence[Record]]:
@@ -249,10 +239,6 @@ class RecordLog(Protocol):
         Offsets without a record are left out; the end of a range is at most the end of its partition. Raises
         ``Unavailable`` (transient).
         """
-        ...
-
-    async def fetch(self, where: Coordinates) -> Record | None:
-        """Return the record at these coordinates, or ``None``. Raises ``Unavailable`` (transient)."""
         ...
 
     def tail(self, topic: str) -> AsyncIterator[Sequence[Record]]:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from common.errors import InvalidInput, NotFound
 from common.postgres.projects import Projects
-from query_api.admin.resolve import drop_all_of_project
+from query_api.admin.dead_letters import table_of
 from query_api.request.context import database_of
 from query_api.request.json_body import json_response
 from query_api.request.route import Request, Response
@@ -19,7 +19,7 @@ class DeletedProject(BaseModel):
 
     id: UUID = Field(description="The id of the project.")
     name: str = Field(description="The name of the project.")
-    dead_letters: int = Field(description="How many open dead letters were dropped.")
+    dead_letters: int = Field(description="How many open dead letters were deleted.")
 
 
 class ProjectDeleted(BaseModel):
@@ -32,7 +32,7 @@ class ProjectDeleted(BaseModel):
 async def delete_project(request: Request) -> Response:
     """Delete a project with its keys, applications, saved queries, environments, subscriptions, alerts and rules.
 
-    Its open dead letters are dropped. Its spans cannot be read from now on: its requests end and streams are broken
+    Its dead letters are deleted. Its spans cannot be read from now on: its requests end and streams are broken
     off, in other processes within a second. A run of retention, which begins at once, removes the spans from the disk.
     A record of the project that arrives later becomes a dead letter. The default project cannot be deleted.
     """
@@ -43,7 +43,7 @@ async def delete_project(request: Request) -> Response:
     projects = Projects(database_of(context), context.clock)
     if await projects.find(project_id) is None:
         raise NotFound(f"There is no project {project_id}.")
-    dropped_count = await drop_all_of_project(context, str(project_id))
+    dropped_count = await table_of(context).delete_project(str(project_id))
     project = await projects.delete(project_id)
     if project is None:
         raise NotFound(f"There is no project {project_id}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final
 
 from pydantic import BaseModel, Field, field_validator
 
@@ -17,11 +17,6 @@ PAGE_MAX: Final = 1_000
 
 _TEXT_LENGTH_MAX: Final = 249
 """Of the name of a topic in Kafka."""
-
-IsWholeTopic: TypeAlias = Annotated[
-    bool | None,
-    Field(description="False if older dead letters have not been read; then `examined` says so. Absent otherwise."),
-]
 
 
 class DeadLetterFilter(Strict):
@@ -69,7 +64,7 @@ class WentTo(BaseModel):
 class DeadLetterSummary(BaseModel):
     """A rejected record, or a record of rejected spans, without its bytes."""
 
-    id: str = Field(description="The id of the dead letter: its partition and offset in the topic of dead letters.")
+    id: str = Field(description="The id of the dead letter: partition and offset of the original record, and a digest.")
     topic: str = Field(description="The topic of the original record.")
     partition: int = Field(description="The partition of the original record.")
     offset: int = Field(description="The offset of the original record.")
@@ -96,21 +91,12 @@ class DeadLetterWithValue(DeadLetterSummary):
     value_base64: str = Field(description="The original bytes, as base64.")
 
 
-class ExaminedRecords(BaseModel):
-    """How far back the topic of dead letters has been read."""
-
-    oldest: str = Field(description="All open dead letters from this time on are known.")
-    records_count: int = Field(description="The number of records that have been read.")
-
-
 class DeadLettersResponse(BaseModel):
     """A page of open dead letters, the newest first."""
 
     count: int = Field(description="The number of dead letters in this response.")
     dead_letters: list[DeadLetterSummary] = Field(description="The dead letters, the newest first.")
     windowing: WindowingResponse | None = Field(None, description="Present if there may be another page.")
-    complete: IsWholeTopic = None
-    examined: ExaminedRecords | None = Field(None, description="With `complete` false: what has been read so far.")
 
 
 class DeadLetterResponse(BaseModel):
@@ -143,5 +129,3 @@ class DeadLettersResolved(BaseModel):
     skipped: list[Skipped] | None = Field(None, description="Those that match and cannot be replayed.")
     remaining: int = Field(description="How many more match and can be replayed or dropped by asking again.")
     dry_run: bool | None = Field(None, description="True if nothing was changed.")
-    complete: IsWholeTopic = None
-    examined: ExaminedRecords | None = Field(None, description="With `complete` false: what has been read so far.")

@@ -5,23 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Mapping
 from importlib.metadata import version
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, Field
 
+from common.clickhouse.dead_letters import DeadLetterSelection
 from common.clickhouse.store import read_version
 from common.errors import ServiceError
 from common.stored_position import ALL_PROJECTS
 from common.times import format_us
-from query_api.admin.dead_letters import index_of
+from query_api.admin.dead_letters import table_of
 from query_api.freshness.follow import look_up_stored
 from query_api.freshness.status import Freshness, PartitionFreshness, read_freshness
 from query_api.request.context import ApiContext, database_of
 from query_api.request.json_body import json_response
 from query_api.request.route import Request, Response
-
-COUNT_AGE_MAX_S: Final = 5.0
-"""The age up to which the number of open dead letters is repeated."""
 
 Part = TypeVar("Part")
 
@@ -37,7 +35,6 @@ class OpenDeadLettersCount(BaseModel):
 
     open: int | None = Field(None, description="The number of open dead letters of all projects.")
     at: str | None = Field(None, description="The time of that number.")
-    complete: bool | None = Field(None, description="False if older dead letters have not been read; absent otherwise.")
     reason: str | None = Field(None, description="Why the number is absent.")
 
 
@@ -115,10 +112,8 @@ async def _freshness(context: ApiContext) -> Freshness:
 
 
 async def _count_dead_letters(context: ApiContext) -> OpenDeadLettersCount:
-    known = await index_of(context).refreshed(timeout_s=context.limits.status_part_s / 2, age_max_s=COUNT_AGE_MAX_S)
-    return OpenDeadLettersCount(
-        open=len(known.newest_first), at=format_us(known.read_us), complete=None if known.since is None else False
-    )
+    count = await table_of(context).count(DeadLetterSelection())
+    return OpenDeadLettersCount(open=count, at=format_us(context.clock.now_ns() // 1_000))
 
 
 async def _postgres_version(context: ApiContext) -> str:

@@ -25,7 +25,9 @@ _FREE: Final = frozenset({"attributes", "data", "flags", "links", "meta", "refer
 """Members with what a client sent: an id there is not of the thing that was changed."""
 
 _ID: Final = re.compile(
-    r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}|[0-9a-f]{16}|[0-9]{1,10}-[0-9]{1,20}", re.I
+    r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}|[0-9a-f]{16}"
+    r"|[0-9]{1,10}-[0-9]{1,20}-[0-9a-f]{16}",
+    re.I,
 )
 """A UUID, a trace or span id, the id of a dead letter."""
 

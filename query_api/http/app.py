@@ -24,7 +24,6 @@ from common.clickhouse.topic_history import StoredTopicHistory
 from common.errors import ServiceError, Unavailable
 from common.fair_share import FairBudget
 from common.kafka.cluster import read_cluster_id
-from common.kafka.dead_letter_index import DeadLetterIndex
 from common.kafka.log import KafkaLog
 from common.kafka.offsets import KafkaEndOffsets
 from common.kafka.producer import KafkaPublisher
@@ -111,8 +110,6 @@ async def open_api(
         processes = settings.compute.processes
         compute = ProcessCompute(settings.compute, models_module=routes.__name__) if processes else ThreadCompute()
         resources.push_async_callback(compute.close)
-        dead_letters = DeadLetterIndex(KafkaLog(settings.kafka), settings.kafka.dead_letter_topic, clock)
-        resources.push_async_callback(dead_letters.close)
         known_ends = KnownEndOffsets(
             ends or KafkaEndOffsets(settings.kafka, history=StoredTopicHistory(store, clock)), clock
         )
@@ -129,7 +126,6 @@ async def open_api(
                 waiting=waiting_places(settings.query.waiting_max),
                 exports=export_places(settings.query.exports_max),
                 compute=compute,
-                dead_letters=dead_letters,
                 started_us=clock.now_ns() // 1_000,
                 database=database,
             ),

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from common.scopes import KeyScope
-from query_api.admin import dead_letters, presence, projects, resolve, status
+from query_api.admin import dead_letters, presence, projects, status
 from query_api.admin import schemas as admin
 from query_api.analytics import facets_models, groups_models
 from query_api.analytics import handlers as analytics
@@ -188,14 +188,14 @@ DEAD_LETTERS: Final = tuple(
         Route("GET", "/admin/dead-letters/{dead_letter_id}", dead_letters.get_dead_letter,
               "Get one open dead letter with its bytes.", "Dead letters", admin.DeadLetterResponse,
               refused_statuses=(409,)),
-        Route("DELETE", "/admin/dead-letters/{dead_letter_id}", resolve.drop_dead_letter, "Drop a dead letter.",
+        Route("DELETE", "/admin/dead-letters/{dead_letter_id}", dead_letters.drop_dead_letter, "Drop a dead letter.",
               "Dead letters", admin.DeadLetterResolved, query=admin.DryRunOption),
-        Route("POST", "/admin/dead-letters/{dead_letter_id}/replay", resolve.replay_dead_letter,
+        Route("POST", "/admin/dead-letters/{dead_letter_id}/replay", dead_letters.replay_dead_letter,
               "Replay a dead letter.", "Dead letters", admin.DeadLetterResolved, query=admin.DryRunOption,
               body=admin.DryRunOption),
-        Route("POST", "/admin/dead-letters/replay", resolve.replay_dead_letters, "Replay dead letters that match.",
+        Route("POST", "/admin/dead-letters/replay", dead_letters.replay_dead_letters, "Replay dead letters that match.",
               "Dead letters", admin.DeadLettersResolved, body=admin.ResolveDeadLetters, body_required=True),
-        Route("POST", "/admin/dead-letters/drop", resolve.drop_dead_letters, "Drop dead letters that match.",
+        Route("POST", "/admin/dead-letters/drop", dead_letters.drop_dead_letters, "Drop dead letters that match.",
               "Dead letters", admin.DeadLettersResolved, body=admin.ResolveDeadLetters, body_required=True),
     )
 )

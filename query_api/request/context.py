@@ -10,7 +10,6 @@ from uuid import UUID
 
 from common.clickhouse.store import ColumnStore
 from common.fair_share import FairShare
-from common.kafka.dead_letter_index import DeadLetterIndex
 from common.kafka.record import Publisher
 from common.postgres.keys import KeyOwner
 from common.postgres.pool import Database
@@ -84,9 +83,6 @@ class ApiContext:
 
     compute: Compute = field(default_factory=ThreadCompute)
     """Runs what would block the event loop."""
-
-    dead_letters: DeadLetterIndex | None = None
-    """The open dead letters of all projects, for the administrator. ``None`` only in tests."""
 
     started_us: int | None = None
     """When the process started, in microseconds since 1970; ``None`` only in tests."""

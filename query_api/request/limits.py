@@ -32,6 +32,12 @@ class Limits:
     insert_pauses_s: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
     """How long a page of sessions or users waits between its reads for the end of an insert that it saw half of."""
 
+    replayed_together: int = 200
+    """How many dead letters are read and published together."""
+
+    replayed_bytes: int = 16 * MIB
+    """And how many bytes these may have, unless one alone has more."""
+
     end_offsets_s: float = 1.0
     """How long a request waits for news about the ends of partitions, once they are known."""
 

@@ -27,7 +27,6 @@ from common.kafka.producer import KafkaPublisher
 from common.kafka.record import PROJECT_HEADER
 from common.settings import ClickHouseSettings, KafkaSettings, PostgresSettings
 from tests.fixtures_clickhouse import FreshSettings
-from tests.support.command_line import runner
 from tests.support.otlp import request
 from tests.support.postgres import PostgresServer
 from tests.support.secure_kafka import PASSWORD, STRANGER, SecureKafka, grant, token_of
@@ -208,9 +207,6 @@ def test_the_whole_way_with_the_documented_rights_and_no_others(
         assert worker.end(signal.SIGTERM) == 0
         assert asyncio.run(uncommitted(scene.kafka, scene.kafka.topics)) == {}
         assert (deliverer.end(signal.SIGTERM), api.end(signal.SIGTERM)) == (0, 0)
-
-    listed = runner(monkeypatch, capsys, _command_environment(scene))("dead-letters", "list", "--json")
-    assert (listed.code, listed.stdout.count("absurd_time")) == (0, 1), listed
 
 
 def _password(scene: Scene) -> str:

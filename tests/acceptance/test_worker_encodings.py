@@ -27,6 +27,7 @@ from ingest.decode import Rules
 from ingest.decoding.decoder import ThreadDecoder
 from ingest.policy import Dependencies, Policy
 from ingest.worker import Worker
+from tests.fakes.dead_letters import MemoryDeadLetters
 from tests.support.kafka import Broker
 from tests.support.otlp import START_NS
 from tests.support.produce import produce
@@ -187,7 +188,13 @@ def test_every_encoding_with_every_compression_gives_equal_rows(
         source = KafkaSource(settings)
         decoder = ThreadDecoder(policy.rules)
         dependencies = Dependencies(
-            source=source, decoder=decoder, sinks=(sink,), positions=sink, publisher=publisher, projects=AllProjects()
+            source=source,
+            decoder=decoder,
+            sinks=(sink,),
+            positions=sink,
+            dead_letters=MemoryDeadLetters(),
+            publisher=publisher,
+            projects=AllProjects(),
         )
         worker = Worker(policy, dependencies)
         async with asyncio.timeout(180), asyncio.TaskGroup() as tasks:

@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 
 from common.clickhouse.connect import open_store
+from common.clickhouse.dead_letters import DeadLetter, DeadLetterSelection, DeadLetterTable
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import Statement
 from common.kafka.cluster import ensure_topics
 from common.kafka.consumer import KafkaSource
-from common.kafka.dead_letters import list_dead_letters
-from common.kafka.log import KafkaLog
 from common.settings import ClickHouseSettings, Encoding, KafkaSettings, TopicSettings
 from tests.fixtures_clickhouse import FreshSettings
 from tests.support.clickhouse import ClickHouseServer, clickhouse_server
@@ -253,10 +252,18 @@ def test_ten_bad_spans_of_a_thousand_are_ten_dead_letters(scene: Scene) -> None:
 
     assert scene.worker.end(signal.SIGTERM) == 0
 
-    found = asyncio.run(list_dead_letters(KafkaLog(scene.kafka), f"{scene.topic}.dead"))
+    found = asyncio.run(_dead_letters(scene.clickhouse))
     assert scene.visible() == (990, 990)
-    assert sorted(letter.span_index or 0 for letter in found.dead_letters) == list(range(0, 1_000, 100))
-    assert {letter.code for letter in found.dead_letters} == {"absurd_time"}
+    assert sorted(letter.span_index or 0 for letter in found) == list(range(0, 1_000, 100))
+    assert {letter.code for letter in found} == {"absurd_time"}
+
+
+async def _dead_letters(settings: ClickHouseSettings) -> list[DeadLetter]:
+    store = open_store(settings, data_dir=Path())
+    try:
+        return await DeadLetterTable(store, deadline_s=60.0).select(DeadLetterSelection(), limit=100)
+    finally:
+        await store.close()
 
 
 async def _uncommitted(kafka: KafkaSettings) -> int:

@@ -276,16 +276,12 @@ async def test_close_is_safe_twice_and_before_open(cluster: Cluster) -> None:
 
 
 async def test_topic_is_read_completely_outside_of_the_group(cluster: Cluster) -> None:
-    where = await publish(cluster, b"0", b"1") + await publish(cluster, b"2", key=b"other")
+    await publish(cluster, b"0", b"1")
+    await publish(cluster, b"2", key=b"other")
 
     records = [record async for chunk in cluster.log.read(cluster.topic) for record in chunk]
 
     assert sorted(record.value or b"" for record in records) == [b"0", b"1", b"2"]
-    fetched = await cluster.log.fetch(where[1])
-    assert fetched is not None
-    assert fetched.value == b"1"
-    assert await cluster.log.fetch(where[1]._replace(offset=99)) is None
-    assert await cluster.log.fetch(where[1]._replace(partition=99)) is None
 
 
 async def test_extent_is_every_partition_with_its_offsets(cluster: Cluster) -> None:
@@ -294,9 +290,8 @@ async def test_extent_is_every_partition_with_its_offsets(cluster: Cluster) -> N
 
     after = await cluster.log.extent(cluster.topic)
 
-    assert before.partitions == {number: range(0) for number in range(PARTITIONS)}
-    assert after.partitions == {**before.partitions, where.partition: range(1)}
-    assert (after.log_id, bool(after.log_id)) == (before.log_id, True)
+    assert before == {number: range(0) for number in range(PARTITIONS)}
+    assert after == {**before, where.partition: range(1)}
 
 
 async def test_only_the_records_of_a_range_are_read(cluster: Cluster) -> None:
@@ -319,11 +314,8 @@ async def test_all_records_of_a_batch_are_read_and_counted(cluster: Cluster) -> 
     in_log = sorted(zip(where, sent, strict=True))
 
     chunks = [chunk async for chunk in cluster.log.read(cluster.topic)]
-    last = await cluster.log.fetch(in_log[-1][0])
 
     assert [record.value for chunk in chunks for record in chunk] == [value for _, value in in_log]
-    assert last is not None
-    assert last.value == in_log[-1][1]
     if cluster.settings is not None:
         assert await uncommitted_count(cluster.settings, [cluster.topic]) == 20
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from common.errors import ServiceError, TooLarge, Unavailable
 from common.kafka.partitioner import partition_of
-from common.kafka.record import Coordinates, Header, LostPartition, Partition, Rebalanced, Record, TopicExtent
+from common.kafka.record import Coordinates, Header, LostPartition, Partition, Rebalanced, Record
 
 
 class MemoryBroker:
@@ -24,7 +24,6 @@ class MemoryBroker:
         self.commit_faults: deque[ServiceError | None] = deque()
         self.poll_faults: deque[ServiceError | None] = deque()
         self.tail_faults: deque[ServiceError | None] = deque()
-        self.read_faults: deque[ServiceError | None] = deque()
         self.journal: list[str] = []
         self.now_ms = 1_760_000_000_000
         self.is_asked = True
@@ -104,22 +103,14 @@ class MemoryBroker:
             chunk = [record for each, at in read.items() for record in self.log(each)[at:]]
             read = {each: len(self.log(each)) for each in read}
 
-    async def extent(self, topic: str) -> TopicExtent:
-        _raise_next(self.read_faults)
-        return TopicExtent(
-            self.cluster_id, {each.partition: range(len(self.log(each))) for each in self.partitions_of(topic)}
-        )
+    async def extent(self, topic: str) -> Mapping[int, range]:
+        return {each.partition: range(len(self.log(each))) for each in self.partitions_of(topic)}
 
     async def read_ranges(self, topic: str, ranges: Mapping[int, range]) -> AsyncIterator[Sequence[Record]]:
         for number, offsets in ranges.items():
             await asyncio.sleep(0)
-            _raise_next(self.read_faults)
             if records := self.log(Partition(topic, number))[offsets.start : offsets.stop]:
                 yield records
-
-    async def fetch(self, where: Coordinates) -> Record | None:
-        log = self.log(Partition(where.topic, where.partition))
-        return log[where.offset] if 0 <= where.offset < len(log) else None
 
     def _group(self, name: str) -> _Group:
         return self._groups.setdefault(name, _Group())

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 from clearspan.cli import main
+from common.clickhouse.dead_letters import DeadLetterTable
 from ingest.clickhouse_sink import ClickHouseSink
 from ingest.dead_letter import DeadLetters
 from ingest.decoding.queue import DecodingQueue
@@ -41,6 +42,7 @@ POINTS: Final[Mapping[str, Point]] = {
     "after decode": Point(DecodingQueue, "accept", is_before=False),
     "after insert": Point(ClickHouseSink, "write", is_before=False),
     "after position": Point(StoredPositions, "record", is_before=False),
+    "after rows of dead letters": Point(DeadLetterTable, "insert", is_before=False),
     "after dead letters": Point(DeadLetters, "flush", is_before=False),
     "after commit": Point(Flusher, "_commit", is_before=False),
     "in a rebalance": Point(Worker, "_on_revoked", is_before=True, when=_gives_up_partitions),

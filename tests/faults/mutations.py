@@ -166,13 +166,13 @@ MUTATIONS: Final = (
         reports="spans are missing|dead letters",
     ),
     Mutation(
-        "a dead letter is published again until Kafka has acknowledged it",
+        "a dead letter that cannot be stored is stored later",
         (
             Edit("ingest/dead_letter.py", "import asyncio\n", "import asyncio\nimport contextlib\n"),
             Edit(
                 "ingest/dead_letter.py",
-                "        await self._retry.until_done(publish, component=COMPONENT, also=(TooLarge,))\n",
-                "        with contextlib.suppress(Exception):\n            await publish()\n",
+                "        await self._retry.until_done(lambda: self._store.insert(rows), component=STORE)\n",
+                "        with contextlib.suppress(Exception):\n            await self._store.insert(rows)\n",
             ),
         ),
         ("kafka_is_restarted", "kafka_is_unreachable"),

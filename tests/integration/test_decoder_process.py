@@ -19,17 +19,18 @@ import pytest
 
 from common.children.pool import Lost
 from common.ids import DEFAULT_PROJECT_ID
-from common.kafka.dead_letters import CODE_HEADER
 from common.kafka.record import Partition, Record
 from common.limits import SpanLimits
 from common.settings import Encoding, TopicSettings
 from common.telemetry import DECODER_RESTARTS
 from ingest.batch import FlushPolicy
+from ingest.dead_letter import CODE_HEADER
 from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk
 from ingest.decoding.decoder import TRIES_MAX, Decoder, DecoderFailed, ProcessDecoder
 from ingest.policy import Dependencies, Policy
 from ingest.worker import Worker
+from tests.fakes.dead_letters import MemoryDeadLetters
 from tests.fakes.kafka import MemoryBroker
 from tests.fakes.sink import RecordingSink
 from tests.support.otlp import START_NS, request
@@ -92,6 +93,7 @@ def worker_on(broker: MemoryBroker, decoder: Decoder, sink: RecordingSink) -> Wo
             decoder=decoder,
             sinks=(sink,),
             positions=RecordingSink(),
+            dead_letters=MemoryDeadLetters(),
             publisher=broker.publisher(),
             projects=AllProjects(),
         ),
@@ -320,6 +322,7 @@ async def test_drain_does_not_wait_for_a_hanging_decoder(decoder: ProcessDecoder
             decoder=decoder,
             sinks=(sink,),
             positions=RecordingSink(),
+            dead_letters=MemoryDeadLetters(),
             publisher=broker.publisher(),
             projects=AllProjects(),
         ),

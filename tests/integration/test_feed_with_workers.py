@@ -33,6 +33,7 @@ from ingest.policy import Dependencies, Policy
 from ingest.stored_positions import StoredPositions
 from ingest.worker import Worker
 from query_api.request.context import ApiContext
+from tests.fakes.dead_letters import MemoryDeadLetters
 from tests.fakes.kafka import MemoryBroker, MemorySource
 from tests.support.api import context_of
 from tests.support.feed import PartByPartStore, Reader, versions
@@ -118,6 +119,7 @@ async def worker_running(
         decoder=ThreadDecoder(RULES),
         sinks=(ClickHouseSink(paused, clock=clock, insert_timeout_s=10.0),),
         positions=StoredPositions(paused, clock=clock, insert_timeout_s=10.0, announce=context.stored.learn),
+        dead_letters=MemoryDeadLetters(),
         publisher=broker.publisher(),
         projects=AnyProject(),
     )

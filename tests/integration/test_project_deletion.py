@@ -18,7 +18,6 @@ from pydantic import SecretStr
 from common.clickhouse.freeing import TABLES_OF_PROJECT
 from common.clickhouse.store import ColumnStore
 from common.ids import DEFAULT_PROJECT_ID
-from common.kafka.dead_letter_index import DeadLetterIndex
 from common.postgres.keys import Keys
 from common.postgres.leases import Kind, Leases
 from common.postgres.pool import Database
@@ -28,7 +27,7 @@ from query_api.retention.rules import RetentionRecords
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving
-from tests.support.dead_letters import TOPIC, add_dead_letter
+from tests.support.dead_letters import add_dead_letter
 from tests.support.retention import DAY_US, NOW_US, RetentionWorld, SentSpan, freeing_at_once
 
 ROOT = Path(__file__).parents[2]
@@ -55,18 +54,15 @@ async def broker() -> MemoryBroker:
 
 @pytest.fixture
 async def client(store: ColumnStore, database: Database, broker: MemoryBroker) -> AsyncIterator[aiohttp.ClientSession]:
-    index = DeadLetterIndex(broker, TOPIC, ManualClock())
     context = context_of(
         broker=broker,
         settings=Settings(auth="on", admin_key=SecretStr("admin")),
         keys=Keys(database, ManualClock()),
         store=store,
         database=database,
-        dead_letters=index,
     )
     async with serving(context) as session:
         yield session
-    await index.close()
 
 
 async def accounts(database: Database) -> list[Account]:
@@ -98,7 +94,7 @@ async def rows_of(database: Database, project_id: UUID) -> dict[str, int]:
 
 
 async def test_deleted_project_leaves_nothing(
-    client: aiohttp.ClientSession, database: Database, store: ColumnStore, broker: MemoryBroker
+    client: aiohttp.ClientSession, database: Database, store: ColumnStore
 ) -> None:
     opened = await accounts(database)
     worlds = [
@@ -109,7 +105,7 @@ async def test_deleted_project_leaves_nothing(
         await ask(client, "POST", "/applications/", key_of(account), json={"application": {"slug": "app"}})
         await ask(client, "PUT", "/retention", key_of(account), json={"retention": {"max_age_days": 100}})
         await world.run()
-        await add_dead_letter(broker, number, project=str(account.project.id))
+        await add_dead_letter(store, number, project=str(account.project.id))
     before = await rows_of(database, opened[0].project.id)
     kept_id, deleted_id = (account.project.id for account in opened)
 

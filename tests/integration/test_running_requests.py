@@ -16,7 +16,6 @@ import pytest
 from pydantic import SecretStr
 
 from common.clickhouse.store import ColumnStore
-from common.kafka.dead_letter_index import DeadLetterIndex
 from common.postgres.keys import Keys, NewKey
 from common.postgres.pool import Database
 from common.postgres.projects import Account, WantedAccount, open_accounts
@@ -27,7 +26,6 @@ from query_api.request.context import ApiContext
 from query_api.request.route import Request, Response, Route
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving
-from tests.support.dead_letters import TOPIC
 from tests.support.otlp_grpc import TRACES, serving_grpc
 
 ADMIN = {"Authorization": "Access admin"}
@@ -135,11 +133,9 @@ async def world(shared_database: Database, store: ColumnStore) -> AsyncIterator[
     )
     clock, running = SystemClock(), set[str]()
     keys, broker = Keys(database, clock), MemoryBroker()
-    index = DeadLetterIndex(broker, TOPIC, clock)
     context = context_of(
         settings=Settings(auth="on", admin_key=SecretStr("admin")),
         broker=broker,
-        dead_letters=index,
         keys=keys,
         store=store,
         database=database,
@@ -151,7 +147,6 @@ async def world(shared_database: Database, store: ColumnStore) -> AsyncIterator[
     watching.cancel()
     with suppress(asyncio.CancelledError):
         await watching
-    await index.close()
 
 
 End = Callable[[World], Awaitable[int]]

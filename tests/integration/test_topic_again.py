@@ -25,7 +25,6 @@ from common.clickhouse.topic_history import StoredTopicHistory
 from common.kafka.cluster import ensure_topics, open_admin, read_cluster_id
 from common.kafka.consumer import KafkaSource
 from common.kafka.driver import open_reader
-from common.kafka.log import KafkaLog
 from common.kafka.offsets import KafkaEndOffsets
 from common.kafka.producer import KafkaPublisher
 from common.kafka.record import Gap, GapCause, Partition, TopicReplaced
@@ -366,16 +365,3 @@ async def test_reader_that_retention_overtakes_goes_on_at_the_first_record(scene
     read_count = len(offsets) - 2
     assert offsets == [*range(read_count), 10, 11]
     assert [gap[:4] for gap in gaps] == [(Partition(scene.topic, 0), read_count, 10, GapCause.DELETED)]
-
-
-async def test_dead_letter_topic_that_is_created_again_is_another_log(scene: Scene) -> None:
-    """It has as many records as before, so only its id tells that they are other ones."""
-    log, topic = KafkaLog(scene.kafka), scene.kafka.dead_letter_topic
-    before = await log.extent(topic)
-    await scene.delete_topic(topic)
-    await ensure_topics(scene.kafka)
-
-    after = await log.extent(topic)
-
-    assert after.partitions == before.partitions
-    assert after.log_id != before.log_id

@@ -14,7 +14,6 @@ from aiohttp import web
 from common.clickhouse.store import ColumnStore, Statement
 from common.errors import Unavailable
 from common.ids import DEFAULT_USER_ID
-from common.kafka.dead_letter_index import DeadLetterIndex
 from common.kafka.record import Publisher
 from common.postgres.keys import KeyOwner
 from common.postgres.pool import Database
@@ -94,7 +93,6 @@ def context_of(
     publisher: Publisher | None = None,
     ends: KnownEndOffsets | None = None,
     database: Database | None = None,
-    dead_letters: DeadLetterIndex | None = None,
     limits: Limits | None = None,
 ) -> ApiContext:
     """A context whose store must stay untouched, with authentication exactly when there are keys.
@@ -115,7 +113,6 @@ def context_of(
         checks=checks or {},
         ends=ends,
         database=database,
-        dead_letters=dead_letters,
         limits=limits or Limits(),
     )
 

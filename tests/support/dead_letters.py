@@ -1,90 +1,58 @@
-"""Dead letters in a topic, as the worker publishes them."""
+"""Dead letters in the table, as the worker stores them."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-
-from common.kafka.record import Coordinates, Header, Publisher, Record
+from common.clickhouse.dead_letters import DeadLetter, DeadLetterContent, DeadLetterTable, Envelope, dead_letter_id
+from common.clickhouse.store import ColumnStore
 from common.times import format_us
-from tests.fakes.kafka import MemoryBroker
 
-TOPIC = "spans.dead_letter"
 BEGIN_S = 1_750_000_000
 
 
-class StallingBroker(MemoryBroker):
-    """A broker that sends only the first ``reads_left`` ranges, until ``go_on`` is set."""
-
-    def __init__(self, *, partitions: int = 1) -> None:
-        super().__init__(partitions=partitions)
-        self.reads_left = 1_000
-        self.go_on = asyncio.Event()
-        self.read_count = 0
-
-    async def read_ranges(self, topic: str, ranges: Mapping[int, range]) -> AsyncIterator[Sequence[Record]]:
-        if not any(ranges.values()):
-            return
-        if not self.reads_left:
-            await self.go_on.wait()
-        else:
-            self.reads_left -= 1
-        async for records in super().read_ranges(topic, ranges):
-            self.read_count += len(records)
-            yield records
-
-
 def created_at(at_s: float) -> str:
-    """Return the time of rejection of a dead letter that was published at ``at_s``."""
-    return format_us(round((BEGIN_S + at_s) * 1_000_000))
+    """Return the time of rejection of a dead letter that was rejected at ``at_s``."""
+    return format_us(_us(at_s))
 
 
-def headers_of(
+def dead_letter(
     offset: int,
     *,
     at_s: float = 0.0,
+    value: bytes = b"no json",
+    key: bytes | None = b"k",
     topic: str = "spans",
     code: str = "undecodable",
     reason: str = "No JSON.",
-    more: tuple[Header, ...] = (),
-) -> list[Header]:
-    """Return the headers of a dead letter of the record at ``offset``."""
-    texts = {
-        "clearspan-topic": topic,
-        "clearspan-partition": "1",
-        "clearspan-offset": str(offset),
-        "clearspan-timestamp": "7",
-        "clearspan-code": code,
-        "clearspan-reason": reason,
-        "clearspan-time": created_at(at_s),
-    }
-    return [*more, *((name, text.encode()) for name, text in texts.items())]
+    project: str | None = None,
+    span_index: int | None = None,
+    codes: dict[str, int] | None = None,
+) -> tuple[DeadLetter, DeadLetterContent]:
+    """Return a dead letter of the record at ``offset``. A header names the project, if there is one."""
+    identity = dead_letter_id(f"cluster/{topic}/1", 1, offset, 7, span_index)
+    where = (topic, 1, offset, span_index, code, reason)
+    headers = (("project-id", project.encode()),) if project else ()
+    return (
+        DeadLetter(identity, *where, _us(at_s), len(value), codes, project),
+        DeadLetterContent(Envelope(key, headers), value),
+    )
 
 
 async def add_dead_letter(
-    broker: MemoryBroker,
+    store: ColumnStore,
     offset: int,
     *,
     at_s: float = 0.0,
-    published_s: float | None = None,
     value: bytes = b"no json",
-    key: bytes = b"k",
-    **rest: str,
+    key: bytes | None = b"k",
+    topic: str = "spans",
+    code: str = "undecodable",
+    project: str | None = None,
 ) -> str:
-    """Publish one that was rejected at ``at_s``, by default at once; return its id."""
-    broker.now_ms = round((BEGIN_S + (at_s if published_s is None else published_s)) * 1_000)
-    more = (("project-id", rest.pop("project").encode()),) if "project" in rest else ()
-    headers = headers_of(offset, at_s=at_s, more=more, **rest)
-    where = await broker.append(TOPIC, value, key=key, headers=headers)
-    return id_of(where)
+    """Store one that was rejected at ``at_s``; return its id."""
+    stored = dead_letter(offset, at_s=at_s, value=value, key=key, topic=topic, code=code, project=project)
+    await DeadLetterTable(store, deadline_s=60.0).insert([stored])
+    return stored[0].id
 
 
-async def publish_dead_letter(
-    publisher: Publisher, offset: int, *, value: bytes = b"no json", topic: str = TOPIC, source: str = "spans"
-) -> str:
-    """Publish one to a broker; return its id."""
-    return id_of(await publisher.publish(topic, value, headers=headers_of(offset, at_s=offset, topic=source)))
-
-
-def id_of(where: Coordinates) -> str:
-    return f"{where.partition}-{where.offset}"
+def _us(at_s: float) -> int:
+    return round((BEGIN_S + at_s) * 1_000_000)

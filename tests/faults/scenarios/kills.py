@@ -61,7 +61,7 @@ def _dies(played: Round, name: str, *, is_moved: bool) -> None:
     worker.kill()
     nth = 1 if is_moved else played.random.randint(1, 2)
     _start_dying(played, worker, name, nth)
-    has_bad_spans = name in ("after position", "after dead letters", "after commit")
+    has_bad_spans = name in ("after position", "after rows of dead letters", "after dead letters", "after commit")
     producer = played.produce(bad_span_share=0.02 if has_bad_spans else 0.0)
     if is_moved:
         played.until(lambda: producer.acknowledged_share > 0.3, "a third of the records is acknowledged")

@@ -3,31 +3,36 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from unittest.mock import ANY
+from uuid import UUID
 
 import orjson
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from common.clickhouse.dead_letters import DeadLetter, DeadLetterContent, Envelope, dead_letter_id
 from common.codec.decoded import Rejection, Rejections
 from common.errors import RejectionCode, ServiceError, Unavailable
 from common.kafka.record import Record
 from common.limits import SpanLimits
 from common.readiness import Readiness, Retry
-from common.settings import Encoding
+from common.settings import Encoding, TopicSettings
 from ingest.dead_letter import (
     WAITING_BYTES_MAX,
     WAITING_MAX,
-    BulkPublisher,
     CutDeadLetter,
     DeadLetters,
     cut_dead_letters,
 )
 from ingest.decode import decode
 from tests.fakes.clock import ManualClock
+from tests.fakes.dead_letters import MemoryDeadLetters
 from tests.fakes.kafka import MemoryBroker
 from tests.support.otlp import START_NS
 
 DEAD = "spans.dead_letter"
+PROTO = Encoding.OTLP_PROTO
+OF_TOPIC = UUID(int=9)
 RECORD = Record("otlp_spans", 3, 41, 1_000, b"key", b"value", (("project-id", b"p"), ("clearspan-code", b"forged")))
 WHOLE = Rejection(None, RejectionCode.UNDECODABLE, "It’s not protobuf.")
 
@@ -40,11 +45,18 @@ def dead_letters_on(
     broker: MemoryBroker,
     readiness: Readiness | None = None,
     *,
+    store: MemoryDeadLetters | None = None,
     sleep: Callable[[float], Awaitable[None]] = no_sleep,
 ) -> DeadLetters:
     retry = Retry(readiness=readiness or Readiness(), delay_s_max=1.0, sleep=sleep)
-    bulk = BulkPublisher(broker.publisher(), topic=DEAD, retry=retry)
-    return DeadLetters(bulk, clock=ManualClock(now_ns=1_760_000_000_123_456_000))
+    return DeadLetters(
+        store or MemoryDeadLetters(),
+        broker.publisher(),
+        topic=DEAD,
+        topics={"otlp_spans": TopicSettings(encoding=Encoding.OTLP_PROTO, project_id=OF_TOPIC)},
+        retry=retry,
+        clock=ManualClock(now_ns=1_760_000_000_123_456_000),
+    )
 
 
 async def test_dead_letter_has_the_original_and_its_coordinates() -> None:
@@ -56,10 +68,11 @@ async def test_dead_letter_has_the_original_and_its_coordinates() -> None:
 
     (dead_letter,) = broker.records(DEAD)
     assert (dead_letter.key, dead_letter.value) == (b"key", b"value")
-    assert len(dead_letter.headers) == 9
+    assert len(dead_letter.headers) == 10
     assert dict(dead_letter.headers) == {
         "project-id": b"p",
         "content-type": b"application/x-protobuf",
+        "clearspan-id": ANY,
         "clearspan-topic": b"otlp_spans",
         "clearspan-partition": b"3",
         "clearspan-offset": b"41",
@@ -68,6 +81,87 @@ async def test_dead_letter_has_the_original_and_its_coordinates() -> None:
         "clearspan-reason": "It’s not protobuf.".encode(),
         "clearspan-time": b"2025-10-09T08:53:20.123456Z",
     }
+
+
+async def test_row_has_the_original_and_its_coordinates() -> None:
+    store, value = MemoryDeadLetters(), b"value"
+    sent = RECORD._replace(headers=(*RECORD.headers, ("clearspan-id", b"of an earlier one"), ("null", None)))
+    dead_letters = dead_letters_on(MemoryBroker(), store=store)
+    codes = {RejectionCode.ABSURD_TIME: 3, RejectionCode.INVALID_LINK: 1}
+
+    await dead_letters.add(sent, CutDeadLetter(WHOLE, value, codes), partition_id="c/otlp_spans/3", encoding=PROTO)
+    await dead_letters.flush()
+
+    [(row, content)] = store.rows.values()
+    key = dead_letter_id("c/otlp_spans/3", 3, RECORD.offset, RECORD.timestamp_ms, None)
+    assert row == DeadLetter(
+        key,
+        "otlp_spans",
+        3,
+        RECORD.offset,
+        None,
+        WHOLE.code.value,
+        WHOLE.reason,
+        1_760_000_000_123_456,
+        5,
+        {"absurd_time": 3, "invalid_link": 1},
+        "p",
+    )
+    headers = (("project-id", b"p"), ("null", None), ("content-type", b"application/x-protobuf"))
+    assert content == DeadLetterContent(Envelope(b"key", headers), value)
+
+
+@pytest.mark.parametrize(
+    ("header", "project"),
+    [
+        (str(OF_TOPIC).upper().encode(), str(OF_TOPIC)),
+        (b"no id \xff", "no id \N{REPLACEMENT CHARACTER}"),
+        (b"x" * 1_000, "x" * 100),
+        (b"", str(OF_TOPIC)),
+    ],
+)
+async def test_project_is_that_of_the_header_or_else_of_the_topic(header: bytes, project: str) -> None:
+    store = MemoryDeadLetters()
+    dead_letters = dead_letters_on(MemoryBroker(), store=store)
+
+    record = RECORD._replace(headers=(("project-id", header),))
+    await dead_letters.add(record, CutDeadLetter(WHOLE, b"v"), encoding=PROTO)
+    await dead_letters.flush()
+
+    assert [row.project for row, _ in store.rows.values()] == [project]
+
+
+def test_id_tells_rejections_apart_and_is_the_same_again() -> None:
+    rejections = [
+        ("c/t/0", 0, 17, 5, None),
+        ("c/t/0", 0, 17, 5, 0),
+        ("c/t/0", 0, 17, 6, 0),  # another record at the same offset, after a truncation of the log
+        ("d/t/0", 0, 17, 5, 0),
+        ("c/u/0", 0, 17, 5, 0),
+    ]
+
+    ids = [dead_letter_id(*each) for each in rejections]
+
+    assert len(set(ids)) == len(ids)
+    assert ids == [dead_letter_id(*each) for each in rejections]
+    assert all(each.startswith("0-17-") for each in ids)
+
+
+async def test_row_is_stored_before_anything_is_published() -> None:
+    broker = MemoryBroker()
+    store = MemoryDeadLetters(broker.journal)
+    store.faults.extend([Unavailable("away"), Unavailable("away")])
+    readiness, while_waiting = Readiness(), []
+
+    async def look(_: float) -> None:
+        while_waiting.append((readiness.reasons, [*broker.journal]))
+
+    dead_letters = dead_letters_on(broker, readiness, store=store, sleep=look)
+    await dead_letters.add(RECORD, CutDeadLetter(WHOLE, b"1"), encoding=PROTO)
+    await dead_letters.flush()
+
+    assert while_waiting == [({"store": "away"}, [])] * 2
+    assert broker.journal == ["dead letters", f"publish {DEAD}"]
 
 
 async def test_sent_content_type_is_the_only_one() -> None:

@@ -13,7 +13,6 @@ from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from typing_extensions import override
 
-from common.kafka.dead_letters import dead_letter_of
 from common.kafka.record import CONTENT_TYPE_HEADER, CONTENT_TYPES, PROJECT_HEADER, Header
 from common.masking import MaskAction, MaskRule, ProjectRules, pack
 from common.settings import Encoding, TopicSettings
@@ -137,7 +136,7 @@ async def test_dead_letters_belong_to_the_project_of_the_topic(encoding: Encodin
     async with bench.running():
         await until(lambda: bench.committed_count == 2)
 
-    letters = [dead_letter_of(record) for record in bench.broker.records(DEAD)]
+    letters = [row for row, _ in bench.dead_letters.rows.values()]
     assert [(letter.project, letter.span_index) for letter in letters] == [(str(OWN), 1), (str(OWN), None)]
 
 
@@ -166,7 +165,7 @@ async def test_masking_rules_are_those_of_the_project_of_the_topic() -> None:
     [letter] = bench.broker.records(DEAD)
     assert sink.spans == [(OWN, "a [masked]")]
     assert b"secret" not in (letter.value or b"")
-    assert dead_letter_of(letter).project == str(OWN)
+    assert [row.project for row, _ in bench.dead_letters.rows.values()] == [str(OWN)]
 
 
 async def test_flood_of_undecodable_records_does_not_hold_the_partition() -> None:

@@ -25,6 +25,7 @@ from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
 from ingest.decoding.decoder import ThreadDecoder
 from ingest.policy import Dependencies, Policy
 from ingest.worker import FLUSHING_POLL_S, Worker
+from tests.fakes.dead_letters import MemoryDeadLetters
 from tests.fakes.kafka import MemoryBroker, MemorySource
 from tests.fakes.sink import RecordingSink
 from tests.support.otlp import names_in, request
@@ -56,6 +57,7 @@ class Bench:
     def __init__(self, policy: Policy = POLICY, broker: MemoryBroker | None = None) -> None:
         self.broker = broker or MemoryBroker(partitions=2)
         self.sink = RecordingSink(self.broker.journal)
+        self.dead_letters = MemoryDeadLetters(self.broker.journal)
         self.projects = SomeProjects()
         self.slept_s: list[float] = []
         self.source: MemorySource = self.broker.source(TOPIC)
@@ -64,6 +66,7 @@ class Bench:
             decoder=ThreadDecoder(policy.rules),
             sinks=(self.sink,),
             positions=RecordingSink(),
+            dead_letters=self.dead_letters,
             publisher=self.broker.publisher(),
             projects=self.projects,
             sleep=self._sleep,
@@ -119,7 +122,7 @@ async def test_batch_is_stored_then_dead_lettered_then_committed() -> None:
     async with bench.running():
         await until(lambda: bench.committed_count == 1)
 
-    assert bench.broker.journal == ["write", f"publish {DEAD}", "commit"]
+    assert bench.broker.journal == ["write", "dead letters", f"publish {DEAD}", "commit"]
 
 
 @pytest.mark.parametrize("fault", [Unavailable("away"), Overloaded("busy", retry_after_s=3.0)])
@@ -164,7 +167,7 @@ async def test_second_sink_stores_the_same_spans_before_anything_is_dead_lettere
 
     assert (bench.sink.names, other.names) == (["a", "b"], ["a"])
     assert bench.sink.tokens == other.tokens
-    assert bench.broker.journal == ["write", "write", f"publish {DEAD}", "commit"]
+    assert bench.broker.journal == ["write", "write", "dead letters", f"publish {DEAD}", "commit"]
 
 
 async def test_position_is_recorded_once_after_every_sink_has_stored() -> None:
@@ -191,7 +194,7 @@ async def test_offset_is_committed_only_after_dead_letters_are_published() -> No
     async with bench.running():
         await until(lambda: bench.committed_count == 1)
 
-    assert bench.broker.journal == ["write", f"publish {DEAD}", "commit"]
+    assert bench.broker.journal == ["write", "dead letters", f"publish {DEAD}", "commit"]
     assert len(bench.broker.records(DEAD)) == 1
     assert all("dead letters" in red for red in bench.waits_red)
 

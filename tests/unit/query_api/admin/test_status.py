@@ -11,7 +11,6 @@ from pydantic import SecretStr
 
 from common.clickhouse.store import Statement
 from common.errors import Unavailable
-from common.kafka.dead_letter_index import DeadLetterIndex
 from common.postgres.pool import Database
 from common.settings import Settings
 from query_api.request.limits import Limits
@@ -19,7 +18,6 @@ from query_api.request.progress import KnownEndOffsets
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import PROJECT_A, KnownKeys, UntouchedStore, context_of
-from tests.support.dead_letters import TOPIC, add_dead_letter
 from tests.unit.query_api.conftest import Client
 
 
@@ -41,7 +39,6 @@ async def status_of(
     broker: MemoryBroker, aiohttp_client: Client, *, limits: Limits | None = None, **settings: Any
 ) -> dict[str, Any]:
     clock = ManualClock()
-    index = DeadLetterIndex(broker, TOPIC, clock)
     client = await aiohttp_client(
         context_of(
             broker=broker,
@@ -50,20 +47,17 @@ async def status_of(
             store=AwayStore(),
             ends=KnownEndOffsets(broker.ends("spans"), clock),
             database=cast(Database, AwayDatabase()),
-            dead_letters=index,
             limits=limits,
         )
     )
     async with client.get("/admin/status") as response:
         assert response.status == 200
         answer: dict[str, Any] = await response.json()
-    await index.close()
     return answer
 
 
 async def test_missing_parts_say_why_and_the_others_are_present(aiohttp_client: Client) -> None:
     broker = MemoryBroker(partitions=1)
-    await add_dead_letter(broker, 0)
 
     answer = await status_of(broker, aiohttp_client)
 
@@ -71,20 +65,11 @@ async def test_missing_parts_say_why_and_the_others_are_present(aiohttp_client: 
     assert answer == {
         "reason": "ClickHouse is unavailable.",
         "partitions": [],
-        "dead_letters": {"open": 1, "at": "2025-10-09T08:53:20Z"},
+        "dead_letters": {"reason": "ClickHouse is unavailable."},
         "versions": {
             "reasons": {"clickhouse": "ClickHouse is unavailable.", "postgres": "Postgres is unavailable."},
         },
     }
-
-
-async def test_unreadable_dead_letters_are_not_reported_as_none(aiohttp_client: Client) -> None:
-    broker = MemoryBroker(partitions=1)
-    broker.read_faults.append(Unavailable("Kafka is unavailable."))
-
-    answer = await status_of(broker, aiohttp_client)
-
-    assert answer["dead_letters"] == {"reason": "Kafka is unavailable."}
 
 
 async def test_slow_part_is_left_out(aiohttp_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,16 +90,13 @@ async def test_slow_part_is_left_out(aiohttp_client: Client, monkeypatch: pytest
 async def test_only_the_administrator_sees_the_status(
     aiohttp_client: Client, authorization: str, expected: int
 ) -> None:
-    index = DeadLetterIndex(MemoryBroker(), TOPIC, ManualClock())
     context = context_of(
         settings=Settings(auth="on", admin_key=SecretStr("the-admin-key")),
         keys=KnownKeys({"key": PROJECT_A}),
         store=AwayStore(),
         database=cast(Database, AwayDatabase()),
-        dead_letters=index,
     )
     client = await aiohttp_client(context)
 
     async with client.get("/admin/status", headers={"Authorization": authorization}) as response:
         assert response.status == expected
-    await index.close()

@@ -7,7 +7,7 @@ import { bytes } from '../../app/format.js';
 import { marksOf, useLoaded, usePages } from '../../app/loading.js';
 import { BackLink } from '../../components/back_link.js';
 import { CopyButton } from '../../components/copy.js';
-import { ErrorNotice, IncompleteNotice } from '../../components/notices.js';
+import { ErrorNotice } from '../../components/notices.js';
 import { Dialog } from '../../components/shell.js';
 import { Time } from '../../components/time.js';
 import { timeRange } from '../../components/time_range.js';
@@ -28,7 +28,7 @@ function Letters() {
   const filter = useMemo(letterFilter, inputs);
   const loadPage = useCallback(async (/** @type {string | null} */ next, /** @type {AbortSignal} */ abort) => {
     const answer = await get('admin/dead-letters', { ...filter, limit: PAGE, next }, abort);
-    return { rows: answer.dead_letters, next: answer.windowing?.next ?? null, complete: answer.complete !== false };
+    return { rows: answer.dead_letters, next: answer.windowing?.next ?? null, complete: true };
   }, inputs);
   const pages = usePages(loadPage, inputs);
   return html`<div class="page"><div class="page-head"><h1>Dead letters</h1>
@@ -36,7 +36,6 @@ function Letters() {
       ${pages.rows.length > 0 && !pages.isOld && html`<${ResolveAll} filter=${filter} done=${pages.reload} />`}
     </div>
     ${pages.error && html`<${ErrorNotice} error=${pages.error} retry=${pages.reload} />`}
-    ${!pages.complete && html`<${IncompleteNotice}>Older dead letters have not been read yet. Load this page again to continue.</${IncompleteNotice}>`}
     ${!pages.isLoading && !pages.error && pages.rows.length === 0 && html`<div class="notice empty"><h2>${inputs.some(Boolean) ? 'No open dead letter matches' : 'No open dead letters'}</h2>
       <p>A record or a span that cannot be stored is kept here with its bytes and the reason, until it is replayed or dropped.</p></div>`}
     ${pages.rows.length > 0 && html`<table ...${marksOf(pages, 'plain')}><thead><tr><th>Time</th><th>Code</th><th>Reason</th><th class="wide">Topic</th><th class="wide">Project</th><th class="numeric wide">Partition, offset</th><th class="numeric wide">Size</th></tr></thead><tbody>
@@ -85,7 +84,7 @@ function Letter({ id }) {
       <${CopyButton} text=${letter.value_base64 ?? ''} label="Copy as base64" /></p>
     <pre class="bytes">${isHex ? hexOf(content) : new TextDecoder().decode(content)}</pre>
     ${isDropping && html`<${Dialog} title="Drop this dead letter?" close=${() => setDropping(false)}>
-      <p>It is not listed or replayed any more. Its bytes stay in the topic of dead letters until Kafka deletes them.</p>
+      <p>It is not listed or replayed any more. Its bytes are deleted; the topic of dead letters keeps its copy until Kafka deletes it.</p>
       <button class="danger" onClick=${() => act(() => call('DELETE', `admin/dead-letters/${id}`), 'Dropped.')}>Drop it</button></${Dialog}>`}
   </div>`;
 }

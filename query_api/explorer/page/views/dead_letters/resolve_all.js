@@ -7,7 +7,7 @@ import { ErrorNotice } from '../../components/notices.js';
 import { Dialog } from '../../components/shell.js';
 
 /** @typedef {'replay' | 'drop'} Action */
-/** @typedef {{action: Action, filter: import('./letter_filter.js').LetterFilter, count: number, skipped: any[], complete: boolean}} Plan */
+/** @typedef {{action: Action, filter: import('./letter_filter.js').LetterFilter, count: number, skipped: any[]}} Plan */
 
 /** @param {{filter: import('./letter_filter.js').LetterFilter, done: () => void}} props */
 export function ResolveAll({ filter, done }) {
@@ -29,7 +29,7 @@ export function ResolveAll({ filter, done }) {
     // A replayed record that is rejected again is a new dead letter: it is later than this bound.
     const bounded = { ...filter, newest: filter.newest ?? new Date().toISOString() };
     const answer = await post(`admin/dead-letters/${action}`, { ...bounded, dry_run: true });
-    setPlan({ action, filter: bounded, count: answer.count + answer.remaining, skipped: answer.skipped ?? [], complete: answer.complete !== false });
+    setPlan({ action, filter: bounded, count: answer.count + answer.remaining, skipped: answer.skipped ?? [] });
   });
   /** @param {Plan} chosen */
   const resolve = (chosen) => attempt(async () => {
@@ -57,16 +57,15 @@ export function ResolveAll({ filter, done }) {
 function meaningOf(action) {
   return action === 'replay'
     ? 'Their bytes are published to their topics again.'
-    : 'They are not listed or replayed any more. Their bytes stay in the topic of dead letters until Kafka deletes them.';
+    : 'They are not listed or replayed any more. Their bytes are deleted; the topic of dead letters keeps its copy until Kafka deletes it.';
 }
 
 /** Which ones these are, and what is left out. @param {Plan} plan */
-function scopeOf({ filter, skipped, complete }) {
+function scopeOf({ filter, skipped }) {
   const { newest, ...named } = filter;
   const conditions = Object.entries(named).flatMap(([name, value]) => (value ? [`${name} ${value}`] : []));
   return [
     `These are all until ${localTime(newest)}${conditions.length ? ` with ${conditions.join(', ')}` : ''}.`,
     skipped.length ? `${number(skipped.length)} more cannot be replayed: ${skipped[0].reason}` : '',
-    complete ? '' : 'Older ones have not been read yet; repeat this when they are listed.',
   ].filter(Boolean).join(' ');
 }

@@ -24,7 +24,7 @@ export function StatusView() {
         <${Tile} title="Data through" value=${status.data_through ? ago(status.data_through) : 'unknown'} note=${status.data_through ? html`<${Time} value=${status.data_through} />` : status.reason} />
         <${Tile} title="Records not stored yet" value=${number(status.behind_records) || 'unknown'} />
         <${Tile} title="Open dead letters" note=${status.dead_letters.reason}
-          value=${html`<a href=${href(['dead-letters'])}>${status.dead_letters.open == null ? 'unknown' : `${number(status.dead_letters.open)}${status.dead_letters.complete === false ? ' or more' : ''}`}</a>`} />
+          value=${html`<a href=${href(['dead-letters'])}>${status.dead_letters.open == null ? 'unknown' : number(status.dead_letters.open)}</a>`} />
         <${Tile} title="Version" value=${status.versions.clearspan} note="ClickHouse ${status.versions.clickhouse ?? '?'}, Postgres ${status.versions.postgres ?? '?'}" />
       </div>
       <section class="card"><h2>Partitions</h2><table class="plain"><thead><tr><th>Topic</th><th class="numeric">Partition</th><th class="numeric wide">Last offset produced</th>
