@@ -16,11 +16,9 @@ from clearspan.embedded.layout import Layout, is_held
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import require_tables
 from common.clickhouse.stored_through import read_positions_of
-from common.clickhouse.topic_history import StoredTopicHistory
 from common.kafka.offsets import MovedBack, move_back
 from common.settings import Settings
 from common.stored_position import ALL_PROJECTS
-from common.times import SystemClock
 
 READ_S: Final = 60.0
 """Deadline of the statement that reads the stored positions."""
@@ -65,12 +63,11 @@ async def _move_back(settings: Settings, moved: list[MovedBack], *, dry_run: boo
         await require_tables(store)
         positions = await read_positions_of(store, ALL_PROJECTS, deadline_s=READ_S)
         through = {position.partition_id: position.through_offset for position in positions}
-        history = StoredTopicHistory(store, SystemClock())
         if dry_run:
-            moved += await move_back(settings.kafka, through, history=history, dry_run=True)
+            moved += await move_back(settings.kafka, through, dry_run=True)
             return
         async with audited_if_possible(settings, "reset-offsets") as changed:
-            moved += await move_back(settings.kafka, through, history=history)
+            moved += await move_back(settings.kafka, through)
             changed.ids += [f"{each.partition.topic}/{each.partition.partition}" for each in moved]
     finally:
         await store.close()

@@ -11,7 +11,6 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.dead_letters import DeadLetterTable
 from common.clickhouse.migrate import require_tables as require_clickhouse_tables
 from common.clickhouse.store import ColumnStore
-from common.clickhouse.topic_history import StoredTopicHistory
 from common.http.health import open_health
 from common.kafka.cluster import ensure_topics
 from common.kafka.consumer import KafkaSource
@@ -80,8 +79,7 @@ async def open_worker(
         timeout_s = settings.clickhouse.insert_timeout_s
         gaps = Gaps(readiness)
         dependencies = Dependencies(
-            source=source
-            or KafkaSource(settings.kafka, history=StoredTopicHistory(store, clock), report_gap=gaps.report),
+            source=source or KafkaSource(settings.kafka, report_gap=gaps.report),
             decoder=decoder,
             sinks=(ClickHouseSink(store, clock=clock, insert_timeout_s=timeout_s),),
             positions=StoredPositions(store, clock=clock, insert_timeout_s=timeout_s, announce=announcer.announce),

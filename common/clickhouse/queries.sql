@@ -42,11 +42,3 @@ SELECT
     stored_us AS at_stored_us
 FROM stored_through
 WHERE project_id = {project_id:UUID}
-
--- topic_ids --
--- The ids of the topics of a cluster, those seen first at the beginning.
-SELECT topic, topic_id, min(seen_us) AS first_seen_us, max(seen_us) AS last_seen_us
-FROM topic_ids
-WHERE cluster_id = {cluster_id:String}
-GROUP BY topic, topic_id
-ORDER BY topic, first_seen_us, topic_id

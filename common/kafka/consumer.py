@@ -28,7 +28,6 @@ from typing_extensions import override
 from common.errors import ServiceError, Unavailable
 from common.kafka.cluster import open_admin
 from common.kafka.driver import ended, prepare_driver, started, translated
-from common.kafka.partition_ids import PartitionIds, TopicHistory
 from common.kafka.record import LostPartition, Partition, Rebalanced, Record, ReportGap, TopicReplaced
 from common.kafka.security import LastFailure, consumer_options
 from common.kafka.starts import CommittedOffset, Start, read_committed, read_held, start_of
@@ -62,15 +61,15 @@ _NOWHERE: Final = TopicPartition("", 0)
 class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver ships no types
     """A member of the group ``settings.group``, subscribed to ``settings.topics``. One open at a time."""
 
-    def __init__(
-        self, settings: KafkaSettings, *, history: TopicHistory | None = None, report_gap: ReportGap | None = None
-    ) -> None:
+    def __init__(self, settings: KafkaSettings, *, report_gap: ReportGap | None = None) -> None:
         self._settings = settings
         self._consumer: AIOKafkaConsumer | None = None
         self._assigned = asyncio.Event()
         self._paused = False
         self._connecting = LastFailure(settings)
-        self._ids = PartitionIds(history, adds=True)
+        self._topics = ClusterTopics("", {})
+        self._topic_ids: dict[tuple[str, str], str] = {}
+        """The last id of each topic of each cluster."""
         self._report_gap = report_gap
         self._begun: set[TopicPartition] = set()
         self._replaced: set[str] = set()
@@ -84,9 +83,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
         async with open_admin(self._settings) as admin:
             with translated("ask for the topics", self._connecting):
                 async with asyncio.timeout(self._settings.request_timeout_s):
-                    topics = await read_topics(admin._client, sorted(self._settings.topics))
-        # Before the group is joined, because the history may be unavailable for long.
-        self._created_again |= await self._ids.learn(topics)
+                    self._note(await read_topics(admin._client, sorted(self._settings.topics)))
         with translated("join the group", self._connecting):
             consumer = self._new_consumer()
             self._consumer = consumer
@@ -150,7 +147,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
         consumer = self._opened()
         gone = {at.topic for at in next_offsets if self._is_gone(consumer, at.topic)}
         offsets = {
-            _driver_partition(at): OffsetAndMetadata(offset, self._ids.topics.topic_ids.get(at.topic, ""))
+            _driver_partition(at): OffsetAndMetadata(offset, self._topics.topic_ids.get(at.topic, ""))
             for at, offset in next_offsets.items()
             if at.topic not in gone
         }
@@ -182,8 +179,8 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
                 }
 
     def partition_id_of(self, partition: Partition) -> str:
-        """Return ``cluster id/topic/partition``, with the topic id if the topic was created again."""
-        return self._ids.id_of(partition)
+        """Return the id of a partition of the topics that this member reads."""
+        return self._topics.partition_id(partition)
 
     async def close(self) -> None:
         """Leave the group. Safe to call twice or before ``open``."""
@@ -257,7 +254,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
                 topics = await self._ask_for_topics(consumer)
         if topics != before:
             raise Unavailable("Topics were created or deleted while their offsets were read.")
-        self._created_again |= await self._ids.learn(topics)
+        self._note(topics)
         for at in existing:
             start = start_of(
                 Partition(at.topic, at.partition),
@@ -293,7 +290,7 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
         before. The leaders are asked: they know about a new topic before they accept its records. If the driver does
         not know the leader of a partition, every broker is asked, because one of them has returned the records.
         """
-        known = self._ids.topics
+        known = self._topics
         names = {at.topic for at in partitions if known.topic_ids.get(at.topic)}
         if not names:  # the broker gives no ids
             return
@@ -313,6 +310,15 @@ class KafkaSource(ConsumerRebalanceListener):  # type: ignore[misc] # the driver
             if replaced:
                 self._replaced |= replaced
                 raise TopicReplaced(f"The topic {', '.join(sorted(replaced))} was deleted and created again.")
+
+    def _note(self, topics: ClusterTopics) -> None:
+        """Remember the topics, and which of them were created again since this object has seen them last."""
+        ids = {(topics.cluster_id, name): topic_id for name, topic_id in topics.topic_ids.items() if topic_id}
+        self._created_again |= {
+            key[1] for key, topic_id in ids.items() if self._topic_ids.get(key, topic_id) != topic_id
+        }
+        self._topic_ids |= ids
+        self._topics = topics
 
     async def _ask_for_topics(self, consumer: AIOKafkaConsumer) -> ClusterTopics:
         return await read_topics(consumer._client, sorted(self._settings.topics))

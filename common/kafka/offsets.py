@@ -18,7 +18,6 @@ from aiokafka.admin import AIOKafkaAdminClient
 from common.errors import ServiceError
 from common.kafka.cluster import describe_partitions, open_admin, partitions_of
 from common.kafka.driver import open_reader, translated
-from common.kafka.partition_ids import PartitionIds, TopicHistory
 from common.kafka.record import LostPartition, Partition
 from common.kafka.topics import ClusterTopics, read_topics
 from common.settings import KafkaSettings
@@ -56,26 +55,18 @@ class MovedBack(NamedTuple):
 
 
 async def move_back(
-    settings: KafkaSettings,
-    stored_through: Mapping[str, int],
-    /,
-    *,
-    history: TopicHistory | None = None,
-    dry_run: bool = False,
+    settings: KafkaSettings, stored_through: Mapping[str, int], /, *, dry_run: bool = False
 ) -> list[MovedBack]:
     """Let the group read again what it has committed beyond ``stored_through``; return what was moved, in order.
 
-    ``stored_through`` has the last stored offset of each partition id, and ``history`` says which ids the partitions
-    have; nothing is stored of other partitions. The group is never moved forward. Raises ``ServiceError`` if the group
-    has members, and ``Unavailable`` (transient).
+    ``stored_through`` has the last stored offset of each partition id; nothing is stored of other partitions. The group
+    is never moved forward. Raises ``ServiceError`` if the group has members, and ``Unavailable`` (transient).
     """
     async with open_admin(settings) as admin:
         with translated("ask for topic ids"):
             async with asyncio.timeout(settings.request_timeout_s):
                 topics = await read_topics(admin._client, sorted(settings.topics))
         partitions = await describe_partitions(admin, settings, settings.topics)
-    ids = PartitionIds(history, adds=False)
-    await ids.learn(topics)
     async with open_reader(settings, group=settings.group) as reader:
         with translated("read the group's offsets"):
             async with asyncio.timeout(settings.request_timeout_s):
@@ -84,7 +75,7 @@ async def move_back(
         moved = {}
         for at in partitions:
             partition = Partition(at.topic, at.partition)
-            wanted = stored_through.get(ids.id_of(partition), -1) + 1
+            wanted = stored_through.get(topics.partition_id(partition), -1) + 1
             if wanted < committed[at]:
                 first = min(firsts[at], committed[at])
                 moved[at] = MovedBack(partition, committed[at], max(wanted, first), max(0, first - wanted))
@@ -132,9 +123,8 @@ class KafkaEndOffsets:
     neither. So every call also asks for the ids of the cluster and of the topics.
     """
 
-    def __init__(self, settings: KafkaSettings, *, history: TopicHistory | None = None) -> None:
+    def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
-        self._ids = PartitionIds(history, adds=False)
         self._connection: _Connection | None = None
 
     async def ask(self) -> Mapping[str, int]:
@@ -162,14 +152,15 @@ class KafkaEndOffsets:
             ends = await connection.reader.end_offsets(connection.partitions)
             # Asked after the offsets, so that the ids are valid for them.
             if await self._topics(connection.admin) == connection.topics:
-                return {self._ids.id_of(Partition(at.topic, at.partition)): end for at, end in ends.items()}
+                return {
+                    connection.topics.partition_id(Partition(at.topic, at.partition)): end for at, end in ends.items()
+                }
             await self.close()
 
     async def _connect(self) -> _Connection:
         async with AsyncExitStack() as opening:
             admin = await opening.enter_async_context(open_admin(self._settings))
             topics = await self._topics(admin)
-            await self._ids.learn(topics)
             partitions = await partitions_of(self._settings, self._settings.topics)
             reader = await opening.enter_async_context(open_reader(self._settings, isolation_level="read_uncommitted"))
             self._connection = _Connection(admin, reader, topics, partitions, time.monotonic(), opening.pop_all())

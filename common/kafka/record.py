@@ -179,7 +179,7 @@ class RecordSource(Protocol):
         ...
 
     def partition_id_of(self, partition: Partition) -> str:
-        """Return the id ``cluster id/topic/partition``.
+        """Return the id ``cluster id/topic id/topic/partition``.
 
         Offsets are compared only within one id. A cluster that replaces another one has another id, so its offset 0
         does not look older than the offset 5,000 of its predecessor. So has a topic that is created again (ADR 0027).

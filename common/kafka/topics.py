@@ -1,9 +1,9 @@
 """Which cluster answers, and the id of each of its topics.
 
 Kafka gives a topic a new id when it is created (KIP-516), so a topic that was deleted and created again is another one,
-although its name, its partitions and its offsets are the same. The driver (aiokafka 0.14) asks for metadata up to
-version 5, which has no ids. So this module has the request of version 10, which Kafka answers since 2.8. A broker that
-does not know it gives no ids: its topics count as never created again.
+although its name, its partitions and its offsets are the same (ADR 0027). The driver (aiokafka 0.14) asks for metadata
+up to version 5, which has no ids. So this module has the request of version 10, which Kafka answers since 2.8. A broker
+that does not know it gives no ids: its topics count as never created again.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from aiokafka.protocol.types import (
 )
 from typing_extensions import override
 
+from common.kafka.record import Partition
+
 NO_ID: Final = bytes(16)
 NO_ERROR: Final = 0
 _METADATA: Final = 3
@@ -41,6 +43,10 @@ class ClusterTopics(NamedTuple):
 
     cluster_id: str
     topic_ids: Mapping[str, str]
+
+    def partition_id(self, partition: Partition) -> str:
+        """Return ``cluster id/topic id/topic/partition``: offsets are compared only within one such id."""
+        return f"{self.cluster_id}/{self.topic_ids.get(partition.topic, '')}/{partition.topic}/{partition.partition}"
 
 
 class _TopicId(AbstractType):  # type: ignore[misc] # the driver ships no types

@@ -20,7 +20,6 @@ from aiohttp import web
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import require_tables as require_clickhouse_tables
 from common.clickhouse.store import ColumnStore
-from common.clickhouse.topic_history import StoredTopicHistory
 from common.errors import ServiceError, Unavailable
 from common.fair_share import FairBudget
 from common.kafka.cluster import read_cluster_id
@@ -110,9 +109,7 @@ async def open_api(
         processes = settings.compute.processes
         compute = ProcessCompute(settings.compute, models_module=routes.__name__) if processes else ThreadCompute()
         resources.push_async_callback(compute.close)
-        known_ends = KnownEndOffsets(
-            ends or KafkaEndOffsets(settings.kafka, history=StoredTopicHistory(store, clock)), clock
-        )
+        known_ends = KnownEndOffsets(ends or KafkaEndOffsets(settings.kafka), clock)
         resources.push_async_callback(known_ends.close)
         state = StartupState(
             ApiContext(

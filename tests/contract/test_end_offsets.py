@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import pytest
 
 from common.errors import Unavailable
-from common.kafka.cluster import ensure_topics, read_cluster_id
+from common.kafka.cluster import ensure_topics, open_admin
 from common.kafka.offsets import KafkaEndOffsets
 from common.kafka.producer import KafkaPublisher
 from common.kafka.record import EndOffsets, Publisher
+from common.kafka.topics import read_topics
 from common.settings import Encoding, KafkaSettings, TopicSettings
 from tests.fakes.kafka import MemoryBroker
 from tests.support.kafka import Broker
@@ -25,13 +26,14 @@ PARTITIONS = 2
 class Cluster:
     """What the battery needs of a broker."""
 
-    cluster_id: str
+    log_id: str
+    """The beginning of its partition ids."""
     topic: str
     publisher: Publisher
     ends: EndOffsets
 
     def partition_id(self, partition: int) -> str:
-        return f"{self.cluster_id}/{self.topic}/{partition}"
+        return f"{self.log_id}/{self.topic}/{partition}"
 
 
 @pytest.fixture(params=["memory", "embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
@@ -44,11 +46,13 @@ async def cluster(request: pytest.FixtureRequest, unique: str) -> AsyncIterator[
     topics = {unique: TopicSettings(encoding=Encoding.OTLP_PROTO)}
     settings = broker.settings(group=unique, topics=topics, partitions=PARTITIONS)
     await ensure_topics(settings)
+    async with open_admin(settings) as admin:
+        cluster_id, topic_ids = await read_topics(admin._client, [unique])
     async with AsyncExitStack() as opened:
         publisher, ends = KafkaPublisher(settings), KafkaEndOffsets(settings)
         opened.push_async_callback(publisher.close)
         opened.push_async_callback(ends.close)
-        yield Cluster(await read_cluster_id(settings), unique, publisher, ends)
+        yield Cluster(f"{cluster_id}/{topic_ids[unique]}", unique, publisher, ends)
 
 
 async def test_empty_partition_ends_at_offset_zero(cluster: Cluster) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -65,8 +65,13 @@ async def _committed(settings: KafkaSettings) -> dict[int, int]:
 
 async def _through(settings: KafkaSettings, offset: int) -> Mapping[str, int]:
     """Say that both partitions are stored up to this offset."""
-    cluster_id, topic = await read_cluster_id(settings), next(iter(settings.topics))
-    return {f"{cluster_id}/{topic}/{number}": offset for number in (0, 1)}
+    return {await _partition_id(settings, number): offset for number in (0, 1)}
+
+
+async def _partition_id(settings: KafkaSettings, number: int) -> str:
+    topic = next(iter(settings.topics))
+    async with open_admin(settings) as admin:
+        return (await read_topics(admin._client, [topic])).partition_id(Partition(topic, number))
 
 
 async def _used(settings: KafkaSettings) -> Partition:
@@ -102,23 +107,11 @@ async def test_id_of_the_topic_is_committed_with_the_offset(settings: KafkaSetti
     assert list(committed.values()) == [CommittedOffset(0, topic_ids[used.topic])]
 
 
-class OlderTopics:
-    """A ``TopicHistory`` in which every topic was another one before."""
-
-    def __init__(self, settings: KafkaSettings) -> None:
-        self._topics = settings.topics
-
-    async def read(self, _cluster_id: str, /) -> Mapping[str, Sequence[str]]:
-        return {topic: ["id-of-the-older-topic"] for topic in self._topics}
-
-    async def add(self, _cluster_id: str, _topic_ids: Mapping[str, str], /) -> None:
-        """Only a worker adds ids."""
-
-
 async def test_what_was_stored_of_an_older_topic_of_the_same_name_does_not_count(settings: KafkaSettings) -> None:
-    used, stored = await _used(settings), await _through(settings, PRODUCED)
+    used = await _used(settings)
+    of_the_older_topic = f"{await read_cluster_id(settings)}/{'A' * 22}/{used.topic}/{used.partition}"
 
-    moved = await move_back(settings, stored, history=OlderTopics(settings))
+    moved = await move_back(settings, {of_the_older_topic: PRODUCED})
 
     assert moved == [MovedBack(used, COMMITTED, 0, 0)]
 
@@ -168,7 +161,7 @@ async def _delete_before(settings: KafkaSettings, offset: int) -> None:
 async def _store_through(settings: KafkaSettings, engine: FreshSettings, data_dir: Path) -> str:
     """Write to a new database that the partition is stored up to offset 2; return the name of the database."""
     used, database = await _used(settings), engine()
-    partition_id = f"{await read_cluster_id(settings)}/{used.topic}/{used.partition}"
+    partition_id = await _partition_id(settings, used.partition)
     rows = [
         StoredPosition(ALL_PROJECTS, partition_id, 2, 1, 1),
         StoredPosition(DEFAULT_PROJECT_ID, partition_id, 1, 1, 1),

@@ -123,7 +123,7 @@ async def test_failure_of_an_assignment_is_raised_by_the_next_poll(
     await source.open(on_revoked=nothing, on_assigned=on_assigned)
     assert await source.poll(timeout_s=1, records_max=1) == []
     assert assigned == [frozenset({Partition("spans", 0)})]
-    assert source.partition_id_of(Partition("spans", 0)) == "d/spans/0"
+    assert source.partition_id_of(Partition("spans", 0)) == "d/id/spans/0"
     assert [driver.is_stopped for driver in made] == [True, False]
 
 
