@@ -228,9 +228,9 @@ BAD_VALUES: Final = frozenset({
 })  # fmt: skip
 
 MEMORY_LIMIT_EXCEEDED: Final = 241
-OF_QUERY: Final = re.compile(r"Query memory limit exceeded|memory limit \(for query\) exceeded", re.IGNORECASE)
-"""The message of newer and older engines when one query reached its memory limit. With any other message the whole
-process is out of memory, which counts as busy."""
+OF_QUERY: Final = re.compile(r"Query memory limit exceeded", re.IGNORECASE)
+"""The message when one query reached its memory limit. With any other message the whole process is out of memory, which
+counts as busy."""
 
 NOT_FROM_THE_ENGINE: Final = (OperationalError, DatabaseError)
 """What the driver raises, without a code, for a broken connection and for a response of a proxy."""
