@@ -75,9 +75,6 @@ class IngestSettings(Group):
     partition."""
     keep_unmaskable: Literal["on", "off"] = "off"
     """on: dead letters that cannot be masked keep their value although their project has masking rules."""
-    attributes_text: Literal["on", "off"] = "off"
-    """on: store attributes as a text, which releases without `attributes_template` read, in place of a template; for an
-    upgrade. Takes 40 to 60% more bytes, and decodes every record span by span."""
 
 
 class QuerySettings(Group):

@@ -85,7 +85,6 @@ class Rules:
     limits: SpanLimits
     default_project_id: UUID
     prices: PriceTable = field(default_factory=list_prices)
-    with_attributes_text: bool = False
     together_bytes_min: int = 64 * KIB
 
     def encoding_of(self, record: Record) -> Encoding:

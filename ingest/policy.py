@@ -47,7 +47,6 @@ class Policy:
                 settings.limits.span_limits(),
                 settings.default_project_id,
                 prices_in(ingest.prices_file),
-                with_attributes_text=ingest.attributes_text == "on",
             ),
             flush=FlushPolicy(ingest.batch_rows_max, ingest.batch_bytes_max, ingest.batch_age_max_s),
             dead_letter_topic=settings.kafka.dead_letter_topic,

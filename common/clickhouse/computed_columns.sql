@@ -2,30 +2,21 @@
 -- column of a table in every statement (ADR 0028).
 
 -- attributes_json --
--- The attributes as JSON text, however they are stored (ADR 0028).
-if(
-    attributes_template = '',
-    attributes,
-    arrayStringConcat(
-        arrayMap(
-            (piece, leaf) -> concat(
-                piece,
-                multiIf(
-                    startsWith(leaf, 's'), toJSONString(substring(leaf, 2)),
-                    startsWith(leaf, 'n'), substring(leaf, 2),
-                    leaf = '', '',
-                    leaf = 'b1', 'true',
-                    'false'
-                )
-            ),
-            -- `arrayMap` needs equal lengths. The engine may evaluate this for rows without a template too: they are
-            -- padded.
-            arrayResize(
-                splitByChar('\0', toString(attributes_template)),
-                1 + length(arrayFilter(leaf -> leaf NOT IN ('o', 'a'), mapValues(leaves)))
-            ),
-            arrayPushBack(arrayFilter(leaf -> leaf NOT IN ('o', 'a'), mapValues(leaves)), '')
-        )
+-- The attributes as JSON text: their template with the leaves in its places (ADR 0028).
+arrayStringConcat(
+    arrayMap(
+        (piece, leaf) -> concat(
+            piece,
+            multiIf(
+                startsWith(leaf, 's'), toJSONString(substring(leaf, 2)),
+                startsWith(leaf, 'n'), substring(leaf, 2),
+                leaf = '', '',
+                leaf = 'b1', 'true',
+                'false'
+            )
+        ),
+        splitByChar('\0', toString(attributes_template)),
+        arrayPushBack(arrayFilter(leaf -> leaf NOT IN ('o', 'a'), mapValues(leaves)), '')
     )
 )
 

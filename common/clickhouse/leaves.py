@@ -1,6 +1,6 @@
 """What filters look at: the leaves of a span's nested attributes, each a dotted path and a typed text.
 
-This defines the column ``leaves`` of the table ``spans`` (``ddl/0001_spans.sql``). It is pure, and both processes
+This defines the column ``leaves`` of the table ``spans`` (``ddl/0001_baseline.sql``). It is pure, and both processes
 rely on it: the worker writes leaves, the compiler of filters asks for them by path.
 
 - A scalar that is not null is a leaf. Its text is ``s`` and the text, ``n`` and the number, ``b1`` or ``b0``.
@@ -48,7 +48,7 @@ EMPTY_ARRAY = "a"
 
 PAIR_LENGTH_MAX: Final = 16
 FRACTION_LENGTH_MAX: Final = 6
-"""The longest typed texts, in characters, that the index of pairs holds (``ddl/0006_small_indexes.sql``): of numbers
+"""The longest typed texts, in characters, that the index of pairs holds (``ddl/0001_baseline.sql``): of numbers
 with a fraction, and of everything else. Longer ones are mostly different in each span: they would take most of the
 index."""
 

@@ -19,7 +19,7 @@ from common.clickhouse.store import Statement
 from common.named_sql import load_named_sql
 
 ATTRIBUTES_COLUMN: Final = "attributes_json"
-"""The column from which attributes are read, however they are stored."""
+"""The column from which attributes are read as JSON text."""
 
 COMPUTED_COLUMNS: Final[Mapping[str, str]] = load_named_sql(Path(__file__).with_name("computed_columns.sql"))
 """Columns of ``spans`` that expressions name like any other, and that the engine computes. A query that uses one

@@ -69,7 +69,7 @@ OPTIONAL_MEMBERS: Final[Mapping[str, Member]] = {
     "scope": _JSON,
     "repaired": _JSON,
 }
-"""In the order of the bits of the column ``members``, lowest first; the engine sets them (``ddl/0008_repaired.sql``).
+"""In the order of the bits of the column ``members``, lowest first; the engine sets them (``ddl/0001_baseline.sql``).
 Stored rows depend on the order: append only."""
 
 ALL_MEMBERS: Final = 2 ** len(OPTIONAL_MEMBERS) - 1
@@ -88,7 +88,6 @@ _KINDS: Final[Mapping[str, pa.DataType]] = {
     "status_code": pa.uint8(),
     "trace_type": pa.string(),
     "span_type": pa.string(),
-    "attributes": pa.binary(),
     **{name: member.kind for name, member in OPTIONAL_MEMBERS.items() if name not in _DICTIONARIES},
 }
 """The columns that are kept as lists until a chunk is complete."""
@@ -111,14 +110,14 @@ _COLUMNS: Final = (
 )
 """The columns of a table in their order, without ``stored_us``."""
 
-_RENDERED: Final = frozenset({"parent_id", "attributes", "events", "links", "references", "hashes"})
+_RENDERED: Final = frozenset({"parent_id", "events", "links", "references", "hashes"})
 _FROM_NORMALIZED: Final = tuple(name for name in NormalizedSpan._fields if name in _KINDS and name not in _RENDERED)
 _FROM_SPAN: Final = tuple(
     name for name in Span._fields if name in _KINDS and name not in _RENDERED and name not in NormalizedSpan._fields
 )
 """The columns that hold fields of a span as they are."""
 
-_DERIVED: Final = (*_FROM_NORMALIZED, "attributes", "references", "hashes")
+_DERIVED: Final = (*_FROM_NORMALIZED, "references", "hashes")
 _SENT: Final = tuple(name for name in _KINDS if name not in _DERIVED)
 
 ATTRIBUTES_BYTES: Final = "attributes_bytes"
@@ -138,13 +137,11 @@ NORMALIZED: Final = (
 class SpanColumns:
     """The columns of the spans of a chunk of records that are values, in the order in which they were appended.
 
-    ``with_attributes_text``: store attributes as JSON text, as releases before ADR 0028 read them, without a template.
-
     They are Python lists, few enough to become Arrow while they are in the processor's cache: a whole batch at once
     takes three times as long. Not safe to append to from two threads.
     """
 
-    def __init__(self, *, with_attributes_text: bool = False) -> None:
+    def __init__(self) -> None:
         self._columns: dict[str, list[Any]] = {name: [] for name in _SENT}
         self._start_ns: list[int] = []
         self._end_ns: list[int] = []
@@ -152,7 +149,7 @@ class SpanColumns:
         self._resources = _DictionaryColumn()
         self._scopes = _DictionaryColumn()
         self._repaired = _DictionaryColumn()
-        self._normalized = NormalizedColumns(with_attributes_text=with_attributes_text)
+        self._normalized = NormalizedColumns()
 
     @property
     def rows_count(self) -> int:
@@ -217,8 +214,7 @@ class SpanColumns:
 class NormalizedColumns:
     """The columns that say what was derived from spans (``NORMALIZED``), while they are still Python lists."""
 
-    def __init__(self, *, with_attributes_text: bool = False) -> None:
-        self._with_attributes_text = with_attributes_text
+    def __init__(self) -> None:
         self._columns: dict[str, list[Any]] = {name: [] for name in _DERIVED}
         self._usage_is_own: list[bool] = []
         self._metrics: list[Metrics] = []
@@ -239,14 +235,13 @@ class NormalizedColumns:
         self._usage_is_own.extend(fields["usage_is_own"])
         self._metrics.extend(fields["metrics"])
         pairs = zip(fields["attributes"], fields["flat"], strict=True)
-        texts, templates = zip(*(self._append_attributes(nested, flat) for nested, flat in pairs), strict=True)
-        self._attributes_bytes.extend(map(len, texts))
-        columns["attributes"].extend(texts if self._with_attributes_text else repeat(b"", len(texts)))
+        sizes, templates = zip(*(self._append_attributes(nested, flat) for nested, flat in pairs), strict=True)
+        self._attributes_bytes.extend(sizes)
         self._templates.extend(templates, bytes)
 
-    def _append_attributes(self, nested: Attributes, flat: Attributes | None) -> tuple[bytes, bytes]:
-        """Append the leaves of attributes; return their JSON text and their template: all at once, while they are in
-        the processor's cache.
+    def _append_attributes(self, nested: Attributes, flat: Attributes | None) -> tuple[int, bytes]:
+        """Append the leaves of attributes; return the size of their JSON text and their template: all at once, while
+        they are in the processor's cache.
         """
         leaves = SpanLeaves()
         if flat is not None and leaves.append_flat(flat):
@@ -258,8 +253,7 @@ class NormalizedColumns:
         self._leaf_paths.extend(leaves.paths)
         self._leaf_texts.extend(leaves.texts)
         self._leaf_offsets.append(len(self._leaf_paths))
-        template = b"" if self._with_attributes_text else _templates.of(nested, leaves, flat_keys)
-        return orjson.dumps(nested), template
+        return len(orjson.dumps(nested)), _templates.of(nested, leaves, flat_keys)
 
     def columns(self) -> dict[str, pa.Array]:
         """Return the columns by name."""

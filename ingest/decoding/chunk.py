@@ -171,7 +171,7 @@ def _decoded(
 ) -> DecodedChunk:
     """Return the rows of all records: of plain spans and of the values that ``decode_one`` returns."""
     claimed, outcomes = set(together.projects), []
-    columns = SpanColumns(with_attributes_text=rules.with_attributes_text)
+    columns = SpanColumns()
     masks = chunk.masking.by_project()
     for mask in masks.values():
         mask.begin()

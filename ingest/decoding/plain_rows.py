@@ -68,7 +68,6 @@ def _derived_columns(arrays: SpanArrays, spans: Numbers, key_sets: Sequence[KeyS
         "usage_is_own": pa.array(np.zeros(count, np.uint8)),
         "references": nothing,
         "hashes": nothing,
-        "attributes": nothing,
         "attributes_template": texts.templates(),
         ATTRIBUTES_BYTES: texts.attributes_bytes(),
         "leaves": texts.leaves(),

@@ -60,7 +60,7 @@ def read_together(
     """
     positions = [at for at, record in enumerate(records) if _is_suitable(record, rules)] if is_available() else []
     values = [records[position].value or b"" for position in positions]
-    if sum(map(len, values)) < rules.together_bytes_min or rules.with_attributes_text:
+    if sum(map(len, values)) < rules.together_bytes_min:
         return NOTHING
     bounds = bounds_of(rules.limits, now_ns=now_ns)
     arrays = read_plain(values, bounds) if values else None

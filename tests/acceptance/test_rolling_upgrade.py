@@ -1,6 +1,7 @@
 """An upgrade without a stop: processes of an older release and of this one run at the same time on the new tables.
 
-The older release is a wheel (``tests/data/old_release``). ``docs/upgrade.md`` describes the steps of this test.
+Until there is a release, the older one is this tree, and the newer one is a copy with one more migration of each
+database. ``docs/upgrade.md`` describes the steps of this test.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tests.support.deployment import (
     Release,
     ServerProcess,
     deployment,
-    old_release,
+    next_release,
     until,
 )
 from tests.support.kafka import Broker
@@ -95,12 +96,12 @@ async def empty_postgres(postgres: PostgresServer) -> Any:
 class Upgrade:
     """A deployment in which an old worker and an old API run, clients use them, and the first spans are stored."""
 
-    def __init__(self, deployed: Deployment, old: Release) -> None:
-        self.old = old
-        assert deployed.imported_from(old) == {old.directory}
-        assert deployed.command(old, "migrate").returncode == 0
+    def __init__(self, deployed: Deployment, new: Release) -> None:
+        self.new = new
+        assert deployed.imported_from(new) == {new.directory}
+        assert deployed.command(THIS, "migrate").returncode == 0
         self.deployed = deployed
-        self.old_worker, self.old_api = deployed.start(old, "ingest"), deployed.start(old, "serve")
+        self.old_worker, self.old_api = deployed.start(THIS, "ingest"), deployed.start(THIS, "serve")
         self.project = Project.create(self.old_api)
         self.feed, self.commits = FeedReader(self.project), Committer(self.project, self.old_api)
         self.others: list[str] = []
@@ -119,18 +120,17 @@ class Upgrade:
 
     def migrate(self) -> None:
         """Migrate while the old processes work, and use them afterwards."""
-        assert self.deployed.command(THIS, "migrate").returncode == 0
+        assert self.deployed.command(self.new, "migrate").returncode == 0
         self.commits.commit(self.old_api)
-        self.new_worker, self.new_api = self.deployed.start(THIS, "ingest"), self.deployed.start(THIS, "serve")
+        self.new_worker, self.new_api = self.deployed.start(self.new, "ingest"), self.deployed.start(self.new, "serve")
         later_project = Project.create(self.old_api)
         assert later_project.page(self.new_api, {}) == ([], "")
 
     def check_refused_migration(self) -> None:
         """The old release does not migrate newer tables."""
-        if THIS.migrations - self.old.migrations:
-            refused = self.deployed.command(self.old, "migrate")
-            assert refused.returncode == 1
-            assert refused.stderr.rstrip().endswith("the program is older than the database.")
+        refused = self.deployed.command(THIS, "migrate")
+        assert refused.returncode == 1
+        assert refused.stderr.rstrip().endswith("the program is older than the database.")
 
     def use_both(self, producer: Producer) -> None:
         """Use each cursor and coordinate of one release at the other, while both store spans."""
@@ -167,7 +167,7 @@ class Upgrade:
 @pytest.mark.kafka
 @pytest.mark.timeout(900)
 def test_upgrade_loses_nothing_and_returns_nothing_twice(deployed: Deployment, tmp_path: Path) -> None:
-    upgrade = Upgrade(deployed, old_release(tmp_path / "old"))
+    upgrade = Upgrade(deployed, next_release(tmp_path / "next"))
     project, feed = upgrade.project, upgrade.feed
 
     with producing(project, [upgrade.old_api]) as producer:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import random
-import shutil
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from common.clickhouse.connect import open_store
-from common.clickhouse.migrate import DDL, migrate
 from common.clickhouse.store import ColumnStore, Statement
-from common.settings import ClickHouseSettings
 from query_api.filter.parse import FilteringModel, parse
 from query_api.filter.sql.compile import compile_filter
 from query_api.filter.sql.elements import LOOKED_UP_MAX, REFERENCES
@@ -93,29 +88,6 @@ async def test_granules_without_the_texts_are_not_read(store: ColumnStore):
     assert 'mode: All; tokens: ["app-1", "application"]' in index
     assert "Granules: 1/3" in index
     assert "hasAllTokens(references" not in text  # the column that replaces it is read from the index
-
-
-async def test_rows_from_before_the_migration_are_found(
-    chdb_dir: Path, chdb_empty_settings: Callable[[], ClickHouseSettings], tmp_path: Path
-):
-    configured = chdb_empty_settings()
-    for path in DDL.glob("*.sql"):
-        if path.stem < "0006" or path.stem == "0008_repaired":  # without whose column no row can be stored
-            shutil.copy(path, tmp_path)
-    await migrate(configured, data_dir=chdb_dir, folder=tmp_path)
-    store = open_store(configured, data_dir=chdb_dir)
-    old, new = [of_key("application", slug="old")], [of_key("application", slug="new")]
-    await store_references(store, old, new)
-
-    await migrate(configured, data_dir=chdb_dir)
-    await store_references(store, old, new, offset=2)
-    queries = ([{"slug": "old"}], [{"slug": "old"}, {"slug": "none"}])
-    before = [await found(store, operator, query) for query in queries for operator in ("in", "not_in")]
-    await store.execute(Statement("OPTIMIZE TABLE spans FINAL"), deadline_s=60.0)
-    merged = [await found(store, operator, query) for query in queries for operator in ("in", "not_in")]
-    await store.close()
-
-    assert before == merged == [[1, 3], [2, 4]] * 2
 
 
 async def test_result_is_the_same_without_the_index(store: ColumnStore):

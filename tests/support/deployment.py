@@ -1,4 +1,4 @@
-"""Workers and APIs as processes over real servers, of the code of this tree or of an older release.
+"""Workers and APIs as processes over real servers, of the code of this tree or of a newer release.
 
 A release is a directory with the packages of Clearspan. Its processes use the other packages of this interpreter.
 """
@@ -6,16 +6,15 @@ A release is a directory with the packages of Clearspan. Its processes use the o
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -29,7 +28,6 @@ from tests.support.ports import free_port
 from tests.support.stack import PATIENT
 
 ROOT: Final = Path(__file__).parents[2]
-OLD_WHEELS: Final = ROOT / "tests" / "data" / "old_release"
 WITHIN_S: Final = 180.0
 PACKAGES: Final = ("clearspan", "common", "ingest", "query_api")
 ADMIN_KEY: Final = "the-key-of-the-admin"
@@ -41,30 +39,24 @@ class Release:
 
     name: str
     directory: Path
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """What only this release is given."""
-
-    @property
-    def migrations(self) -> set[str]:
-        """The files that ``clearspan migrate`` of this release applies."""
-        return {
-            path.relative_to(self.directory).as_posix()
-            for database in ("clickhouse", "postgres")
-            for path in (self.directory / "common" / database / "ddl").glob("*.sql")
-        }
 
 
-THIS: Final = Release("this", ROOT, {"CLEARSPAN_INGEST__ATTRIBUTES_TEXT": "on"})
+THIS: Final = Release("this", ROOT)
+
+NEXT_MIGRATIONS: Final = {
+    "clickhouse": "ALTER TABLE spans{on_cluster} ADD COLUMN IF NOT EXISTS next UInt8 DEFAULT 7;\n",
+    "postgres": "ALTER TABLE projects ADD COLUMN next integer NOT NULL DEFAULT 7;\n",
+}
+"""Of each database, what only the next release has."""
 
 
-def old_release(directory: Path) -> Release:
-    """Unpack the wheel of the old release, and check that its digest is the one in the page about it."""
-    [wheel] = OLD_WHEELS.glob("*.whl")
-    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    assert digest in (OLD_WHEELS / "README.md").read_text(), f"{wheel.name} is not the file that its page describes"
-    with zipfile.ZipFile(wheel) as packages:
-        packages.extractall(directory)
-    return Release("old", directory)
+def next_release(directory: Path) -> Release:
+    """Copy this release, with one more migration of each database."""
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, directory / package, ignore=shutil.ignore_patterns("node_modules"))
+    for database, text in NEXT_MIGRATIONS.items():
+        (directory / "common" / database / "ddl" / "9999_next.sql").write_text(text)
+    return Release("next", directory)
 
 
 class Answer(NamedTuple):
@@ -97,7 +89,6 @@ class ServerProcess:
                 cwd=self.release.directory,
                 env={
                     **self.environment,
-                    **self.release.environment,
                     f"CLEARSPAN_{'API' if self.command == 'serve' else 'WORKER'}_PORT": str(self.port),
                 },
                 stdout=log,

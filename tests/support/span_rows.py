@@ -49,7 +49,6 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     "costs_total": pa.float64(),
     "errors": pa.float64(),
     "usage_is_own": pa.uint8(),
-    "attributes": _TEXT,
     "attributes_template": _WORD,
     "events": _TEXT,
     "links": _TEXT,

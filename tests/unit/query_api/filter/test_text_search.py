@@ -153,7 +153,7 @@ def test_folding_agrees_with_re2_without_case():
 
 
 def test_ddl_has_the_same_folding_table():
-    ddl = (DDL / "0001_spans.sql").read_text()
+    ddl = (DDL / "0001_baseline.sql").read_text()
     match = re.search(r"lower\(text\),\s+'(.*)',\s+'(.*)'\n", ddl)
 
     assert match is not None

@@ -1,4 +1,8 @@
--- The tables of spans (ADR 0003). Nothing is changed here once it is applied: the next change is 0002_*.sql.
+-- The tables of spans (ADR 0003). Nothing is changed here after the first release: the next change is 0002_*.sql.
+--
+-- With `fsync_after_insert` and `fsync_part_directory` an insert returns when its rows are on the disk, not in the
+-- memory of the system: the worker commits its records then, so after a power failure nobody would deliver them again
+-- (ADR 0004).
 
 -- The spans, one row for each version, in the order of pages: project, start, span, trace. Texts are stored as
 -- responses show them. `partition_id` and `record_offset` are the Kafka coordinates that decide which version of a span
@@ -43,14 +47,22 @@ CREATE TABLE IF NOT EXISTS spans{on_cluster}
     errors                    Float64                              CODEC(ZSTD(1)),
     usage_is_own              UInt8                                CODEC(ZSTD(1)),
 
-    -- Members of responses as JSON text; '' where the member is absent.
-    attributes                String                               CODEC(ZSTD(1)),
+    -- The attributes as JSON text with U+0000 in place of each scalar; `leaves` has the scalars in the same order
+    -- (ADR 0028, common/clickhouse/templates.py). `attributes_json` in common/clickhouse/computed_columns.sql puts the
+    -- two together.
+    attributes_template       LowCardinality(String),
+
+    -- Members of responses as JSON text; '' where the member is absent. `repaired`: where the span could not be stored
+    -- as it was sent (contract §4).
     events                    String                               CODEC(ZSTD(1)),
     links                     String                               CODEC(ZSTD(1)),
     references                String                               CODEC(ZSTD(1)),
     hashes                    String                               CODEC(ZSTD(1)),
     resource                  LowCardinality(String),
     scope                     LowCardinality(String),
+    repaired                  LowCardinality(String),
+
+    -- About the uncompressed size of the row's columns.
     response_bytes            UInt32                               CODEC(T64, ZSTD(1)),
 
     -- Which optional members the row has, one bit each, in the order of OPTIONAL_MEMBERS
@@ -71,6 +83,7 @@ CREATE TABLE IF NOT EXISTS spans{on_cluster}
         + 4096 * notEmpty(hashes)
         + 8192 * notEmpty(resource)
         + 16384 * notEmpty(scope)
+        + 32768 * notEmpty(repaired)
         CODEC(ZSTD(1)),
 
     -- `service.name` of the resource: '' if it is absent, U+0000 if it is not a text (no stored text contains U+0000).
@@ -92,14 +105,25 @@ CREATE TABLE IF NOT EXISTS spans{on_cluster}
     user_in_attributes        String                               MATERIALIZED
         substring(leaves['ag.user.id'], 2) CODEC(ZSTD(1)),
 
-    -- The pairs `path=value` of the leaves, for the index below. An ALIAS stores nothing.
-    leaf_items                Array(String)                        ALIAS
-        arrayMap(leaf -> concat(leaf.1, '=', left(leaf.2, 64)), CAST(leaves, 'Array(Tuple(String, String))')),
+    -- The leaves that lists, outlines and rankings show of every span: typed texts as in `leaves`, '' if there is none
+    -- (contract §3.5). Reading them here instead of from all leaves makes 100,000 LLM spans 300 ms faster.
+    model_leaf                LowCardinality(String)               MATERIALIZED
+        if(
+            leaves['ag.meta.response.model'] != '',
+            leaves['ag.meta.response.model'],
+            leaves['ag.meta.request.model']
+        )
+        CODEC(ZSTD(1)),
+    tokens_leaf               String                               MATERIALIZED
+        leaves['ag.metrics.tokens.incremental.total'] CODEC(ZSTD(1)),
+    cost_leaf                 String                               MATERIALIZED
+        leaves['ag.metrics.costs.incremental.total'] CODEC(ZSTD(1)),
 
     -- What the field `content` searches (ADR 0008): the texts among the leaves, then the names of events and the
     -- texts in their attributes. Each text is prepared so that the engine's tokens are the words of
-    -- query_api/filter/text_search.py: folded code point by code point, and with a space for every character beyond ASCII that is not a letter, number or mark. The tokenizer takes ASCII letters and digits
-    -- and everything beyond ASCII. In the JSON of an event a key ends with its colon and a text does not.
+    -- query_api/filter/text_search.py: folded code point by code point, and with a space for every character beyond
+    -- ASCII that is not a letter, number or mark. The tokenizer takes ASCII letters and digits and everything beyond
+    -- ASCII. In the JSON of an event a key ends with its colon and a text does not. An ALIAS stores nothing.
     content                   Array(String)                        ALIAS
         arrayMap(
             text -> if(
@@ -133,9 +157,20 @@ CREATE TABLE IF NOT EXISTS spans{on_cluster}
             )
         ),
 
-    -- Text indexes. The one on `references` holds whatever is between two quotes, so each text as a whole.
-    INDEX leaf_items_index leaf_items TYPE text(tokenizer = 'array'),
-    INDEX content_index content TYPE text(tokenizer = 'splitByNonAlpha'),
+    -- Text indexes. The first has the pairs `path=value` of short values alone: typed texts of at most 16 characters,
+    -- of numbers with a fraction at most 6 (`has_pair` in common/clickhouse/leaves.py, ADR 0032). Its expression is
+    -- that of `leaf_pairs` in common/clickhouse/computed_columns.sql. Longer texts are found by their words in
+    -- `content`. The one on `references` holds whatever is between two quotes, so each text as a whole.
+    INDEX leaf_pairs_index
+        arrayMap(
+            leaf -> concat(leaf.1, '=', leaf.2),
+            arrayFilter(
+                leaf -> match(leaf.2, '(?s)^([^n].{0,15}|n[^.]{0,15}|n.{0,5})$'),
+                CAST(leaves, 'Array(Tuple(String, String))')
+            )
+        )
+        TYPE text(tokenizer = 'array', posting_list_codec = 'bitpacking'),
+    INDEX words_index content TYPE text(tokenizer = 'splitByNonAlpha', posting_list_codec = 'bitpacking'),
     INDEX references_index references TYPE text(tokenizer = splitByString(['"'])),
 
     -- For each 4,096 rows a filter that knows which values do not occur: without it, a rare value is looked for in
@@ -154,7 +189,8 @@ CREATE TABLE IF NOT EXISTS spans{on_cluster}
 ENGINE = {replicated}ReplacingMergeTree({replica_arguments}record_offset)
 PARTITION BY (toYYYYMM(fromUnixTimestamp64Micro(start_us)))
 ORDER BY (project_id, start_us, span_id, trace_id, partition_id)
-SETTINGS {dedup_window_setting} = 1000, index_granularity = 512, min_compress_block_size = 8192;
+SETTINGS {dedup_window_setting} = 1000, index_granularity = 512, min_compress_block_size = 8192,
+    fsync_after_insert = 1, fsync_part_directory = 1;
 
 -- Which version of a span is the latest, where its row is, and what it used: a narrow row for each version, in the
 -- order of traces. Deletions are rows here too; they fill only the key and the first three columns after it.
@@ -178,17 +214,19 @@ CREATE TABLE IF NOT EXISTS span_versions{on_cluster}
     costs_total               Float64                              CODEC(ZSTD(1)),
     errors                    Float64                              CODEC(ZSTD(1)),
     usage_is_own              UInt8                                CODEC(ZSTD(1)),
-    members                   UInt16                               CODEC(ZSTD(1))
+    members                   UInt16                               CODEC(ZSTD(1)),
+    response_bytes            UInt32                               CODEC(T64, ZSTD(1))
 )
 ENGINE = {replicated}ReplacingMergeTree({replica_arguments}version)
 ORDER BY (project_id, trace_id, span_id, partition_id)
-SETTINGS {dedup_window_setting} = 1000, index_granularity = 512, min_compress_block_size = 4096;
+SETTINGS {dedup_window_setting} = 1000, index_granularity = 512, min_compress_block_size = 4096,
+    fsync_after_insert = 1, fsync_part_directory = 1;
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS span_versions_of_spans{on_cluster} TO span_versions AS
 SELECT
     project_id, trace_id, span_id, partition_id, record_offset * 2 AS version, record_ms, start_us, parent_id,
     tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors,
-    usage_is_own, members
+    usage_is_own, members, response_bytes
 FROM spans;
 
 -- The versions in the order of their partitions: what the feed reads (ADR 0007). `start_us` leads to the row in
@@ -204,7 +242,8 @@ CREATE TABLE IF NOT EXISTS span_arrivals{on_cluster}
 )
 ENGINE = {replicated}ReplacingMergeTree({replica_arguments}record_offset)
 ORDER BY (project_id, partition_id, record_offset, span_index)
-SETTINGS {dedup_window_setting} = 1000, index_granularity = 4096;
+SETTINGS {dedup_window_setting} = 1000, index_granularity = 4096,
+    fsync_after_insert = 1, fsync_part_directory = 1;
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS span_arrivals_of_spans{on_cluster} TO span_arrivals AS
 SELECT project_id, partition_id, record_offset, span_index, start_us, stored_us
@@ -223,4 +262,28 @@ CREATE TABLE IF NOT EXISTS stored_through{on_cluster}
 )
 ENGINE = {replicated}ReplacingMergeTree({replica_arguments}through_offset)
 ORDER BY (project_id, partition_id)
-SETTINGS {dedup_window_setting} = 1000;
+SETTINGS {dedup_window_setting} = 1000, fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- What was rejected, with its original bytes (ADR 0004): one row for each rejection, however often its record is
+-- delivered. A dead letter that is replayed or dropped is replaced by a row that is resolved and holds no bytes. The
+-- others stay until then.
+CREATE TABLE IF NOT EXISTS dead_letters{on_cluster}
+(
+    id                        String                               CODEC(ZSTD(1)),
+    is_resolved               UInt8                                CODEC(ZSTD(1)),
+    topic                     LowCardinality(String),
+    partition                 UInt32                               CODEC(ZSTD(1)),
+    record_offset             UInt64                               CODEC(ZSTD(1)),
+    span_index                UInt32                               CODEC(ZSTD(1)),  -- 4294967295: not one span
+    code                      LowCardinality(String),
+    reason                    String                               CODEC(ZSTD(1)),
+    created_us                Int64                                CODEC(ZSTD(1)),
+    bytes_count               UInt64                               CODEC(ZSTD(1)),
+    codes                     String                               CODEC(ZSTD(1)),  -- JSON; '' unless spans share it
+    project                   String                               CODEC(ZSTD(1)),  -- '' if none is named
+    envelope                  String                               CODEC(ZSTD(1)),  -- JSON: key and headers, as base64
+    value                     String                               CODEC(ZSTD(1))
+)
+ENGINE = {replicated}ReplacingMergeTree({replica_arguments}is_resolved)
+ORDER BY id
+SETTINGS {dedup_window_setting} = 1000, fsync_after_insert = 1, fsync_part_directory = 1;
