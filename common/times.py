@@ -135,3 +135,8 @@ def _below_microsecond(text: str) -> int:
 def _quoted(value: str | int) -> str:
     text = f"“{value}”" if isinstance(value, str) else format(value, "d") if abs(value) < 10**40 else "of many digits"
     return text if len(text) <= 66 else f"{text[:61]}…”"
+
+
+def microseconds(moment: datetime) -> int:
+    """Return microseconds since 1970; a time without a zone is UTC."""
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND

@@ -19,8 +19,7 @@ import pyarrow as pa
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ProgrammingError
 
-from common.clickhouse.engines import ALWAYS, Engine, Reader, Settings
-from common.clickhouse.literals import with_literals
+from common.clickhouse.engines import ALWAYS, Engine, Reader, Settings, with_literals
 from common.clickhouse.store import Statement
 from common.errors import DeadlineExceeded, Unavailable
 from common.fair_share import FairShare, Tenant, current_tenant, shielded

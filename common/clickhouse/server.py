@@ -16,8 +16,7 @@ from clickhouse_connect.driver.asyncclient import AsyncClient
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from common.clickhouse.connecting import connected_client, connection_failure
-from common.clickhouse.engines import UNAVAILABLE, Engine, Reader, Settings, is_away
-from common.clickhouse.literals import with_literals
+from common.clickhouse.engines import UNAVAILABLE, Engine, Reader, Settings, is_away, with_literals
 from common.clickhouse.store import Statement
 from common.errors import Unavailable
 from common.fair_share import FairShare, current_tenant, shielded

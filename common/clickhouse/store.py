@@ -7,7 +7,7 @@ tests of ``tests/contract/test_column_store.py`` run on both. The interface rest
 - A handle of chDB serializes its calls; several handles on one path run in parallel.
 - ``insert_deduplication_token`` works only where the table has a deduplication window: the DDL makes a repeated
   ``insert`` harmless, the token alone does not.
-- Values are those of ``{name:Type}`` placeholders, never parts of the SQL (``literals.py``).
+- Values are those of ``{name:Type}`` placeholders, never parts of the SQL (``engines.py``).
 """
 
 from __future__ import annotations

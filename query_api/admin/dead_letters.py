@@ -18,7 +18,7 @@ from uuid import UUID
 from common.clickhouse.dead_letters import DeadLetter, DeadLetterSelection, DeadLetterTable, SortKey
 from common.errors import Conflict, InvalidCursor, InvalidInput, NotFound, Overloaded, ServiceError, Unavailable
 from common.fair_share import shielded
-from common.times import format_us
+from common.times import format_us, microseconds
 from query_api.admin.schemas import (
     DeadLetterFilter,
     DeadLetterResolved,
@@ -36,8 +36,8 @@ from query_api.admin.schemas import (
 from query_api.request.context import ApiContext, database_of
 from query_api.request.json_body import json_response
 from query_api.request.route import NO_PROJECT, Request, Response
-from query_api.spans.cursor import fingerprint, read_cursor, write_cursor
-from query_api.spans.windowing import WindowingResponse, microseconds
+from query_api.spans.window import fingerprint, read_cursor, write_cursor
+from query_api.spans.windowing import WindowingResponse
 
 LOCK_KEY: Final = 0x64656164  # "dead" in ASCII
 LOCK_WAIT: Final = "2s"

@@ -17,17 +17,17 @@ from common.clickhouse.select import Select
 from common.errors import OutOfMemory
 from query_api.analytics.facets_models import FacetsQuery
 from query_api.analytics.groups import SpanWindow
-from query_api.analytics.groups_models import FieldAndKey, GroupsWindowing
+from query_api.analytics.groups_models import FieldAndKey
 from query_api.analytics.sample import SpanSample, newest_spans, visible_rows
 from query_api.explain.explain import explained
-from query_api.filter.language import Node, ValuePlace
+from query_api.filter.language import ValuePlace
 from query_api.filter.parse import parse_place
 from query_api.filter.sql.compile import compile_node
 from query_api.filter.sql.expressions import Parameters
 from query_api.filter.sql.values import read_typed, value_of
 from query_api.request.route import Request, Response
 from query_api.spans.project_spans import ProjectSpans, project_spans
-from query_api.spans.windowing import Conditions, Windowing
+from query_api.spans.window import Conditions, Resolve, query_of
 
 VALUE_BYTES_MAX: Final = 1_024
 """Of a value that a response lists."""
@@ -62,9 +62,12 @@ _LEAVES: Final = "arrayZip(CAST(paths, 'Array(String)'), extractAll(letters, '.'
 _IS_OUTSIDE: Final = "NOT arrayExists(array -> startsWith(leaf.1, array), arrays)"
 
 
-async def query_facets(request: Request, filtering: Node, windowing: Windowing | GroupsWindowing) -> Response:
-    """Return the attribute paths that occur in spans, or the values of keys. Of ``windowing`` the bounds and the rate
-    count."""
+async def query_facets(resolve: Resolve, request: Request) -> Response:
+    """Return the attribute paths that occur in spans, or the most frequent values of keys.
+
+    Of the window the bounds and the rate count.
+    """
+    filtering, windowing = await query_of(request, resolve)
     query: FacetsQuery = request.body
     spans = project_spans(request)
     places = [parse_place(key.field, key.key, path=f"keys[{index}]") for index, key in enumerate(query.keys or [])]

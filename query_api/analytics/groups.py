@@ -29,13 +29,14 @@ from query_api.analytics.groups_models import (
 )
 from query_api.analytics.measures import Measured, measured, names_of, shown
 from query_api.explain.explain import explained
-from query_api.filter.language import Node, ValuePlace
+from query_api.filter.language import ValuePlace
 from query_api.filter.parse import parse_place
 from query_api.filter.sql.compile import Compiled, compile_node
 from query_api.filter.sql.values import read_typed
 from query_api.request.route import Request, Response
 from query_api.spans.project_spans import ProjectSpans, StatementBudget, project_spans
-from query_api.spans.windowing import SAMPLED, Windowing, bound_us, percent_of
+from query_api.spans.window import SAMPLED, Resolve, bound_us, percent_of, query_of
+from query_api.spans.windowing import Windowing
 
 BUCKETS_MAX: Final = 2_000
 """Buckets of one group."""
@@ -88,8 +89,12 @@ class _MemberNames:
     measures: Sequence[str]
 
 
-async def query_groups(request: Request, filtering: Node, windowing: Windowing | GroupsWindowing) -> Response:
-    """Return groups of spans that share values, and what was computed of each."""
+async def query_groups(resolve: Resolve, request: Request) -> Response:
+    """Return groups of the spans that match.
+
+    Spans of a group share values; of each group something was computed.
+    """
+    filtering, windowing = await query_of(request, resolve)
     query: GroupsQuery = request.body
     _plan_of(query)  # reports what cannot be computed before the filter is compiled
     spans = project_spans(request)

@@ -30,7 +30,8 @@ from query_api.filter.sql.expressions import IS_ROOT
 from query_api.request.references import moment_us
 from query_api.request.route import Request, Response
 from query_api.spans.project_spans import ProjectSpans, project_spans
-from query_api.spans.windowing import SAMPLED, BasicWindowing, Focus, Format, WindowBy, bound_us, percent_of
+from query_api.spans.window import SAMPLED, bound_us, percent_of
+from query_api.spans.windowing import BasicWindowing, Focus, Format, WindowBy
 
 BINS_MAX_TOTAL: Final = 262_144
 """Bins of all histograms of a response, if the request sets their number: about 30 MB of JSON."""

@@ -31,7 +31,7 @@ from query_api.spans.versions import (
     packed_starts,
     split_ids,
 )
-from query_api.spans.windowing import Conditions
+from query_api.spans.window import Conditions
 
 _HASH: Final = "cityHash64(start_us, span_id, trace_id, partition_id, record_offset)"
 _NEWEST_FIRST: Final = ("start_us DESC", "span_id DESC", "trace_id DESC")

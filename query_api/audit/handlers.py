@@ -14,6 +14,7 @@ from uuid import UUID
 from common.errors import InvalidCursor
 from common.postgres.audit import NO_PROJECT, AuditEntry, AuditFilter, AuditLog
 from common.scopes import KeyScope
+from common.times import microseconds
 from query_api.audit.schemas import (
     AuditEntryOut,
     AuditOfAllParameters,
@@ -23,8 +24,8 @@ from query_api.audit.schemas import (
 from query_api.request.context import database_of
 from query_api.request.json_body import json_response
 from query_api.request.route import Access, Request, Response, Route
-from query_api.spans.cursor import fingerprint, read_cursor, write_cursor
-from query_api.spans.windowing import WindowingResponse, microseconds
+from query_api.spans.window import fingerprint, read_cursor, write_cursor
+from query_api.spans.windowing import WindowingResponse
 
 TAG: Final = "Audit log"
 _POSITION: Final = struct.Struct(">q")

@@ -19,13 +19,13 @@ from query_api.pages.page import Page
 from query_api.pages.span_model import SpanModel
 from query_api.pages.spans import span_page
 from query_api.pages.traces import ACCEPTED, NodeModel, Trace, trace_id_of, trace_page, traces_of
-from query_api.request.json_body import Strict, json_response, parse_json_text, refuse_boolean
+from query_api.request.json_body import Strict, json_response, limit_of, parse_json_text, refuse_boolean
 from query_api.request.references import BoundIn
 from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import delete_trace
 from query_api.spans.project_spans import project_spans
 from query_api.spans.rows import Rendered
-from query_api.spans.windowing import Focus, Format, Order, Windowing, WindowingResponse, limit_of
+from query_api.spans.windowing import Focus, Format, Order, Windowing, WindowingResponse
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

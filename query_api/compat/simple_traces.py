@@ -36,7 +36,8 @@ from query_api.request.route import PrepareContext, Request, Response
 from query_api.spans.latest_versions import delete_trace
 from query_api.spans.project_spans import project_spans
 from query_api.spans.rows import Rendered
-from query_api.spans.windowing import Windowing, WindowingResponse, refuse_feed
+from query_api.spans.window import refuse_feed
+from query_api.spans.windowing import Windowing, WindowingResponse
 
 
 async def create_simple_trace(request: Request) -> Response:

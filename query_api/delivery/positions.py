@@ -10,7 +10,7 @@ from uuid import UUID
 
 from common.errors import InvalidCursor
 from query_api.pages.arrivals import Positions
-from query_api.spans.cursor import fingerprint, read_cursor, write_cursor
+from query_api.spans.window import fingerprint, read_cursor, write_cursor
 
 POSITION_LENGTH_MAX: Final = 131_072
 

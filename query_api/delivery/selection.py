@@ -19,13 +19,13 @@ from common.errors import InvalidFilter, InvalidInput
 from common.times import RelativeTime
 from query_api.delivery.stored_selection import find_revision, parse_stored_filter, pinned, stored_references
 from query_api.filter.language import Node
-from query_api.filter.parse import FilteringModel, parse_filter
-from query_api.filter.relative_times import has_relative_time
+from query_api.filter.parse import FilteringModel, has_relative_time, parse_filter
 from query_api.filter.sql.compile import Compiled, compile_node
+from query_api.queries.saved import spans_query_in
 from query_api.registry.store import Lineage
 from query_api.registry.values import Revision
-from query_api.saved.queries import spans_query_in
-from query_api.spans.windowing import Order, Window, Windowing
+from query_api.spans.window import Window
+from query_api.spans.windowing import Order, Windowing
 
 FILTERING_AT: Final = "subscription.filtering"
 

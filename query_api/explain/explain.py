@@ -107,11 +107,6 @@ async def explained(spans: ProjectSpans, filtering: Node | None = None) -> bytes
     return orjson.dumps(_present(member), default=str)
 
 
-async def explanation_of(spans: ProjectSpans, filtering: Node) -> bytes | None:
-    """Return the member ``explain``, if the request asked for it."""
-    return await explained(spans, filtering) if spans.is_recorded else None
-
-
 class _Engine:
     """Asks the engine about statements, and remembers the sizes of the tables that they read."""
 

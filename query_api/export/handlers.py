@@ -23,13 +23,13 @@ from query_api.filter.parse import FilteringModel, check_groups
 from query_api.filter.sql.compile import compile_node
 from query_api.pages.spans import SpansQuery
 from query_api.pages.walk import SpanQuery, SpanWalk
+from query_api.queries.saved import of_spans
 from query_api.request.json_body import Strict, parse_json_text, refuse_boolean
 from query_api.request.references import Bound, NamedSlug, ReferenceIn
 from query_api.request.route import Request, Response
-from query_api.saved.queries import resolved_query
-from query_api.spans.page_cursor import PageCursor, page_cursor
 from query_api.spans.project_spans import project_spans
-from query_api.spans.windowing import Focus, Order, WindowBy, Windowing, pack_position, spans_window
+from query_api.spans.window import PageCursor, pack_position, page_cursor, query_of, spans_window
+from query_api.spans.windowing import Order, WindowBy, Windowing
 
 
 def _filter(value: Any) -> Any:
@@ -101,7 +101,7 @@ async def _walk(request: Request, encoder: Encoder) -> tuple[SpanWalk, PageCurso
     )
     reference = None if parameters.query is None else ReferenceIn(slug=parameters.query)
     body = SpansQuery.model_construct(filtering=parameters.filter, windowing=own, query_ref=reference)
-    filtering, windowing = await resolved_query(replace(request, body=body), focus=Focus.SPAN)
+    filtering, windowing = await query_of(replace(request, body=body), of_spans)
     if windowing.sort is not None or windowing.by is WindowBy.CREATED_AT:
         raise InvalidInput("query: an export is ordered by start_time; the saved query is a ranking or a feed.")
     cursor = page_cursor(request, "export", filtering, windowing)

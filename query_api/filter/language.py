@@ -20,6 +20,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from common.span import PROMOTED_TEXTS, SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
 
+INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
+"""A segment of a path that can be an index."""
+
 
 class Kind(Enum):
     """What a field holds; decides how operands are read and compared."""
@@ -259,8 +262,6 @@ class Total(Enum):
     UNICODE_CLASSES = (UNICODE_CLASSES_MAX, "the patterns of the filter have more than {} classes like \\pL in total.")
 
 
-_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
-
 Operand: TypeAlias = str | int | float | bool | Mapping[str, Any] | Sequence[Any] | None
 
 
@@ -316,4 +317,42 @@ class NotNormalError(TypeError):
 
 def is_index(segment: str) -> bool:
     """Return whether a segment of a path can be an index: at most nine decimal digits, without a leading zero."""
-    return _INDEX.fullmatch(segment) is not None
+    return INDEX.fullmatch(segment) is not None
+
+
+def flattened(partial: Mapping[str, Any]) -> dict[tuple[str, ...], Any] | None:
+    """Return the scalars of a partial element by the keys that lead to them.
+
+    ``None`` if an array, a null or an empty object is among them, because then the scalars do not say everything.
+    """
+    flat: dict[tuple[str, ...], Any] = {}
+    level: list[tuple[tuple[str, ...], Any]] = [((name,), value) for name, value in partial.items()]
+    while level:
+        keys, value = level.pop()
+        if isinstance(value, Mapping) and value:
+            level.extend(((*keys, key), member) for key, member in value.items())
+        elif value is None or isinstance(value, Mapping | list):
+            return None
+        else:
+            flat[keys] = value
+    return flat
+
+
+_ABOVE_SUMS: Final = {("ag",), ("ag", "metrics"), *(("ag", "metrics", name) for name in ("tokens", "costs", "errors"))}
+"""Objects above a ``cumulative`` that responses show as a sum over the trace."""
+
+
+def is_sum(place: ValuePlace) -> bool:
+    """Return whether responses show sums over the whole trace at a place, or below it, on a root."""
+    return place.field == ATTRIBUTES and sums_at(place.path, Operator.EXISTS, None) > 0
+
+
+def sums_at(path: tuple[str, ...], operator: Operator, operand: Any) -> int:
+    """How many sums over a trace a condition needs; a condition on an object above may need several."""
+    if path not in _ABOVE_SUMS:
+        return int(path[:3] in _ABOVE_SUMS and path[3:4] == ("cumulative",))
+    if operator is Operator.IS and isinstance(operand, Mapping):
+        return sum(sums_at((*path, key), Operator.IS, value) for key, value in operand.items())
+    if operator is Operator.HAS and isinstance(operand, str):
+        return sums_at((*path, operand), Operator.EXISTS, None)
+    return 0

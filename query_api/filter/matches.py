@@ -1,7 +1,7 @@
 """The meaning of a filter in plain Python: ``matches(node, span)`` over a span as responses show it (contract §3.2).
 
 The compiler to SQL (``query_api/filter/sql/compile.py``) means the same; ``tests/contract/test_filter_agreement.py``
-compares the two. Relative times are resolved before (``relative_times.py``). Only tests call this module today. It is
+compares the two. Relative times are resolved before (``parse.py``). Only tests call this module today. It is
 part of the product because live tail and subscriptions, which filter spans before they are stored, will call it.
 
 Total and two-valued: every condition is true or false on every span, and nothing raises. A span id is compared as

@@ -1,5 +1,6 @@
 """Operands of conditions: read from the request into the form in which a field is compared (contract §3.2), within
-the limits of each condition. Limits of a whole filter: ``totals.py``.
+the limits of each condition, and totals of a whole filter: what its conditions ask for together, within limits, so
+that the engine plans every accepted filter without delay.
 
 A reader takes a value and its path in the request, and raises ``InvalidFilter`` with that path. Operands on fields of
 elements: ``elements.py``.
@@ -8,7 +9,9 @@ elements: ``elements.py``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
@@ -20,12 +23,21 @@ from common.ids import parse_span_id, parse_trace_id
 from common.json_numbers import INT64_MIN, UINT64_MAX, is_number
 from common.times import RELATIVE_TIMES, RelativeTime, parse_time_ns
 from query_api.filter.language import (
+    ATTRIBUTES,
+    FIELDS,
+    INDEX,
+    OPERATORS,
+    Condition,
     Field,
     Kind,
     Operand,
+    OperandKind,
     Operator,
+    Total,
+    flattened,
+    sums_at,
 )
-from query_api.filter.text_search import parse_content, text_of
+from query_api.filter.text_search import TextSearch, parse_content, text_of, words_of
 
 LIST_VALUES_MAX: Final = 10_000
 VALUE_BYTES_MAX: Final = 64 * 1024
@@ -280,3 +292,106 @@ _READERS: Final[Mapping[Kind, Reader]] = {
     Kind.JSON: read_json,
     Kind.SHORTHAND: read_scalar,
 }
+
+
+LEVELS_MAX: Final = 96
+"""Attributes nest 24 levels by their keys and at most 64 by their values: nothing is deeper."""
+
+LARGE: Final = 1_000
+"""From this number of values or words on, a filter is parsed and compiled in a thread. They take 8 ms, a thread 0.1 ms
+more."""
+
+
+_CONTAINER_STEPS: Final = 4
+_WORD_CHARS: Final = 10
+_UNICODE_CLASS: Final = re.compile(r"\\[pP]")
+
+
+def estimated_values(operand: Any) -> int:
+    """Estimate how many values or words a condition looks for, without looking at each."""
+    if isinstance(operand, str):
+        return 1 + len(operand) // _WORD_CHARS
+    return len(operand) if isinstance(operand, Sequence) else 1
+
+
+class Totals:
+    """The totals of one filter; add its conditions one by one."""
+
+    def __init__(self) -> None:
+        self._counts = Counter[Total]()
+
+    def add(self, condition: Condition, path: str) -> None:
+        """Add a condition of the normal form; ``path`` is its place in the request. Raises ``InvalidFilter`` past a
+        limit."""
+        if condition.operator is Operator.LIKE or condition.operator is Operator.MATCHES:
+            self._add_pattern(TextSearch.of(condition.operator, condition), f"{path}.value")
+        self._count(Total.VALUES, _values_count(condition), f"{path}.value")
+        self._count(Total.STEPS, _steps_count(condition), path)
+        if condition.field == ATTRIBUTES and condition.path[:1] == ("ag",):
+            self._count(Total.SUMS, sums_at(condition.path, condition.operator, condition.operand), path)
+
+    def _add_pattern(self, search: TextSearch, at: str) -> None:
+        self._count(Total.PATTERNS_LENGTH, len(search.text), at)
+        self._count(Total.UNICODE_CLASSES, len(_UNICODE_CLASS.findall(search.text)), at)
+        try:
+            size = search.pattern_size()
+        except ValueError as exc:
+            raise InvalidFilter(at, f"RE2 does not compile the pattern: {exc}.") from exc
+        self._count(Total.PATTERNS_SIZE, size, at)
+
+    def _count(self, total: Total, count: int, at: str) -> None:
+        self._counts[total] += count
+        max_count, message = total.value
+        if self._counts[total] > max_count:
+            raise InvalidFilter(at, message.format(max_count))
+
+
+def _values_count(condition: Condition) -> int:
+    if FIELDS[condition.field].kind is Kind.CONTENT:
+        return len(words_of(str(condition.operand)))
+    if isinstance(condition.operand, list | Mapping):
+        if condition.operator is Operator.IN and FIELDS[condition.field].kind is not Kind.ELEMENTS:
+            return len(condition.operand)  # of scalars
+        return sum(not isinstance(value, list | Mapping) for value, _ in parts_of(condition.operand))
+    return 1
+
+
+def _steps_count(condition: Condition) -> int:
+    match FIELDS[condition.field].kind:
+        case Kind.JSON if len(condition.path) <= LEVELS_MAX:
+            return _steps_by_path(condition)
+        case Kind.ELEMENTS if condition.operator is not Operator.EXISTS:
+            return _steps_to_elements(condition.operand)
+        case _:
+            return 1
+
+
+def _steps_by_path(condition: Condition) -> int:
+    """The scalars of ``attributes`` are looked up by their whole path; anything else is reached step by step."""
+    steps = len(condition.path) * (1 + len([*filter(INDEX.fullmatch, condition.path[1:])]))
+    kind = OPERATORS[condition.operator].operand
+    if kind in (OperandKind.VALUE, OperandKind.MEMBER) and isinstance(condition.operand, Mapping | list):
+        return steps + _container_steps(condition.operand, steps)
+    is_whole_path = condition.field == ATTRIBUTES and kind not in (OperandKind.MEMBER, OperandKind.LIST)
+    return 1 if is_whole_path else steps
+
+
+def _steps_to_elements(partials: Any) -> int:
+    """Partial elements with scalars at the same places are looked for together."""
+    steps = 0
+    places = set()
+    for element in partials:
+        flat = flattened(element)
+        if flat is None:
+            steps += sum(
+                _CONTAINER_STEPS + name.count(".") + _container_steps(value, 1) for name, value in element.items()
+            )
+        else:
+            places.add(frozenset(flat))
+    return steps + sum(_CONTAINER_STEPS + name.count(".") + len(below) for keys in places for name, *below in keys)
+
+
+def _container_steps(operand: Any, steps: int) -> int:
+    return sum(
+        _CONTAINER_STEPS + steps + depth for value, depth in parts_of(operand) if isinstance(value, Mapping | list)
+    )

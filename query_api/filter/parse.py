@@ -4,11 +4,15 @@ The models check the shape: a group has ``conditions``, a condition has ``field`
 ``field`` is a group (reference §5.1). Unknown members are refused: in a filter, a typo would widen the result (contract
 §1). ``parse`` checks the meaning. It raises ``InvalidFilter`` with the JSON path of the error, as in
 ``filtering.conditions[1].operator``, what is wrong, and what is allowed. Source: contract §3.2, reference §5.2.
-Operands: ``operands.py``. Limits of a whole filter: ``totals.py``.
+Operands, and limits of a whole filter: ``operands.py``.
+
+Relative times (``now`` and ``-15m``) stay in the tree as ``RelativeTime``, so that a cursor can be bound to the text.
+``resolve_times`` replaces them before the tree is compiled (``sql/compile.py``) or interpreted (``matches.py``).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Final, assert_never
 
 from pydantic import Discriminator, Tag
@@ -16,6 +20,7 @@ from pydantic import Field as ModelField
 
 from common.errors import InvalidFilter
 from common.fair_share import in_thread
+from common.times import RelativeTime
 from query_api.filter import operands
 from query_api.filter.elements import read_keyed_member, read_partials
 from query_api.filter.language import (
@@ -36,8 +41,9 @@ from query_api.filter.language import (
     Operator,
     ValuePlace,
     did_you_mean,
+    is_sum,
 )
-from query_api.filter.totals import LARGE, Totals, estimated_values, is_sum
+from query_api.filter.operands import LARGE, Totals, estimated_values
 from query_api.request.json_body import Strict
 
 
@@ -144,9 +150,9 @@ def parse_place(field: str, key: str | None = None, *, path: str) -> ValuePlace:
     return place
 
 
-def check_groups(filtering: Any, *, path: str = "filtering") -> None:
-    """Refuse plain JSON whose groups nest too deep or have too many members, before any code recurses into it or
-    validates each member."""
+def check_groups(filtering: Any, *, path: str = "filtering") -> Any:
+    """Return plain JSON; refuse it if its groups nest too deep or have too many members, before any code recurses into
+    it or validates each member."""
     level, depth, members_count = [filtering], 0, 0
     while level:
         depth += 1
@@ -163,6 +169,7 @@ def check_groups(filtering: Any, *, path: str = "filtering") -> None:
             raise InvalidFilter(
                 path, f"more than {MEMBERS_MAX} conditions and groups; at most {CONDITIONS_MAX} conditions are allowed."
             )
+    return filtering
 
 
 class _Parser:
@@ -313,3 +320,27 @@ def _too_deep(path: str) -> InvalidFilter:
 
 def _size(model: FilteringModel | ConditionModel) -> int:
     return estimated_values(model.value) if isinstance(model, ConditionModel) else sum(map(_size, model.conditions))
+
+
+def has_relative_time(node: Node) -> bool:
+    """Return whether a filter depends on the time at which it is resolved."""
+    if isinstance(node, Condition):
+        return any(isinstance(value, RelativeTime) for value in _times_in(node))
+    return any(map(has_relative_time, node.members))
+
+
+def resolve_times(node: Node, *, now_us: int) -> Node:
+    """Return the filter with absolute times; ``now_us`` is in microseconds since 1970."""
+    if not has_relative_time(node):
+        return node
+    if not isinstance(node, Condition):
+        return replace(node, members=tuple(resolve_times(member, now_us=now_us) for member in node.members))
+    resolved = [value.at_us(now_us) if isinstance(value, RelativeTime) else value for value in _times_in(node)]
+    return replace(node, operand=resolved if isinstance(node.operand, list) else resolved[0])
+
+
+def _times_in(condition: Condition) -> list[Any]:
+    operand: Any = condition.operand
+    if FIELDS[condition.field].kind is not Kind.TIME:
+        return []
+    return operand if isinstance(operand, list) else [operand]

@@ -31,8 +31,8 @@ from query_api.freshness.follow import look_up_stored, wait_for_news
 from query_api.request.context import ApiContext
 from query_api.request.progress import Through, asked_through_us, through_us
 from query_api.request.route import Handler, Request, Response
-from query_api.spans.cursor import fingerprint, read_cursor, write_cursor
 from query_api.spans.project_spans import project_spans
+from query_api.spans.window import fingerprint, read_cursor, write_cursor
 
 COORDINATES_HEADER: Final = "X-Clearspan-Coordinates"
 COORDINATES_MAX: Final = 200

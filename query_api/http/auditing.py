@@ -10,16 +10,15 @@ from typing import Final, TypeAlias
 
 from common.errors import ServiceError
 from common.ids import DEFAULT_USER_ID
-from common.postgres.audit import REFUSED_STATUSES, AuditActor, AuditSubject, BegunWrite, Entities
+from common.postgres.audit import AuditActor, AuditSubject, BegunWrite, Entities
 from common.postgres.keys import KeyOwner
-from common.scopes import KeyScope
 from query_api.audit.entities import entities_of_path, entities_of_response, united
 from query_api.audit.recorder import AuditRecorder, ended
 from query_api.http.authentication import ended_key
 from query_api.http.operation_ids import operation_id
 from query_api.request.context import ApiContext
 from query_api.request.errors import INTERNAL_STATUS, status_of
-from query_api.request.route import NO_PROJECT, READING_SEGMENTS, Access, Request, Response, Route
+from query_api.request.route import NO_PROJECT, Access, Request, Response, Route
 
 CLIENT_GONE_STATUS: Final = 499
 """The status of a request whose client left before the response, in log, metrics and audit log; it is never sent."""
@@ -42,25 +41,14 @@ class Caller:
     """Whether the request has an entry: then a refusal gets no other one."""
 
 
-@lru_cache(maxsize=1_024)
-def changes_something(method: str, path: str, needs: KeyScope | None, access: Access) -> bool:
-    """Return whether a route changes something besides storing spans: it is recorded."""
-    reads = method == "GET" or path.rpartition("/")[2] in READING_SEGMENTS
-    return not reads and access is not Access.PUBLIC and needs is not KeyScope.INGEST
-
-
 async def record_change(
-    recorder: AuditRecorder | None, caller: Caller, route: Route, request: Request, request_id: str, handle: Handle
+    recorder: AuditRecorder, caller: Caller, route: Route, request: Request, request_id: str, handle: Handle
 ) -> Response:
-    """Call the handler; if it changes something, write an entry first, and then the outcome.
+    """Call the handler of a route that changes something; write an entry first, and then the outcome.
 
     Raises ``Unavailable`` without calling it if the entry cannot be written.
     """
-    if (
-        recorder is None
-        or not changes_something(route.method, route.path, route.needs, route.access)
-        or _is_dry_run(request)
-    ):
+    if _is_dry_run(request):
         return await handle(route, request)
     named = entities_of_path(request.path)
     subject = _subject(request.context, caller, route)
@@ -86,15 +74,15 @@ async def record_change(
 
 
 def record_refusal(
-    recorder: AuditRecorder | None,
+    recorder: AuditRecorder,
     context: ApiContext,
     caller: Caller,
     route: Route | None,
     headers: Mapping[str, str],
     status: int,
 ) -> None:
-    """Count a response if it refuses the request: 401, 403 and 429."""
-    if recorder is None or caller.is_recorded or status not in REFUSED_STATUSES:
+    """Count a response that refuses the request (``REFUSED_STATUSES``), unless the request has an entry."""
+    if caller.is_recorded:
         return
     if caller.owner is None and context.keys is not None:
         caller.owner = ended_key(context.keys, headers)

@@ -34,6 +34,7 @@ from common.errors import (
 )
 from common.fair_share import OWN_WORK, FairBudget, RequestTurn, Tenant, working_for
 from common.http.server import RESPONSE_HEADERS, Handler, Server
+from common.postgres.audit import REFUSED_STATUSES
 from common.postgres.keys import KeyOwner
 from common.settings import HttpSettings
 from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
@@ -132,7 +133,8 @@ class Dispatcher:
         self, http_request: web.BaseRequest, http_response: web.StreamResponse, request_log: _RequestLog
     ) -> None:
         route, headers, status = request_log.route, http_request.headers, http_response.status
-        record_refusal(self._state.audit, self._state.context, request_log.caller, route, headers, status)
+        if self._state.audit is not None and status in REFUSED_STATUSES:
+            record_refusal(self._state.audit, self._state.context, request_log.caller, route, headers, status)
 
     async def _respond_until_key_ends(
         self, http_request: web.BaseRequest, request_log: _RequestLog
@@ -229,9 +231,10 @@ class Dispatcher:
             if route.is_streamed:
                 check_can_stream(http_request)
             request = Request(context, owner.project_id, path, query, body, headers, owner.user_id, sees_all)
-            return await record_change(
-                self._state.audit, request_log.caller, route, request, request_log.request_id, _handled
-            )
+            audit, caller = self._state.audit, request_log.caller
+            if audit is None or not route.changes_something:
+                return await _handled(route, request)
+            return await record_change(audit, caller, route, request, request_log.request_id, _handled)
 
     async def _admit(self, http_request: web.BaseRequest, request_log: _RequestLog, *, access: Access) -> KeyOwner:
         """Authenticate, and count the request for the limits of its key. Raises as ``authenticate``, ``Overloaded``."""

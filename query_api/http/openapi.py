@@ -319,4 +319,4 @@ def _header_parameters(route: Route) -> list[Json]:
 
 
 def _first_paragraph(route: Route) -> str:
-    return (route.handler.__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ")
+    return (getattr(route.handler, "func", route.handler).__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ")

@@ -23,6 +23,7 @@ from multidict import CIMultiDict, MultiDict
 
 from common.errors import ErrorCode, InvalidInput, Retryable, ServiceError
 from common.fair_share import FairBudget, FairShare, working_for
+from common.postgres.audit import REFUSED_STATUSES
 from common.postgres.keys import KeyOwner
 from common.settings import InvalidSettings, Settings
 from common.telemetry import GRPC_REQUEST_SECONDS, get_logger
@@ -208,7 +209,9 @@ class _Served:
                 request_id=self.request_id,
             )
         status_code = status_of(error)
-        record_refusal(self._state.audit, self._state.context, self.caller, self._route, self._headers, status_code)
+        audit = self._state.audit
+        if audit is not None and status_code in REFUSED_STATUSES:
+            record_refusal(audit, self._state.context, self.caller, self._route, self._headers, status_code)
         text = error.public_message[:_MESSAGE_CHARACTERS_MAX]
         status = status_message(code_of(error), text)
         return await self._abort(

@@ -33,13 +33,13 @@ from query_api.intake.publish import send_spans
 from query_api.keys.handlers import KEY_ROUTES
 from query_api.masking.handlers import MASKING_ROUTES
 from query_api.pages import by_ids, outline, sessions, spans, summaries, traces
+from query_api.queries import saved
+from query_api.queries.revisions import APPLICATION_ROUTES
+from query_api.queries.saved import QUERY_ROUTES
 from query_api.registry.routes import ENVIRONMENT_ROUTES
 from query_api.request.route import Access, Route
 from query_api.retention import handlers as retention
 from query_api.retention import schemas as retention_models
-from query_api.saved import queries as saved
-from query_api.saved.queries import QUERY_ROUTES
-from query_api.saved.revisions import APPLICATION_ROUTES
 
 # fmt: off
 SPANS: Final = (

@@ -29,7 +29,7 @@ from typing_extensions import override
 from common.clickhouse.select import Select, Table, Union
 from common.errors import InvalidCursor, Unavailable
 from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.windowing import Window
+from query_api.spans.window import Window
 
 CURSOR_PARTITIONS_MAX: Final = 4_000
 """Partitions in one cursor: up to 128 KB of text. The embedded broker adds partitions at each start."""

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from itertools import chain
-from typing import TypeAlias
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from pydantic import BaseModel, Field
 
-from common.errors import InvalidInput, Unavailable
-from common.fair_share import in_thread
+from common.errors import InvalidInput
 from common.ids import parse_span_id, parse_trace_id
 from query_api.pages.span_model import SpanModel
 from query_api.request.json_body import Strict
 from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import latest_of_ids, sums_of_traces
 from query_api.spans.project_spans import ProjectSpans, project_spans
-from query_api.spans.rows import LARGE_SPANS, Layout, Rendered, render_current
-from query_api.spans.rows_ahead import RowsAhead
+from query_api.spans.rows import Layout, Rendered
+from query_api.spans.rows_ahead import RowsAhead, render_latest
 from query_api.spans.usage import TraceSums
-from query_api.spans.versions import TRIES_MAX, Version, standing_in
+from query_api.spans.versions import Version
 
 
 class SpanIds(Strict):
@@ -83,27 +80,6 @@ async def spans_of_ids(
 
     async with ahead:
         return await render_latest(look_up)
-
-
-LookUp: TypeAlias = Callable[[Collection[Version]], Awaitable[tuple[Sequence[Version], Sequence[Layout], TraceSums]]]
-"""Returns the latest versions of some spans in order, their rows, and what their traces used. Its argument is the
-versions that were looked up before and have no row: another version takes the place of each."""
-
-
-async def render_latest(look_up: LookUp) -> list[Rendered]:
-    """Return the latest versions of some spans, all from one state of the table.
-
-    Raises ``Unavailable`` if they are replaced faster than they can be read.
-    """
-    absent: set[Version] = set()
-    for _ in range(TRIES_MAX):
-        latest, rows, sums = await look_up(absent)
-        is_large = len(latest) > LARGE_SPANS
-        found = await in_thread(render_current, rows, latest, sums) if is_large else render_current(rows, latest, sums)
-        if len(found) == len(latest):
-            return found
-        absent |= set(latest).difference(standing_in(latest, set(chain.from_iterable(part.versions for part in rows))))
-    raise Unavailable("The spans of this page are replaced faster than they can be read.")
 
 
 def parse_ids(texts: Iterable[str], parse: Callable[[str], bytes], *, message: str | None = None) -> list[bytes]:

@@ -20,7 +20,7 @@ from typing import Final
 from uuid import UUID
 
 from common.clickhouse.select import Select, Table
-from query_api.explain.explain import explanation_of
+from query_api.explain.explain import explained
 from query_api.filter.language import Node
 from query_api.filter.sql.compile import Compiled, compile_node
 from query_api.freshness.follow import look_up_stored, wait_for_news
@@ -43,12 +43,13 @@ from query_api.pages.page import (
     run_rounds,
     spans_json,
 )
+from query_api.request.json_body import limit_of
 from query_api.request.progress import Through
 from query_api.request.route import Request, Response
-from query_api.spans.page_cursor import page_cursor
 from query_api.spans.project_spans import ProjectSpans, project_spans
 from query_api.spans.rows import Rendered, fetch_rows
-from query_api.spans.windowing import BEGINNING, NOW, Order, Window, Windowing, beginning_us, limit_of
+from query_api.spans.window import Window, page_cursor
+from query_api.spans.windowing import BEGINNING, NOW, Order, Windowing, beginning_us
 
 SPARE_ARRIVALS: Final = 16
 """Arrivals beyond what a page needs, so that a few stale versions do not cost a second round."""
@@ -114,7 +115,7 @@ async def query_feed(request: Request, filtering: Node, windowing: Windowing) ->
     else:
         spans, found = await _read_news(request, spans, query, positions, wait_s=windowing.wait_s or 0.0)
     following = cursor.write(found.positions.pack())
-    explanation = await explanation_of(spans, filtering)
+    explanation = await explained(spans, filtering) if spans.is_recorded else None
     return Response(spans_json(Page(found.spans, following, found.is_complete, explanation)))
 
 

@@ -32,7 +32,7 @@ from query_api.spans.latest_versions import LatestAndSums, latest_and_sums
 from query_api.spans.project_spans import STOPPING_EARLY, ProjectSpans, StatementBudget
 from query_api.spans.rows import LARGE_BYTES, LARGE_SPANS, Layout, Rendered, fetch_rows, render_versions
 from query_api.spans.versions import Version, rows_as, standing_in, values_of, versions_of
-from query_api.spans.windowing import At, Window, edge, is_edge
+from query_api.spans.window import At, Window, edge, is_edge
 
 CANDIDATE_COLUMNS: Final = (*Version._fields, "parent_id", "response_bytes", "members")
 

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from common.clickhouse.select import Select, Table
 from common.errors import DeadlineExceeded, InvalidFilter, InvalidInput
-from query_api.explain.explain import explanation_of
+from query_api.explain.explain import explained
 from query_api.filter.language import ATTRIBUTES, DURATION, FIELDS, Node, ValuePlace
 from query_api.filter.parse import parse_place
 from query_api.filter.sql.compile import Compiled, compile_node
@@ -34,13 +34,14 @@ from query_api.pages.page import (
     SpansInProgress,
     candidates_of,
 )
-from query_api.request.json_body import number_up_to
+from query_api.request.json_body import LIMIT_AT, number_up_to
 from query_api.request.route import Request
 from query_api.spans.latest_versions import latest_and_sums
 from query_api.spans.project_spans import ProjectSpans, StatementBudget, project_spans
 from query_api.spans.rows import Rendered, fetch_matching_rows
-from query_api.spans.versions import Position, Version
-from query_api.spans.windowing import LIMIT_AT, At, Conditions, Order, Sort, TracePosition, Window, Windowing
+from query_api.spans.versions import Position, TracePosition, Version
+from query_api.spans.window import At, Conditions, Window
+from query_api.spans.windowing import Order, Sort, Windowing
 
 RANKED_MAX: Final = 1_000
 """Spans or traces of a ranking."""
@@ -168,7 +169,9 @@ async def ranked_spans(request: Request, filtering: Node, windowing: Windowing, 
     if missing := page.missing():
         page.add_rows(await fetch_matching_rows(spans, missing, ranking.valued), of=missing, are_current=True)
     is_complete = scan.is_at_end and not page.capacity.is_exceeded
-    return Page(await page.rendered(), None, is_complete, await explanation_of(spans, filtering))
+    return Page(
+        await page.rendered(), None, is_complete, await explained(spans, filtering) if spans.is_recorded else None
+    )
 
 
 class RankedCandidate(NamedTuple):

@@ -30,19 +30,19 @@ from pydantic import BaseModel, Field, field_validator
 
 from common.clickhouse.select import Select
 from common.errors import InvalidCursor
-from common.times import RelativeTime, format_us
+from common.times import RelativeTime, format_us, microseconds
 from query_api.explain.explain import Explain, Explanation, explained
 from query_api.filter.parse import parse_filter
 from query_api.filter.sql.compile import Compiled, compile_node
 from query_api.freshness.follow import stored_offsets
 from query_api.pages.snapshot import Snapshot
-from query_api.request.json_body import Strict, refuse_boolean
+from query_api.request.json_body import Strict, limit_of, refuse_boolean
 from query_api.request.references import BoundIn
 from query_api.request.route import Request, Response
-from query_api.spans.page_cursor import page_cursor
 from query_api.spans.project_spans import ProjectSpans, project_spans
 from query_api.spans.visible_spans import visible_spans
-from query_api.spans.windowing import Filtering, Order, Window, Windowing, limit_of, microseconds
+from query_api.spans.window import Window, page_cursor
+from query_api.spans.windowing import Filtering, Order, Windowing
 
 ID_BYTES_MAX: Final = 256
 """Of an id in a cursor, so that a client can carry it."""

@@ -24,8 +24,9 @@ from uuid import UUID
 
 from common.clickhouse.select import Select, Table
 from common.errors import InvalidCursor
-from query_api.spans.versions import Version
-from query_api.spans.windowing import TracePosition, Window, Windowing, place_of_reference
+from query_api.spans.versions import TracePosition, Version
+from query_api.spans.window import Window, place_of_reference
+from query_api.spans.windowing import Windowing
 
 _ENTRY: Final = struct.Struct(">QQ")
 _CURSOR: Final = struct.Struct(">q16sB")

@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from common.clickhouse.span_columns import ALL_MEMBERS
 from common.fair_share import in_thread
-from query_api.explain.explain import Explain, Explanation, explanation_of
+from query_api.explain.explain import Explain, Explanation, explained
 from query_api.filter.language import Node
 from query_api.filter.sql.compile import Compiled, compile_node
 from query_api.pages.feed import query_feed
@@ -43,26 +43,15 @@ from query_api.pages.page import (
 )
 from query_api.pages.ranking import ranked_spans
 from query_api.pages.span_model import SpanModel
-from query_api.request.json_body import Strict
+from query_api.request.json_body import Strict, limit_of
 from query_api.request.references import ReferenceIn
 from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import MANY_VERSIONS, LatestAndSums
-from query_api.spans.page_cursor import page_cursor
 from query_api.spans.project_spans import STOPPING_EARLY, ProjectSpans, StatementBudget, project_spans
 from query_api.spans.rows import Rendered, fetch_matching_rows
 from query_api.spans.versions import Position, Version
-from query_api.spans.windowing import (
-    Filtering,
-    IsComplete,
-    Window,
-    WindowBy,
-    Windowing,
-    WindowingResponse,
-    limit_of,
-    pack_position,
-    refuse_unfit,
-    spans_window,
-)
+from query_api.spans.window import Resolve, Window, pack_position, page_cursor, query_of, refuse_unfit, spans_window
+from query_api.spans.windowing import Filtering, IsComplete, WindowBy, Windowing, WindowingResponse
 
 SPARE_CANDIDATES: Final = 16
 """Candidates beyond what a page needs, so that a few stale versions do not cost a second round."""
@@ -109,8 +98,12 @@ class SpansResponse(BaseModel):
     explain: Explanation = None
 
 
-async def query_spans(request: Request, filtering: Node, windowing: Windowing) -> Response:
-    """Return a page of spans by ``start_time``, or a page of the feed by ``created_at``."""
+async def query_spans(resolve: Resolve, request: Request) -> Response:
+    """Return a page of the spans that match.
+
+    By ``start_time``, or a page of the feed by ``created_at``.
+    """
+    filtering, windowing = await query_of(request, resolve)
     refuse_unfit(windowing)
     if windowing.by is WindowBy.CREATED_AT:
         return await query_feed(request, filtering, windowing)
@@ -131,7 +124,7 @@ async def span_page(request: Request, filtering: Node, windowing: Windowing) -> 
         limit=limit_of(windowing.limit, settings),
         bytes_max=settings.page_bytes_max,
     )
-    explanation = await explanation_of(spans, filtering)
+    explanation = await explained(spans, filtering) if spans.is_recorded else None
     ends_at = found.ends_at
     following = None if ends_at is None else cursor.write(pack_position(ends_at))
     return Page(found.spans, following, found.is_complete, explanation)

@@ -23,7 +23,6 @@ from common.json_numbers import json_number
 from common.span import NO_METRICS, StatusCode, Usage
 from common.times import format_us
 from query_api.explain.explain import Explanation
-from query_api.filter.language import Node
 from query_api.pages.trace_page import page_of_traces, parts_of
 from query_api.pages.trace_search import FoundTrace
 from query_api.request.json_body import ShownTime
@@ -32,8 +31,9 @@ from query_api.spans.narrow_rows import narrow_rows
 from query_api.spans.project_spans import ProjectSpans, project_spans
 from query_api.spans.rows import LARGE_SPANS
 from query_api.spans.usage import TraceSums
-from query_api.spans.versions import Integers, Version, id_bytes, integers_of, values_of
-from query_api.spans.windowing import IsComplete, TracePosition, Windowing, WindowingResponse, refuse_feed
+from query_api.spans.versions import Integers, TracePosition, Version, id_bytes, integers_of, values_of
+from query_api.spans.window import Resolve, query_of, refuse_feed
+from query_api.spans.windowing import IsComplete, WindowingResponse
 
 SPANS_PER_READ: Final = 100_000
 """Of the traces of one read together: 20 MB."""
@@ -114,8 +114,9 @@ class SummariesInProgress:
             self.ends_at = found.position
 
 
-async def query_summaries(request: Request, filtering: Node, windowing: Windowing) -> Response:
-    """Return a page of the traces that have a matching span, in one line each."""
+async def query_summaries(resolve: Resolve, request: Request) -> Response:
+    """Return a page of the traces that have a matching span, latest match first, in one line each."""
+    filtering, windowing = await query_of(request, resolve)
     refuse_feed(windowing)
     spans = project_spans(request)
     read = partial(read_summaries, spans)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
-from query_api.explain.explain import explanation_of
+from query_api.explain.explain import explained
 from query_api.filter.language import Node
 from query_api.filter.sql.compile import compile_node
 from query_api.freshness.follow import stored_offsets
@@ -14,11 +14,13 @@ from query_api.pages.ranking import ranking_of
 from query_api.pages.snapshot import Snapshot, TraceWindow, traces_window
 from query_api.pages.trace_ranking import rank_traces
 from query_api.pages.trace_search import FoundTrace, find_traces
+from query_api.request.json_body import limit_of
 from query_api.request.route import Request
-from query_api.spans.page_cursor import page_cursor
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows_ahead import RowsAhead
-from query_api.spans.windowing import TracePosition, Windowing, limit_of
+from query_api.spans.versions import TracePosition
+from query_api.spans.window import page_cursor
+from query_api.spans.windowing import Windowing
 
 Item_co = TypeVar("Item_co", covariant=True)
 Item = TypeVar("Item")
@@ -64,7 +66,7 @@ async def page_of_traces(
         ranked = await rank_traces(spans, ranking, TraceWindow.of(windowing, now_us=cursor.now_us), rows=rows)
         page = await read(ranked.traces)
         is_complete = ranked.is_complete and not page.is_cut
-        return Page(page.traces, None, is_complete, await explanation_of(spans, filtering))
+        return Page(page.traces, None, is_complete, await explained(spans, filtering) if spans.is_recorded else None)
     is_continued = windowing.next is not None
     offsets = await stored_offsets(request.context, request.project_id, is_continued=is_continued)
     snapshot = Snapshot.of_partitions(offsets)
@@ -73,7 +75,7 @@ async def page_of_traces(
     matching = await compile_node(filtering, now_us=cursor.now_us)
     found = await find_traces(spans, matching, window, limit=limit, rows=rows)
     page = await read(found.traces)
-    explanation = await explanation_of(spans, filtering)
+    explanation = await explained(spans, filtering) if spans.is_recorded else None
     ends_at = page.ends_at if page.is_cut else found.searched_to or page.ends_at
     if ends_at is None or not (found.more_follow or page.is_cut):
         return Page(page.traces, None, is_complete=True, explanation=explanation)

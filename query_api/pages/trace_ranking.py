@@ -28,9 +28,8 @@ from query_api.pages.trace_search import FoundTrace
 from query_api.spans.latest_versions import latest_of_traces
 from query_api.spans.project_spans import ProjectSpans, StatementBudget
 from query_api.spans.rows_ahead import RowsAhead
-from query_api.spans.versions import Version, values_of
+from query_api.spans.versions import TracePosition, Version, values_of
 from query_api.spans.visible_spans import visible_spans
-from query_api.spans.windowing import TracePosition
 
 _AMOUNTS: Final[Mapping[str, Sequence[str]]] = {
     unit: [f"{metric}_{part}" for part in ("prompt", "completion", "total")]

@@ -39,13 +39,14 @@ from query_api.spans.project_spans import STOPPING_EARLY, ProjectSpans, Statemen
 from query_api.spans.rows_ahead import RowsAhead
 from query_api.spans.versions import (
     Position,
+    TracePosition,
     Version,
     among_ids,
     among_starts,
     packed_versions,
     versions_of,
 )
-from query_api.spans.windowing import TracePosition, edge
+from query_api.spans.window import edge
 
 ROWS_PER_TRACE: Final = 2
 """Rows to request at first for each trace that a page can take, if all candidates are needed. More would be read for

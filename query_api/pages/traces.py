@@ -15,7 +15,7 @@ from common.errors import InvalidInput
 from common.ids import parse_trace_id, trace_id_hex
 from query_api.explain.explain import Explanation
 from query_api.filter.language import Node
-from query_api.pages.by_ids import parse_ids, render_latest, split_lists
+from query_api.pages.by_ids import parse_ids, split_lists
 from query_api.pages.page import Capacity, Page
 from query_api.pages.span_model import SpanModel
 from query_api.pages.spans import SpansQuery
@@ -28,16 +28,11 @@ from query_api.spans.latest_versions import delete_trace as delete_spans_of_trac
 from query_api.spans.latest_versions import latest_of_traces
 from query_api.spans.project_spans import ProjectSpans, project_spans
 from query_api.spans.rows import Layout, Rendered
-from query_api.spans.rows_ahead import RowsAhead
+from query_api.spans.rows_ahead import RowsAhead, render_latest
 from query_api.spans.usage import TraceSums
-from query_api.spans.versions import Version
-from query_api.spans.windowing import (
-    IsComplete,
-    TracePosition,
-    Windowing,
-    WindowingResponse,
-    refuse_feed,
-)
+from query_api.spans.versions import TracePosition, Version
+from query_api.spans.window import Resolve, query_of, refuse_feed
+from query_api.spans.windowing import IsComplete, Windowing, WindowingResponse
 
 ACCEPTED: Final = 202
 
@@ -120,11 +115,12 @@ class Trace:
     @property
     def pieces(self) -> list[bytes]:
         """The trace as JSON that is not joined yet: a page of traces is joined once."""
-        return [b'{"trace_id":"%b","spans":' % trace_id_hex(self.trace_id).encode(), *tree_pieces(self.spans), b"}"]
+        return [b'{"trace_id":"%b","spans":' % self.trace_id.hex().encode(), *tree_pieces(self.spans), b"}"]
 
 
-async def query_traces(request: Request, filtering: Node, windowing: Windowing) -> Response:
-    """Return a page of the traces that have a matching span, by their latest match."""
+async def query_traces(resolve: Resolve, request: Request) -> Response:
+    """Return a page of the traces that have a matching span, latest match first."""
+    filtering, windowing = await query_of(request, resolve)
     refuse_feed(windowing)
     page = await trace_page(request, filtering, windowing)
     pieces = [b'{"count":%d,"traces":[' % len(page.items)]

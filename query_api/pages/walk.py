@@ -31,7 +31,7 @@ from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows import read_rows
 from query_api.spans.usage import TraceSums
 from query_api.spans.versions import Position, Version, integers_of, packed_versions
-from query_api.spans.windowing import Window
+from query_api.spans.window import Window
 
 TURN_S: Final = 60.0
 """How long a walk waits for its turn, if the project does not say."""

@@ -30,6 +30,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticKnownError, PydanticOmit, core_schema
 
 from common.errors import InvalidInput, TooLarge
+from common.settings import QuerySettings
 from query_api.request.errors import InvalidRequest
 from query_api.request.route import Response
 from query_api.request.secret_members import without_secrets
@@ -67,6 +68,8 @@ _LONG_INTEGER: Final = re.compile(rb"\d{19}")
 _HUGE_INTEGER: Final = re.compile(r"-?\d{309,}(?![\d.eE])")  # larger than any double, which the fast parser rejects
 _TOO_DEEP: Final = "Input is nested too deeply"
 _NOT_AN_OBJECT: Final = "Input should be a valid dictionary or object to extract fields from"
+
+LIMIT_AT: Final = ("body", "windowing", "limit")
 
 
 class Problems:
@@ -362,3 +365,11 @@ def _from_pydantic(error: Mapping[str, Any], *, at: str) -> dict[str, Any]:
             name: {} if isinstance(v, Exception) else bounded_input(v) for name, v in error["ctx"].items()
         }
     return problem
+
+
+def limit_of(limit: int | None, settings: QuerySettings, *, at: tuple[str, ...] = LIMIT_AT) -> int:
+    """Return how many items a page may hold: ``limit``, or the default if there is none.
+
+    Raises ``InvalidRequest`` (422) above the maximum; ``at`` is the path of the limit in the request.
+    """
+    return number_up_to(settings.page_limit_max, limit, default=settings.page_limit_default, at=at)

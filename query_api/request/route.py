@@ -188,8 +188,16 @@ class Route:
         """The scope that a key of the project needs."""
         if self.needs is not None:
             return self.needs
-        only_reads = self.method == "GET" or self.path.rpartition("/")[2] in READING_SEGMENTS
-        return KeyScope.READ if only_reads else KeyScope.WRITE
+        return KeyScope.READ if self._only_reads else KeyScope.WRITE
+
+    @property
+    def changes_something(self) -> bool:
+        """Whether the route changes something besides storing spans: its requests are in the audit log."""
+        return not self._only_reads and self.access is not Access.PUBLIC and self.needs is not KeyScope.INGEST
+
+    @property
+    def _only_reads(self) -> bool:
+        return self.method == "GET" or self.path.rpartition("/")[2] in READING_SEGMENTS
 
 
 class MethodNotAllowed(InvalidInput):

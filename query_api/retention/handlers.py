@@ -7,7 +7,7 @@ from datetime import datetime
 
 from common.errors import DeadlineExceeded, InvalidInput
 from common.postgres.leases import Schedule
-from common.times import format_us, nearest_formattable_us
+from common.times import format_us, microseconds, nearest_formattable_us
 from query_api.request.context import database_of
 from query_api.request.json_body import json_response
 from query_api.request.route import Request, Response
@@ -22,7 +22,6 @@ from query_api.retention.schemas import (
 )
 from query_api.retention.survey import NEVER_US, NOTHING, Figures, Survey, survey
 from query_api.spans.project_spans import project_spans
-from query_api.spans.windowing import microseconds
 
 
 async def get_retention(request: Request) -> Response:

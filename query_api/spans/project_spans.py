@@ -17,6 +17,7 @@ from common.clickhouse.store import ColumnStore, Statement
 from common.errors import DeadlineExceeded, ErrorCode, ServiceError
 from common.fair_share import current_tenant
 from common.times import Clock
+from query_api.filter.sql.sums import USAGE_PREFIX
 from query_api.request.route import Request
 from query_api.spans.usage import usage_queries
 
@@ -161,7 +162,8 @@ class ProjectSpans:
     def _statement(self, select: Select, settings: EngineSettings, *, prefix: str = "", suffix: str = "") -> Statement:
         """Return what the engine runs for a query, with the queries of usage that its filter reads."""
         statement = select.statement(settings, prefix=prefix, suffix=suffix)
-        if usage := usage_queries(statement.sql, select.project_id):
+        if USAGE_PREFIX in statement.sql:
+            usage = usage_queries(statement.sql, select.project_id)
             with_usage = replace(select, queries={**usage, **select.queries})
             return with_usage.statement(settings, prefix=prefix, suffix=suffix)
         return statement

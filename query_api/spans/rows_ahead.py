@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Self
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Final, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from common.clickhouse.select import EngineSettings
 from common.clickhouse.span_columns import ALL_MEMBERS
-from common.errors import DeadlineExceeded, InvalidInput
+from common.errors import DeadlineExceeded, InvalidInput, Unavailable
+from common.fair_share import in_thread
 from common.ids import trace_id_hex
 from common.limits import MIB
 from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.rows import Layout, fetch
+from query_api.spans.rows import LARGE_SPANS, Layout, Rendered, fetch, render_current
+from query_api.spans.usage import TraceSums
 from query_api.spans.versions import (
+    TRIES_MAX,
     Version,
     id_bytes,
     integers_of,
     packed_places,
     packed_versions,
+    standing_in,
     values_of,
 )
 
@@ -173,3 +178,24 @@ def _too_large(versions: Iterable[Version], bytes_max: int) -> str:
 
 def _found_in(layouts: Iterable[Layout]) -> set[Version]:
     return {version for layout in layouts for version in layout.versions}
+
+
+LookUp: TypeAlias = Callable[[Collection[Version]], Awaitable[tuple[Sequence[Version], Sequence[Layout], TraceSums]]]
+"""Returns the latest versions of some spans in order, their rows, and what their traces used. Its argument is the
+versions that were looked up before and have no row: another version takes the place of each."""
+
+
+async def render_latest(look_up: LookUp) -> list[Rendered]:
+    """Return the latest versions of some spans, all from one state of the table.
+
+    Raises ``Unavailable`` if they are replaced faster than they can be read.
+    """
+    absent: set[Version] = set()
+    for _ in range(TRIES_MAX):
+        latest, rows, sums = await look_up(absent)
+        is_large = len(latest) > LARGE_SPANS
+        found = await in_thread(render_current, rows, latest, sums) if is_large else render_current(rows, latest, sums)
+        if len(found) == len(latest):
+            return found
+        absent |= set(latest).difference(standing_in(latest, set(chain.from_iterable(part.versions for part in rows))))
+    raise Unavailable("The spans of this page are replaced faster than they can be read.")

@@ -126,6 +126,15 @@ class Position(NamedTuple):
     trace_id: bytes
 
 
+class TracePosition(NamedTuple):
+    """The place of a trace in the order of pages, which is the order of these columns."""
+
+    start_us: int
+    """The start of its latest match."""
+
+    trace_id: bytes
+
+
 class SpanKey(NamedTuple):
     """The identity of a span in a project."""
 

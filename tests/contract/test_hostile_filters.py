@@ -19,8 +19,7 @@ from common.errors import InvalidInput
 from common.settings import ClickHouseSettings
 from common.times import SystemClock
 from query_api.filter.language import FIELDS, GroupOperator, Node, Operator
-from query_api.filter.parse import parse
-from query_api.filter.relative_times import resolve_times
+from query_api.filter.parse import parse, resolve_times
 from query_api.pages.spans import SpansQuery
 from query_api.request.json_body import read_body
 from tests.support.api import context_of, serving

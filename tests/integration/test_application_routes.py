@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from common.postgres.pool import Database, open_database
 from common.settings import PostgresSettings
-from query_api.saved.revisions import APPLICATION_ROUTES
+from query_api.queries.revisions import APPLICATION_ROUTES
 from tests.support.history import HistoryClient, clients_of
 from tests.support.route_table import NO_ID, Row, check, post, untested
 

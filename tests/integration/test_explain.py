@@ -27,9 +27,9 @@ from query_api.explain.explain import STATEMENTS_EXPLAINED_MAX, VALUES_SHOWN_MAX
 from query_api.explain.hint import INDEXED_FIELDS
 from query_api.filter.language import EVERYTHING, Condition, Operator
 from query_api.pages.spans import SpansQuery
+from query_api.queries.saved import query_spans
 from query_api.request.json_body import read_body
 from query_api.request.route import Request
-from query_api.saved.queries import query_spans
 from query_api.spans.project_spans import ProjectSpans
 from tests.fakes.faulty_store import Fault, FaultyStore
 from tests.support.api import KnownKeys, context_of

@@ -24,7 +24,8 @@ from query_api.filter.sql.compile import compile_filter
 from query_api.pages.page import CANDIDATE_COLUMNS, candidates_of_window
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.versions import Position
-from query_api.spans.windowing import Order, Window
+from query_api.spans.window import Window
+from query_api.spans.windowing import Order
 
 FOLDER = Path(__file__).parents[1] / "golden/sql"
 TRACE = "0123456789abcdef0123456789abcdef"

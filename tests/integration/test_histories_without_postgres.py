@@ -8,10 +8,10 @@ import pytest
 
 from common.postgres.pool import open_database
 from common.settings import PostgresSettings
+from query_api.queries.revisions import APPLICATION_ROUTES
+from query_api.queries.saved import QUERY_ROUTES
 from query_api.registry.routes import ENVIRONMENT_ROUTES
 from query_api.request.route import Route
-from query_api.saved.queries import QUERY_ROUTES
-from query_api.saved.revisions import APPLICATION_ROUTES
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import PROJECT_A, KnownKeys, context_of, serving
 from tests.support.history import HistoryClient

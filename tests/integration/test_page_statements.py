@@ -24,7 +24,7 @@ from query_api.pages.trace_search import find_traces
 from query_api.pages.traces import read_page, traces_of_ids
 from query_api.spans.project_spans import ExecutedStatement, ProjectSpans
 from query_api.spans.rows_ahead import RowsAhead
-from query_api.spans.windowing import Window
+from query_api.spans.window import Window
 from tests.support.span_corpus import START_NS, store_record
 
 SPANS_COUNT = 40_000

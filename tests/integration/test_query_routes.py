@@ -15,7 +15,7 @@ import pytest_asyncio
 
 from common.postgres.pool import Database, open_database
 from common.settings import ClickHouseSettings, PostgresSettings
-from query_api.saved.queries import QUERY_ROUTES
+from query_api.queries.saved import QUERY_ROUTES
 from tests.support.history import HistoryClient, clients_of
 from tests.support.route_table import NO_ID, Row, check, post, untested
 from tests.support.stores import opened_store

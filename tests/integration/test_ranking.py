@@ -29,10 +29,10 @@ from common.settings import ClickHouseSettings
 from common.span import Span
 from common.times import format_us, parse_time_ns
 from query_api.pages.traces import TracesQuery
+from query_api.queries.saved import query_summaries, query_traces
 from query_api.request.errors import InvalidRequest
 from query_api.request.json_body import read_body
 from query_api.request.route import Request
-from query_api.saved.queries import query_summaries, query_traces
 from query_api.spans.latest_versions import delete_trace
 from query_api.spans.project_spans import ProjectSpans
 from tests.support.feed import StoreInFront

@@ -30,11 +30,11 @@ from query_api.pages import traces as traces_routes
 from query_api.pages.by_ids import SpanIds
 from query_api.pages.spans import SpansQuery
 from query_api.pages.traces import TraceIds
+from query_api.queries.saved import query_spans
 from query_api.request.context import ApiContext
 from query_api.request.errors import InvalidRequest, response_of
 from query_api.request.json_body import read_body, read_query
 from query_api.request.route import Request, Response
-from query_api.saved.queries import query_spans
 from tests.support.api import PATIENT, context_of
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, STORED_US, random_span, store_record
 

@@ -33,7 +33,8 @@ from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows import Rendered
 from query_api.spans.usage import TraceSums
 from query_api.spans.versions import Position, Version, latest_versions, latest_versions_of_few, versions_of
-from query_api.spans.windowing import Order, Window, edge
+from query_api.spans.window import Window, edge
+from query_api.spans.windowing import Order
 from tests.fakes.faulty_store import Fault, FaultyStore
 from tests.support.span_corpus import START_NS, store_record, store_year
 from tests.support.span_pages import SpanId, SpanPages, ids_of

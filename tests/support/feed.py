@@ -20,10 +20,10 @@ from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_tab
 from common.ids import DEFAULT_PROJECT_ID
 from common.stored_position import StoredPosition
 from query_api.pages.spans import SpansQuery
+from query_api.queries.saved import query_spans
 from query_api.request.context import ApiContext, waiting_places
 from query_api.request.json_body import read_body
 from query_api.request.route import Request
-from query_api.saved.queries import query_spans
 
 
 class Reader:

@@ -24,7 +24,7 @@ from query_api.filter.matches import matches
 from query_api.filter.sql.compile import Compiled, compile_filter
 from query_api.pages.spans import find_page
 from query_api.spans.project_spans import ProjectSpans
-from query_api.spans.windowing import Window
+from query_api.spans.window import Window
 from tests.support.span_corpus import OTHER_PROJECT_ID, random_span, store_record
 
 SPANS_A_PART: Final = 20

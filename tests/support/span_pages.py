@@ -15,10 +15,10 @@ from common.clickhouse.store import ColumnStore
 from common.ids import DEFAULT_PROJECT_ID
 from common.times import SystemClock
 from query_api.pages.spans import SpansQuery
+from query_api.queries.saved import query_spans
 from query_api.request.context import ApiContext
 from query_api.request.json_body import read_body
 from query_api.request.route import Request
-from query_api.saved.queries import query_spans
 from tests.support.api import PATIENT, context_of
 
 SpanId = tuple[str, str]

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from query_api.request.route import Route
-from query_api.spans.cursor import write_cursor
+from query_api.spans.window import write_cursor
 
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 

@@ -19,9 +19,9 @@ from query_api.delivery.stored_selection import find_revision, parse_stored_filt
 from query_api.filter.language import Node, ValuePlace
 from query_api.filter.parse import FilteringModel, parse_filter, parse_place
 from query_api.filter.sql.compile import compile_node
+from query_api.queries.saved import spans_query_in
 from query_api.registry.store import Lineage
-from query_api.saved.queries import spans_query_in
-from query_api.spans.windowing import percent_of
+from query_api.spans.window import percent_of
 
 TEST: Final = "alert.test"
 FILTERING_AT: Final = "alert.filtering"

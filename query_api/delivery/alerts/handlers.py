@@ -28,8 +28,8 @@ from query_api.delivery.targets.opening import open_message_target, refuse_spans
 from query_api.delivery.targets.target import MessageTarget
 from query_api.delivery.testing import test_response
 from query_api.filter.parse import FilteringModel
+from query_api.queries.saved import spans_query_in
 from query_api.request.route import Request, Response
-from query_api.saved.queries import spans_query_in
 
 
 async def skip_message(request: Request) -> Response:

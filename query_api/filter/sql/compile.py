@@ -20,7 +20,8 @@ from common.errors import InvalidFilter
 from common.fair_share import in_thread
 from common.span import PROMOTED_TEXTS, SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
 from query_api.filter.language import ATTRIBUTES, FIELDS, Condition, GroupOperator, Kind, Node
-from query_api.filter.relative_times import resolve_times
+from query_api.filter.operands import LARGE, estimated_values
+from query_api.filter.parse import resolve_times
 from query_api.filter.sql.elements import elements_condition
 from query_api.filter.sql.expressions import (
     Bounds,
@@ -36,7 +37,6 @@ from query_api.filter.sql.json import json_condition
 from query_api.filter.sql.shorthands import shorthand_condition
 from query_api.filter.sql.sums import USAGE_BYTES_MAX, USAGE_OF, ag_condition
 from query_api.filter.text_search import TextSearch
-from query_api.filter.totals import LARGE, estimated_values
 
 
 class Compiled(NamedTuple):

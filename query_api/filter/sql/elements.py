@@ -16,10 +16,9 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from query_api.filter.elements import BELOW_ATTRIBUTES
-from query_api.filter.language import ATTRIBUTES, Condition
+from query_api.filter.language import ATTRIBUTES, Condition, flattened
 from query_api.filter.sql.containers import Arguments, canonical_json, is_container, is_json
 from query_api.filter.sql.expressions import Parameters, Subject, condition_sql
-from query_api.filter.totals import flattened
 
 REFERENCES: Final = "references"
 

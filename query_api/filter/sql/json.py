@@ -23,7 +23,8 @@ from typing import Any, Final
 from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, has_pair, typed_text
 from common.clickhouse.select import ATTRIBUTES_COLUMN
 from query_api.filter.language import ATTRIBUTES, SERVICE_NAME, Condition, ValuePlace, is_index
-from query_api.filter.sql.containers import Arguments, call, canonical_json, is_container, is_json, type_is
+from query_api.filter.operands import LEVELS_MAX
+from query_api.filter.sql.containers import Arguments, call, canonical_json, is_json, type_is
 from query_api.filter.sql.expressions import (
     Bounds,
     Parameters,
@@ -37,7 +38,6 @@ from query_api.filter.sql.expressions import (
     visible_typed,
 )
 from query_api.filter.text_search import TextSearch, words_of
-from query_api.filter.totals import LEVELS_MAX
 
 WORDS_MAX: Final = 4
 """Words of a text that are looked up in the index before the text is compared."""
@@ -81,7 +81,7 @@ class JsonPlace(Subject):
         return f"({self._json('JSONExtractRaw')} NOT IN ('', 'null'))"
 
     def equals(self, operand: Any) -> str:
-        if is_container(operand):
+        if isinstance(operand, Mapping | list):
             exact = self._at(lambda arguments: is_json(arguments, operand, self._parameters))
             return f"({' AND '.join([*self._container_guards(operand), exact])})"
         return self._equals_scalar(operand)
@@ -91,7 +91,7 @@ class JsonPlace(Subject):
         return self._is_in(wanted, is_all=is_all) if wanted else "0"
 
     def has(self, operand: Any) -> str:
-        if is_container(operand):
+        if isinstance(operand, Mapping | list):
             return self.equals([operand])
         if not isinstance(operand, str) or "\0" in operand:
             return self._holds([operand], is_all=True)

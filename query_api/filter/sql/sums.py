@@ -33,7 +33,8 @@ _ABOVE: Final = {("ag",), ("ag", "metrics"), *(("ag", "metrics", metric) for met
 """Objects that every span has, and that hold a sum somewhere below."""
 
 
-USAGE_OF: Final[Mapping[str, str]] = {metric: f"usage_of_{metric}" for metric in _SUMS}
+USAGE_PREFIX: Final = "usage_of_"
+USAGE_OF: Final[Mapping[str, str]] = {metric: f"{USAGE_PREFIX}{metric}" for metric in _SUMS}
 """Metric → the name of the query of ``trace_id`` and its sums for each trace of the project. A statement whose filter
 reads one of these defines it once (``query_api/spans/usage.py``)."""
 

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from common.clickhouse.literals import with_literals
+from common.clickhouse.engines import with_literals
 from common.clickhouse.store import Statement
 from common.errors import InvalidStatement
 

@@ -28,10 +28,11 @@ from query_api.filter.parse import (
     PATH_SEGMENTS_MAX,
     FilteringModel,
     check_groups,
+    has_relative_time,
     parse,
     parse_place,
+    resolve_times,
 )
-from query_api.filter.relative_times import has_relative_time, resolve_times
 
 TRACE = "0123456789abcdef0123456789abcdef"
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from common.errors import InvalidFilter
-from query_api.filter.language import STEPS_MAX, SUMS_MAX, VALUES_MAX
+from query_api.filter.language import STEPS_MAX, SUMS_MAX, VALUES_MAX, flattened
+from query_api.filter.operands import LEVELS_MAX
 from query_api.filter.parse import CONDITIONS_MAX, FilteringModel, parse
-from query_api.filter.totals import LEVELS_MAX, flattened
 
 FULL_LIST = [f"v{number}" for number in range(VALUES_MAX // 10)]
 TOTAL = "ag.metrics.tokens.cumulative.total"

@@ -13,9 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from common.errors import Forbidden, InvalidInput, Unauthorized
 from query_api.freshness.headers import WAIT_FOR_HEADER, parse_coordinates, read_wanted
-from query_api.http.authentication import owner_of
+from query_api.http.authentication import check_not_a_page, owner_of
 from query_api.http.body import takes_gzip
-from query_api.http.browsers import check_not_a_page
 from query_api.http.dispatch import request_id_of
 from query_api.registry.kinds import Slug
 from query_api.request.route import Access, Request

@@ -23,8 +23,8 @@ from query_api.pages.arrivals import (
     arrivals_query,
     merged_arrivals,
 )
-from query_api.spans.cursor import write_cursor
-from query_api.spans.windowing import Order, Window, Windowing
+from query_api.spans.window import Window, write_cursor
+from query_api.spans.windowing import Order, Windowing
 
 Row = tuple[int, int, int]
 """Offset, index, stored_us."""

@@ -9,7 +9,8 @@ import pytest
 
 from common.errors import InvalidCursor
 from query_api.pages.snapshot import Snapshot, TraceWindow, traces_window
-from query_api.spans.windowing import Order, TracePosition, Windowing
+from query_api.spans.versions import TracePosition
+from query_api.spans.windowing import Order, Windowing
 
 POSITION = TracePosition(-5, b"t" * 16)
 

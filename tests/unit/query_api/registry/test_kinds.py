@@ -12,6 +12,8 @@ from pydantic import ValidationError
 
 from common.children.child import encode, receive
 from query_api.compat.workflows import WORKFLOW
+from query_api.queries.revisions import APPLICATION_ROUTES
+from query_api.queries.saved import QUERY, QUERY_ROUTES
 from query_api.registry.applications import APPLICATION, ApplicationData
 from query_api.registry.environments import ENVIRONMENT
 from query_api.registry.kinds import APPLICATIONS, QUERIES, History
@@ -26,8 +28,6 @@ from query_api.registry.schemas import (
     VariantCreate,
 )
 from query_api.registry.wire_models import for_kind
-from query_api.saved.queries import QUERY, QUERY_ROUTES
-from query_api.saved.revisions import APPLICATION_ROUTES
 
 KINDS = [APPLICATION, ENVIRONMENT, QUERY, WORKFLOW]
 ROUTES = {"applications": APPLICATION_ROUTES, "environments": ENVIRONMENT_ROUTES, "queries": QUERY_ROUTES}

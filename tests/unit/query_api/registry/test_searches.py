@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 from pydantic import ValidationError
 
+from query_api.queries.saved import QUERY
 from query_api.registry.applications import APPLICATION, ApplicationFlagsFilter
 from query_api.registry.kinds import IdWindowing
 from query_api.registry.searches import (
@@ -18,7 +19,6 @@ from query_api.registry.searches import (
 )
 from query_api.registry.wire_models import for_kind
 from query_api.request.references import ReferenceIn
-from query_api.saved.queries import QUERY
 
 ONE, TWO = UUID(int=1), UUID(int=2)
 PARAMETERS: Any = for_kind(ArtifactParameters, QUERY)

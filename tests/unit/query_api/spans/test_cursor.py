@@ -12,9 +12,18 @@ from hypothesis import strategies as st
 from common.errors import InvalidCursor
 from common.kafka.record import Coordinates
 from query_api.freshness.headers import COORDINATES_MAX, read_signed_coordinates, sign_coordinates
-from query_api.spans.cursor import DATED, fingerprint, read_cursor, write_cursor
 from query_api.spans.versions import Position
-from query_api.spans.windowing import Order, edge, is_edge, pack_position, unpack_position
+from query_api.spans.window import (
+    DATED,
+    edge,
+    fingerprint,
+    is_edge,
+    pack_position,
+    read_cursor,
+    unpack_position,
+    write_cursor,
+)
+from query_api.spans.windowing import Order
 from tests.support.api import PROJECT_A
 
 SECRET = b"secret"
@@ -137,7 +146,7 @@ def test_cursor_with_another_secret_is_rejected() -> None:
 
 
 def test_cursor_of_another_version_has_its_own_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("query_api.spans.cursor.VERSION", DATED + 1)
+    monkeypatch.setattr("query_api.spans.window.VERSION", DATED + 1)
 
     with pytest.raises(InvalidCursor, match="another version"):
         read_cursor(CURSOR, scope=OWNER, secret=SECRET)

@@ -11,9 +11,10 @@ from common.settings import QuerySettings
 from query_api.analytics.models import CountsQuery, MetricSpec
 from query_api.compat.flat import FlatQuery
 from query_api.pages.sessions import ActivityWindowing
+from query_api.queries.saved import SavedWindowing
 from query_api.request.errors import InvalidRequest
-from query_api.saved.queries import SavedWindowing
-from query_api.spans.windowing import Windowing, limit_of
+from query_api.request.json_body import limit_of
+from query_api.spans.windowing import Windowing
 
 LIMITS = QuerySettings(page_limit_default=100, page_limit_max=50)
 

@@ -14,7 +14,7 @@ from query_api.filter.operands import LIST_VALUES_MAX, VALUE_BYTES_MAX
 from query_api.filter.parse import CONDITIONS_MAX, FilteringModel, parse
 from query_api.filter.sql.compile import SQL_BYTES_MAX, VALUES_BYTES_MAX, Compiled, compile_filter
 from query_api.filter.sql.sums import USAGE_BYTES_MAX
-from query_api.saved.queries import QueryData
+from query_api.queries.saved import QueryData
 from query_api.spans.usage import usage_queries
 
 USUAL_VALUES = {"in": ["x", 1], "btwn": [1, 2.5], "gt": 5, "exists": None}

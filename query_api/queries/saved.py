@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 from pydantic import Field, field_validator
@@ -18,8 +19,7 @@ from common.ids import span_id_hex, trace_id_hex
 from common.times import RelativeTime
 from query_api.analytics import facets, groups
 from query_api.filter.language import GroupOperator, Node
-from query_api.filter.parse import ConditionModel, FilteringModel, check_groups, parse, parse_filter
-from query_api.filter.relative_times import resolve_times
+from query_api.filter.parse import ConditionModel, FilteringModel, check_groups, parse, parse_filter, resolve_times
 from query_api.filter.sql.compile import compile_filter
 from query_api.freshness.headers import with_freshness
 from query_api.pages import spans, summaries, traces
@@ -36,7 +36,8 @@ from query_api.request.json_body import Listed, Strict
 from query_api.request.references import BoundIn, Text
 from query_api.request.route import Request, Response
 from query_api.spans.rows import Rendered
-from query_api.spans.windowing import Focus, Format, Windowing, WindowingResponse, refuse_feed, refuse_unfit
+from query_api.spans.window import Query, refuse_feed, refuse_unfit
+from query_api.spans.windowing import Focus, Format, Windowing, WindowingResponse
 
 LIMIT_MAX: Final = 10_000
 """The largest page that may be saved (contract §3.3); an installation may allow less when the query runs."""
@@ -123,39 +124,7 @@ QUERY: Final = History(
 )
 
 
-async def query_spans(request: Request) -> Response:
-    """Return a page of the spans that match."""
-    return await spans.query_spans(request, *await resolved_query(request, focus=Focus.SPAN))
-
-
-async def query_traces(request: Request) -> Response:
-    """Return a page of the traces that have a matching span, latest match first."""
-    return await traces.query_traces(request, *await resolved_query(request, focus=Focus.TRACE))
-
-
-async def query_groups(request: Request) -> Response:
-    """Return groups of the spans that match."""
-    return await groups.query_groups(request, *await resolved_query(request, focus=Focus.SPAN))
-
-
-async def query_summaries(request: Request) -> Response:
-    """Return a page of the traces that have a matching span, latest match first, in one line each."""
-    return await summaries.query_summaries(request, *await resolved_query(request, focus=Focus.TRACE))
-
-
-async def query_facets(request: Request) -> Response:
-    """Return the attribute paths that occur in spans, or the most frequent values of keys."""
-    return await facets.query_facets(request, *await resolved_query(request, focus=Focus.SPAN))
-
-
-class ResolvedQuery(NamedTuple):
-    """Which spans, and which page of them."""
-
-    filtering: Node
-    windowing: Windowing
-
-
-async def resolved_query(request: Request, *, focus: Focus) -> ResolvedQuery:
+async def resolved(focus: Focus, request: Request, own: Query) -> Query:
     """Return the request's query merged with the saved query that it refers to, on a route about ``focus``.
 
     Both filters apply. Members of the request's window override saved ones. Raises ``NotFound`` if the references
@@ -163,17 +132,25 @@ async def resolved_query(request: Request, *, focus: Focus) -> ResolvedQuery:
     or if the two filters together exceed a limit; ``Conflict`` if the saved query is about the other focus.
     """
     query: SpansQuery = request.body
-    own = ResolvedQuery(await parse_filter(query.filtering), query.windowing or Windowing())
-    sent = (query.query_ref, query.query_variant_ref, query.query_revision_ref)
-    if sent == (None, None, None):
-        return own
-    saved = saved_in(await _find_named(request, references_of(*sent)))
+    references = references_of(query.query_ref, query.query_variant_ref, query.query_revision_ref)
+    saved = saved_in(await _find_named(request, references))
     _refuse_other_focus(saved, focus)
     if query.filtering is None:
         filtering = await parse_filter(saved.filtering, path=SAVED_AT)
     else:
         filtering = own.filtering if saved.filtering is None else await _both(saved.filtering, query.filtering)
-    return ResolvedQuery(filtering, _merged(saved.windowing, own.windowing))
+    return Query(filtering, _merged(saved.windowing, own.windowing))
+
+
+of_spans: Final = partial(resolved, Focus.SPAN)
+of_traces: Final = partial(resolved, Focus.TRACE)
+
+query_spans: Final = partial(spans.query_spans, of_spans)
+query_traces: Final = partial(traces.query_traces, of_traces)
+query_summaries: Final = partial(summaries.query_summaries, of_traces)
+query_groups: Final = partial(groups.query_groups, of_spans)
+query_facets: Final = partial(facets.query_facets, of_spans)
+"""The handlers of queries, which may refer to a saved query."""
 
 
 def saved_in(revision: Revision) -> QueryData:
@@ -186,13 +163,13 @@ def saved_in(revision: Revision) -> QueryData:
     return QueryData.model_validate_json(revision.data)
 
 
-async def spans_query_in(revision: Revision) -> ResolvedQuery:
+async def spans_query_in(revision: Revision) -> Query:
     """Return the query of a revision for spans. Raises ``InvalidInput`` if it has none, ``Conflict`` if it is about
     traces.
     """
     saved = saved_in(revision)
     _refuse_other_focus(saved, Focus.SPAN)
-    return ResolvedQuery(await parse_filter(saved.filtering, path=SAVED_AT), saved.windowing or Windowing())
+    return Query(await parse_filter(saved.filtering, path=SAVED_AT), saved.windowing or Windowing())
 
 
 def _merged(saved: Windowing | None, own: Windowing | None) -> Windowing:

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from common.errors import InvalidFilter, InvalidInput
 from query_api.filter.parse import parse
+from query_api.queries.saved import QUERY, QueryData
 from query_api.registry.kinds import RevisionState
-from query_api.saved.queries import QUERY, QueryData
 from tests.support.filters import FILTERS
 
 
