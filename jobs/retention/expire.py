@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
@@ -23,6 +24,7 @@ from common.telemetry import RETENTION_DELETED_BYTES, RETENTION_DELETED_SPANS, R
 from common.times import Clock
 from query_api.retention.rules import KeepRules, RetentionRecords
 from query_api.retention.survey import (
+    CHUNK_VERSIONS,
     HOUR_US,
     IN_CHUNK,
     NOTHING,
@@ -60,6 +62,25 @@ _DELETED: Final = (
 )
 
 
+DUE_AFTER: Final = timedelta(days=1)
+"""Rows that are deleted are freed after this time even if they are few."""
+
+REWRITE_POLL_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionLimits:
+    """What paces a run. ``rest`` is the rest after a step, in multiples of its duration."""
+
+    rest: float = REST
+    chunk_versions: int = CHUNK_VERSIONS
+    due_after: timedelta = DUE_AFTER
+    rewrite_poll_s: float = REWRITE_POLL_S
+
+
+LIMITS: Final = RetentionLimits()
+
+
 @dataclass(frozen=True, slots=True)
 class Expiring:
     """Deletes the traces of one project."""
@@ -67,7 +88,7 @@ class Expiring:
     store: ColumnStore
     records: RetentionRecords
     clock: Clock
-    rest: float = REST
+    limits: RetentionLimits = LIMITS
 
     async def expire(self, project_id: UUID, rules: KeepRules) -> Figures:
         """Delete what the rules do not keep now; return what was deleted.
@@ -80,13 +101,14 @@ class Expiring:
         def make_spans() -> ProjectSpans:
             return ProjectSpans(self.store, project_id, clock=self.clock, budget_s=STEP_S)
 
-        found = await survey(make_spans, rules, now_us=self.clock.now_ns() // 1_000)
+        versions_max = self.limits.chunk_versions
+        found = await survey(make_spans, rules, now_us=self.clock.now_ns() // 1_000, versions_max=versions_max)
         deleted = NOTHING
         await self.records.raise_before(project_id, found.before_us)
         if not found.expired.traces_count:
             return deleted
         for before_us in passes(found):
-            async for chunk in chunks_of(make_spans):
+            async for chunk in chunks_of(make_spans, versions_max):
                 deleted += await self._delete_chunk(make_spans, chunk, before_us, settled)
         return deleted
 
@@ -113,7 +135,7 @@ class Expiring:
             deleted = deletions(project_id, conditions, values)
             await spans.insert(Table.VERSIONS, DELETION_COLUMNS, deleted, settings=ONE_THREAD)
             await self._count(spans.project_id, figures)
-        await asyncio.sleep((self.clock.monotonic_s() - began_s) * self.rest)
+        await asyncio.sleep((self.clock.monotonic_s() - began_s) * self.limits.rest)
         return figures
 
     async def _count(self, project_id: UUID, deleted: Figures) -> None:

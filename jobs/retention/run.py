@@ -29,19 +29,15 @@ from common.clickhouse.stored_through import read_positions_of
 from common.errors import DeadlineExceeded, Overloaded, ServiceError
 from common.telemetry import RETENTION_FREED_ROWS, RETENTION_RUN_SECONDS, get_logger
 from common.times import Clock
-from jobs.retention.expire import REST, STEP_S, Expiring
+from jobs.retention.expire import LIMITS, STEP_S, Expiring, RetentionLimits
 from jobs.runner import JobRun
 from query_api.retention.rules import RetentionRecords
 
-REWRITE_POLL_S: Final = 0.5
 REWRITE_S: Final = 3_600.0
 """How long a run waits for the engine to rewrite a table; the rewrite goes on without it."""
 
 PROJECT_S: Final = 600.0
 """Time of a run for one project; the next run continues with it after the others."""
-
-DUE_AFTER: Final = timedelta(days=1)
-"""Rows that are deleted are freed after this time even if they are few."""
 
 FINAL_AFTER: Final = timedelta(hours=1)
 """After this time no worker stores spans of a deleted project: all have read that it does not exist."""
@@ -51,13 +47,13 @@ _log: Final = get_logger("clearspan.retention")
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The runs of one process. ``rest`` is the rest after a step, in multiples of its duration."""
+    """The runs of one process."""
 
     store: ColumnStore
     records: RetentionRecords
     clock: Clock
     interval_s: float
-    rest: float = REST
+    limits: RetentionLimits = LIMITS
 
     async def work(self, _run: JobRun) -> None:
         """Do a run; the next one begins ``interval_s`` after this one began."""
@@ -71,7 +67,7 @@ class Retention:
         for project_id, rules in (await self.records.projects_with_rules()).items():
             failure: str | None = None
             await self.records.begin_result(project_id)
-            expiring = Expiring(self.store, self.records, self.clock, self.rest)
+            expiring = Expiring(self.store, self.records, self.clock, self.limits)
             try:
                 async with asyncio.timeout(PROJECT_S):
                     deleted = await expiring.expire(project_id, rules)
@@ -87,7 +83,7 @@ class Retention:
 
     async def free(self) -> None:
         """Free the rows of deleted traces, in partitions where that is worth it or due."""
-        ranges = [await self._range(*each) for each in await self.records.to_free(is_due_after=DUE_AFTER)]
+        ranges = [await self._range(*each) for each in await self.records.to_free(is_due_after=self.limits.due_after)]
         left: dict[UUID, int] = defaultdict(int)
         for table in TABLES:
             for dead in await self._free_table(table, ranges):
@@ -135,4 +131,4 @@ class Retention:
     async def _wait_for_rewrite(self, table: str) -> None:
         ends_s = self.clock.monotonic_s() + REWRITE_S
         while await is_rewriting(self.store, table) and self.clock.monotonic_s() < ends_s:  # noqa: ASYNC110
-            await asyncio.sleep(REWRITE_POLL_S)
+            await asyncio.sleep(self.limits.rewrite_poll_s)

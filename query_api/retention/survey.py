@@ -101,13 +101,13 @@ class Survey:
     """How many spans the expired traces have, by the hour in which their last span starts."""
 
 
-async def survey(make_spans: MakeSpans, rules: KeepRules, *, now_us: int) -> Survey:
+async def survey(make_spans: MakeSpans, rules: KeepRules, *, now_us: int, versions_max: int = CHUNK_VERSIONS) -> Survey:
     """Return what is stored and what the rules delete of it now. Raises the errors of ``ProjectSpans``."""
     old_us = NEVER_US if rules.max_age_days is None else now_us - round(rules.max_age_days * DAY_US)
     young: dict[int, Figures] = {}
     old_hours: dict[int, int] = defaultdict(int)
     old = NOTHING
-    async for chunk in chunks_of(make_spans):
+    async for chunk in chunks_of(make_spans, versions_max):
         rows = await _hours(make_spans(), chunk, before_us=old_us)
         for row in rows:
             if row["is_old"]:
@@ -124,11 +124,11 @@ async def survey(make_spans: MakeSpans, rules: KeepRules, *, now_us: int) -> Sur
     )
     if rules.max_bytes is None or found.stored.bytes_count - old.bytes_count <= rules.max_bytes:
         return found
-    return await _within_bytes(make_spans, found, young, bytes_max=rules.max_bytes)
+    return await _within_bytes(make_spans, found, young, bytes_max=rules.max_bytes, versions_max=versions_max)
 
 
 async def _within_bytes(
-    make_spans: MakeSpans, found: Survey, young: Mapping[int, Figures], *, bytes_max: int
+    make_spans: MakeSpans, found: Survey, young: Mapping[int, Figures], *, bytes_max: int, versions_max: int
 ) -> Survey:
     """Return the survey with the oldest of the young traces among the expired, as many as necessary."""
     expired = found.expired
@@ -143,7 +143,7 @@ async def _within_bytes(
         excess -= young[hour].bytes_count
     bounds = {"from_us": max(hour * HOUR_US, found.before_us), "to_us": (hour + 1) * HOUR_US}
     moments: dict[int, Figures] = {}
-    async for chunk in chunks_of(make_spans):
+    async for chunk in chunks_of(make_spans, versions_max):
         for row in await _moments(make_spans(), chunk, bounds):
             moments[row["latest_us"]] = moments.get(row["latest_us"], NOTHING) + Figures.of(row)
     before_us = bounds["from_us"]
@@ -156,7 +156,7 @@ async def _within_bytes(
     return replace(found, expired=expired, before_us=before_us, limit="max_bytes", old_hours=old_hours)
 
 
-async def chunks_of(make_spans: MakeSpans) -> AsyncIterator[TraceChunk]:
+async def chunks_of(make_spans: MakeSpans, versions_max: int) -> AsyncIterator[TraceChunk]:
     """Yield the chunks of all traces of the project, in the order of their ids."""
     after = FIRST_ID
     while after != LAST_ID:
@@ -167,7 +167,7 @@ async def chunks_of(make_spans: MakeSpans) -> AsyncIterator[TraceChunk]:
             ["trace_id"],
             where=[_AFTER],
             order_by=["trace_id"],  # that of the table
-            limit=f"1 OFFSET {CHUNK_VERSIONS}",
+            limit=f"1 OFFSET {versions_max}",
             parameters={"after": after.hex()},
         )
         rows = await spans.select(following, step="chunk of traces", settings=ONE_THREAD)

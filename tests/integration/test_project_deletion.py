@@ -28,7 +28,7 @@ from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving
 from tests.support.dead_letters import add_dead_letter
-from tests.support.retention import DAY_US, NOW_US, RetentionWorld, SentSpan, freeing_at_once
+from tests.support.retention import DAY_US, NOW_US, RetentionWorld, SentSpan
 
 ROOT = Path(__file__).parents[2]
 ADMIN = {"Authorization": "Access admin"}
@@ -157,7 +157,7 @@ async def test_spans_that_a_worker_stores_late_are_removed_and_then_the_project_
     await world.run()
     await world.send([SentSpan(1, 1, NOW_US)])
 
-    with freeing_at_once():
+    with world.freeing_at_once():
         await world.run()
 
     assert await world.rows() == 0

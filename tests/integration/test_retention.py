@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,6 @@ from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
-from query_api.retention import survey
 from query_api.retention.rules import KeepRules
 from query_api.spans.latest_versions import delete_trace
 from query_api.spans.project_spans import ProjectSpans
@@ -27,7 +27,6 @@ from tests.support.retention import (
     RetentionWorld,
     SentSpan,
     expected_versions,
-    freeing_at_once,
     key_of,
     retention_world,
     visible_versions,
@@ -70,12 +69,10 @@ async def do_something(world: RetentionWorld, source: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(scaled(2, 300)))
-async def test_what_is_left_is_what_the_model_says(
-    world: RetentionWorld, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_is_left_is_what_the_model_says(world: RetentionWorld, seed: int) -> None:
     source = random.Random(seed)
-    monkeypatch.setattr(survey, "CHUNK_VERSIONS", source.choice((1, 5, 200_000)))
-    with freeing_at_once():
+    world.limits = replace(world.limits, chunk_versions=source.choice((1, 5, 200_000)))
+    with world.freeing_at_once():
         for _ in range(scaled(16, 40)):
             await do_something(world, source)
             assert await read_all(world) == expected_versions(world.model)
@@ -99,7 +96,7 @@ async def test_walks_and_feed_are_exact_while_retention_works(world: RetentionWo
         now = expected_versions(world.model)
         replaced.update(key for key in {*earlier, *now} if earlier.get(key) != now.get(key))
 
-    with freeing_at_once():
+    with world.freeing_at_once():
         pages = await SpanPages.over(world.store, project_id=world.project_id).pages(
             windowing={"limit": 4}, between=intervene
         )
@@ -116,7 +113,7 @@ async def test_walks_and_feed_are_exact_while_retention_works(world: RetentionWo
 async def test_redelivered_record_stays_deleted_and_new_one_returns(world: RetentionWorld) -> None:
     old = SentSpan(1, 1, NOW_US - 5 * DAY_US)
     await world.send([old])
-    with freeing_at_once():
+    with world.freeing_at_once():
         await world.run(KeepRules(max_age_days=3.0))
         assert await world.rows() == 0
 
@@ -136,7 +133,7 @@ async def test_trace_is_kept_while_one_of_its_spans_is_young(world: RetentionWor
     await world.send([SentSpan(1, 1, NOW_US - 9 * DAY_US), SentSpan(1, 2, NOW_US - DAY_US)])
     await world.send([SentSpan(2, 3, NOW_US - 9 * DAY_US)])
 
-    with freeing_at_once():
+    with world.freeing_at_once():
         await world.run(KeepRules(max_age_days=3.0))
 
     assert await read_all(world) == {(1, 1): "0-0", (1, 2): "0-0"}
@@ -148,7 +145,7 @@ async def test_span_that_is_not_surely_visible_is_not_deleted(world: RetentionWo
     """Its trace may be on the way to a later time."""
     await world.send([SentSpan(1, 1, NOW_US - 9 * DAY_US)], is_settled=False)
 
-    with freeing_at_once():
+    with world.freeing_at_once():
         await world.run(KeepRules(max_age_days=3.0))
         world.model.deleted_through.clear()
         assert await read_all(world) == {(1, 1): "0-0"}
@@ -167,7 +164,7 @@ async def test_row_whose_version_is_not_visible_yet_is_not_freed(world: Retentio
     await world.send([SentSpan(2, 2, NOW_US - 9 * DAY_US)], is_settled=False)
     await world.store.execute(Statement("ATTACH TABLE span_versions_of_spans"), deadline_s=60.0)
 
-    with freeing_at_once():
+    with world.freeing_at_once():
         await world.run(KeepRules(max_age_days=3.0))
 
     assert await world.rows() == 1
@@ -184,7 +181,7 @@ async def test_few_dead_rows_wait_and_whole_parts_do_not(world: RetentionWorld) 
     assert len(await read_all(world)) == 19
     assert await world.rows() == 20
 
-    with freeing_at_once():
+    with world.freeing_at_once():
         await world.run()
     assert await world.rows() == 19
 
@@ -198,7 +195,7 @@ async def test_server_frees_rows_like_the_embedded_engine(
     store = open_store(configured, data_dir=tmp_path)
     async with retention_world(store, database) as world:
         await world.send([SentSpan(1, 1, NOW_US - 5 * DAY_US), SentSpan(2, 2, NOW_US)])
-        with freeing_at_once():
+        with world.freeing_at_once():
             await world.run(KeepRules(max_age_days=3.0))
         assert [await world.rows(table) for table in ("spans", "span_arrivals")] == [1, 1]
         assert await world.rows("span_versions") == 2
@@ -237,7 +234,7 @@ async def test_rows_that_are_freed_between_the_statements_of_a_page_do_no_harm(
             between.begin(None)
             await world.run(KeepRules(max_age_days=3.0))
 
-    with freeing_at_once():
+    with world.freeing_at_once():
         between.begin(intervene)
         found = visible_versions(await pages.pages(windowing={"limit": 4}))
         assert {sent.key for sent in young} <= found.keys()

@@ -11,6 +11,7 @@ from common.clickhouse.migrate import migrate
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
 from common.times import SystemClock
+from jobs.retention.expire import RetentionLimits
 from jobs.retention.run import Retention
 from query_api.retention.rules import RetentionRecords
 from tests.support.shell_pages import api_of_a_page, check_commands, commands, stack_of_a_page
@@ -50,7 +51,9 @@ async def test_commands_print_what_the_page_shows(
         opened_store(settings, data_dir=chdb_dir) as store,
         api_of_a_page(database, settings, data_dir=chdb_dir) as address,
     ):
-        retention = Retention(store, RetentionRecords(database), SystemClock(), interval_s=1.0, rest=0.0)
+        retention = Retention(
+            store, RetentionRecords(database), SystemClock(), interval_s=1.0, limits=RetentionLimits(rest=0.0)
+        )
         with stack_of_a_page(address, tmp_path / "data") as environment:
             async with running_after(begins, retention):
                 await check_commands(page, environment=environment)

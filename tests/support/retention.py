@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
-from unittest.mock import patch
 from uuid import UUID, uuid4
 
 from common.clickhouse.span_columns import SPANS_TABLE, SpanColumns, stamped
@@ -17,7 +16,7 @@ from common.postgres.pool import Database
 from common.postgres.projects import Projects
 from common.span import Span
 from ingest.normalize import normalize
-from jobs.retention import run
+from jobs.retention.expire import RetentionLimits
 from jobs.retention.run import Retention
 from query_api.retention.rules import KeepRules, RetentionRecords
 from tests.fakes.clock import ManualClock
@@ -135,13 +134,22 @@ class RetentionWorld:
     records: RetentionRecords
     project_id: UUID
     clock: ManualClock
+    limits: RetentionLimits = field(default=RetentionLimits(rest=0.0))
     model: RetentionModel = field(default_factory=RetentionModel)
     sent: list[SentRecord] = field(default_factory=list)
 
     @property
     def retention(self) -> Retention:
         """Retention that does not rest."""
-        return Retention(self.store, self.records, self.clock, 3_600.0, rest=0.0)
+        return Retention(self.store, self.records, self.clock, 3_600.0, self.limits)
+
+    @contextmanager
+    def freeing_at_once(self) -> Iterator[None]:
+        """Let every run inside free all dead rows."""
+        before = self.limits
+        self.limits = replace(before, due_after=timedelta(0), rewrite_poll_s=0.02)
+        yield
+        self.limits = before
 
     async def send(
         self, spans: Sequence[SentSpan], *, partition_id: str = PARTITIONS[0], is_settled: bool = True
@@ -220,10 +228,3 @@ def key_of(span: dict[str, Any]) -> tuple[int, int]:
 def expected_versions(model: RetentionModel) -> dict[tuple[int, int], str]:
     """The same of the model."""
     return {key: f"{version.partition_id[-1]}-{version.offset}" for key, version in model.visible().items()}
-
-
-@contextmanager
-def freeing_at_once() -> Iterator[None]:
-    """Let every run free all dead rows."""
-    with patch.object(run, "DUE_AFTER", timedelta(0)), patch.object(run, "REWRITE_POLL_S", 0.02):
-        yield
