@@ -9,7 +9,6 @@ from typing import Protocol
 from uuid import UUID
 
 from common.kafka.record import Publisher, RecordSource
-from common.masking import MaskSet
 from common.readiness import Readiness
 from common.settings import Settings
 from common.sink import Sink
@@ -19,6 +18,8 @@ from ingest.dead_letter import DeadLetterStore
 from ingest.decode import Rules
 from ingest.decoding.decoder import Decoder
 from ingest.flush import PositionRecorder
+from ingest.masking.current import MaskReader
+from ingest.masking.dead_letters import Masking
 from ingest.semconv.prices import prices_in
 
 
@@ -58,24 +59,19 @@ class Policy:
             keeps_unmaskable=ingest.keep_unmaskable == "on",
         )
 
+    @property
+    def masking(self) -> Masking:
+        """What masking knows before the rules of the projects are read."""
+        rules = self.rules
+        projects = {name: topic.project_id or rules.default_project_id for name, topic in rules.topics.items()}
+        return Masking(topic_projects=projects, keeps_unmaskable=self.keeps_unmaskable)
+
 
 class KnownProjects(Protocol):
     """Knows which projects exist."""
 
     async def exists(self, project_id: UUID, /) -> bool:
         """Return whether the project exists. Raises ``Unavailable`` (transient)."""
-        ...
-
-
-class MaskReader(Protocol):
-    """Reads the masking rules of all projects, and adds up what they masked."""
-
-    async def read(self) -> MaskSet:
-        """Return the current rules. Raises ``Unavailable`` (transient)."""
-        ...
-
-    async def add_counts(self, counts: Mapping[UUID, int], /) -> None:
-        """Add to the numbers of masked values. Raises ``Unavailable`` (transient)."""
         ...
 
 

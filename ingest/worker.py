@@ -97,7 +97,7 @@ class Worker:
         )
         linger_s = min(LINGER_S_MAX, LINGER_SHARE * policy.flush.age_s_max)
         self._queue = DecodingQueue(dependencies.decoder, linger_s=linger_s)
-        self._masking = CurrentMasking(dependencies.masks, policy, clock=self._clock, readiness=self._readiness)
+        self._masking = CurrentMasking(dependencies.masks, policy.masking, clock=self._clock, readiness=self._readiness)
         self._batch = SpanBatch()
         self._flush_task: asyncio.Task[None] | None = None
         self._is_behind = False

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import replace
+from typing import Final, Protocol
 from uuid import UUID
 
 from common.errors import ServiceError
-from common.masking import NO_MASKS
+from common.masking import MaskSet
 from common.readiness import Readiness
 from common.telemetry import MASKED_VALUES
 from common.times import Clock
 from ingest.masking.dead_letters import Masking
-from ingest.policy import MaskReader, Policy
 
 COMPONENT: Final = "masking"
 
@@ -25,21 +25,28 @@ STALE_S: Final = 6.0
 """Three times the interval at which they are read."""
 
 
-class CurrentMasking:
-    """The rules as the worker knows them. Without a reader there are none."""
+class MaskReader(Protocol):
+    """Reads the masking rules of all projects, and adds up what they masked."""
 
-    def __init__(self, reader: MaskReader | None, policy: Policy, *, clock: Clock, readiness: Readiness) -> None:
+    async def read(self) -> MaskSet:
+        """Return the current rules. Raises ``Unavailable`` (transient)."""
+        ...
+
+    async def add_counts(self, counts: Mapping[UUID, int], /) -> None:
+        """Add to the numbers of masked values. Raises ``Unavailable`` (transient)."""
+        ...
+
+
+class CurrentMasking:
+    """The rules as the worker knows them: those of ``unread`` until they were read, or without a reader."""
+
+    def __init__(self, reader: MaskReader | None, unread: Masking, *, clock: Clock, readiness: Readiness) -> None:
         self._reader = reader
         self._clock = clock
         self._readiness = readiness
         self._read_s: float | None = None
         self._counts: Counter[UUID] = Counter()
-        rules = policy.rules
-        self._masking = Masking(
-            NO_MASKS,
-            {name: topic.project_id or rules.default_project_id for name, topic in rules.topics.items()},
-            policy.keeps_unmaskable,
-        )
+        self._masking = unread
 
     @property
     def known(self) -> Masking | None:
@@ -58,7 +65,7 @@ class CurrentMasking:
         try:
             masks = await self._reader.read()
             if masks != self._masking.masks:
-                self._masking = Masking(masks, self._masking.topic_projects, self._masking.keeps_unmaskable)
+                self._masking = replace(self._masking, masks=masks)
             self._read_s = begun_s
             self._readiness.green(COMPONENT)
             if counts:

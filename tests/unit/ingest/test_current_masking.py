@@ -50,7 +50,7 @@ class Reader:
 
 
 def _current(reader: Reader | None, clock: ManualClock, readiness: Readiness) -> CurrentMasking:
-    return CurrentMasking(reader, POLICY, clock=clock, readiness=readiness)
+    return CurrentMasking(reader, POLICY.masking, clock=clock, readiness=readiness)
 
 
 def _is_known(current: CurrentMasking) -> bool:
