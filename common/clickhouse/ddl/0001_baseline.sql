@@ -67,7 +67,7 @@ CREATE TABLE IF NOT EXISTS spans{on_cluster}
 
     -- Which optional members the row has, one bit each, in the order of OPTIONAL_MEMBERS
     -- (common/clickhouse/span_columns.py): a page reads only the columns that one of its rows needs.
-    members                   UInt16                               MATERIALIZED
+    members                   UInt32                               MATERIALIZED
         isNotNull(status_message)
         + 2 * isNotNull(session_id)
         + 4 * isNotNull(user_id)
@@ -214,7 +214,7 @@ CREATE TABLE IF NOT EXISTS span_versions{on_cluster}
     costs_total               Float64                              CODEC(ZSTD(1)),
     errors                    Float64                              CODEC(ZSTD(1)),
     usage_is_own              UInt8                                CODEC(ZSTD(1)),
-    members                   UInt16                               CODEC(ZSTD(1)),
+    members                   UInt32                               CODEC(ZSTD(1)),
     response_bytes            UInt32                               CODEC(T64, ZSTD(1))
 )
 ENGINE = {replicated}ReplacingMergeTree({replica_arguments}version)

@@ -31,7 +31,7 @@ VERSIONS = pa.schema(
         "trace_id": pa.binary(16),
         "partition_id": pa.binary(),
         "record_offset": pa.uint64(),
-        "members": pa.uint16(),
+        "members": pa.uint32(),
     }
 )
 
