@@ -10,7 +10,7 @@ Ids are 16 bytes: a trace id as it is, a span id of eight bytes doubled (referen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -53,8 +53,26 @@ SPAN_TYPES = (
     "unknown",
 )
 
-PROMOTED_TEXTS: Final = ("session_id", "user_id", "agent_id")
-"""The values of attributes that are members and columns of their own."""
+
+class PromotedText(NamedTuple):
+    """Where the text of a promoted member comes from."""
+
+    mask_key: str
+    """The key of the attribute as it is sent: rules for it mask the member, too."""
+
+    steps: tuple[str, ...]
+    """The path in the canonical ``ag``."""
+
+
+PROMOTED_TEXTS: Final[Mapping[str, PromotedText]] = {
+    "session_id": PromotedText("ag.session.id", ("session", "id")),
+    "user_id": PromotedText("ag.user.id", ("user", "id")),
+    # The canonical shape has no place for agents.
+    "agent_id": PromotedText("ag.agent.id", ("unsupported", "agent", "id")),
+}
+"""The values of attributes that are members and columns of their own: the last fields of ``Span`` and of
+``NormalizedSpan``, in this order. The engine's ``members`` depends on the order: append only.
+"""
 
 MODEL_CALLS = ("llm", "chat", "completion", "embedding", "rerank")
 """The span types that are one call of a model."""
@@ -184,10 +202,10 @@ class NormalizedSpan(NamedTuple):
     span_type: str
     references: list[dict[str, Any]] | None = None
     hashes: list[dict[str, Any]] | None = None
-    session_id: str | None = None
-    user_id: str | None = None
-    agent_id: str | None = None
     metrics: Metrics = NO_METRICS
     flat: Attributes | None = None
     mapping_errors: Sequence[str] = ()
     usage_is_own: bool = False
+    session_id: str | None = None
+    user_id: str | None = None
+    agent_id: str | None = None

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from common.json_numbers import json_number
 from common.nesting import Shape, nested_as, shape_of
 from common.plans import Keys, Plans
-from common.span import NO_METRICS, Metrics, NormalizedSpan, Span, Value
+from common.span import NO_METRICS, PROMOTED_TEXTS, Metrics, NormalizedSpan, Span, Value
 from ingest.ag import as_number, canonical_ag, decode_ag_attributes, empty_ag
 from ingest.json_text import scalar_text
 from ingest.masking.derived import masked_ag
@@ -33,6 +33,8 @@ from ingest.semconv.events import EXCEPTION_EVENT, failure_of, with_events
 from ingest.semconv.prices import PriceTable, add_costs, list_prices
 
 PLANS_MAX: Final = 512
+
+_PROMOTED_FIRST: Final = len(Span._fields) - len(PROMOTED_TEXTS)
 
 
 class KeyPlan(NamedTuple):
@@ -108,22 +110,18 @@ def _normalized(span: Span, trace_type: str, prices: PriceTable, mask: PlannedMa
         ag = attributes["ag"] = masked_ag(ag, mask)
     references = references_of(ag["references"]) if "references" in ag else references_sent(span.references or ())
     hashes = hashes_of(references, span.links or ()) if references or span.links else None
-    is_root = span.parent_id is None
     metrics = _own_metrics(ag["metrics"])
     return NormalizedSpan(
-        attributes=attributes,
-        trace_type=trace_type,
-        span_type=ag["type"].get("span", "task"),
-        references=references or None,
-        hashes=hashes or span.hashes or None,
-        session_id=_id(ag, "session") if is_root else span.session_id,
-        user_id=_id(ag, "user") if is_root else span.user_id,
-        # The canonical shape has no place for agents; the id is kept all the same.
-        agent_id=_id(ag.get("unsupported", {}), "agent") if is_root else span.agent_id,
-        metrics=metrics,
-        flat=sent if plan.shape is not None and not is_native else None,
-        mapping_errors=() if mapped is None else mapped.mapping_errors,
-        usage_is_own=metrics is not NO_METRICS and USAGE_ROOTS.isdisjoint(attributes),
+        attributes,
+        trace_type,
+        ag["type"].get("span", "task"),
+        references or None,
+        hashes or span.hashes or None,
+        metrics,
+        sent if plan.shape is not None and not is_native else None,  # flat
+        () if mapped is None else mapped.mapping_errors,
+        metrics is not NO_METRICS and USAGE_ROOTS.isdisjoint(attributes),  # usage_is_own
+        *(_promoted(ag) if span.parent_id is None else span[_PROMOTED_FIRST:]),
     )
 
 
@@ -144,10 +142,15 @@ def _ag(sent: Value, mapped: dict[str, Any] | None, trace_type: str) -> dict[str
     return ag
 
 
-def _id(members: Any, key: str) -> str | None:
-    """Return ``members.<key>.id`` as text."""
-    named = members.get(key) if isinstance(members, dict) else None
-    return scalar_text(named.get("id")) if isinstance(named, dict) else None
+def _promoted(ag: dict[str, Any]) -> list[str | None]:
+    """Return the promoted texts of a root, in the order of ``PROMOTED_TEXTS``."""
+    texts: list[str | None] = []
+    for _, steps in PROMOTED_TEXTS.values():
+        value: Any = ag
+        for step in steps:
+            value = value.get(step) if isinstance(value, dict) else None
+        texts.append(scalar_text(value))
+    return texts
 
 
 def _write_computed(ag: dict[str, Any], span: Span) -> None:

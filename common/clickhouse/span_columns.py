@@ -4,10 +4,9 @@ A table is built record by record, column by column: one span costs a few list o
 leaves; everything else is done once for a record. The JSON text of each member is stored as responses contain it, so
 that a page is joined without parsing (``query_api/spans/rows.py``). Pure: no I/O, no clock.
 
-To promote another value to a member and a column: a migration with the column and its bit of ``members``, a field of
-``Span`` and ``NormalizedSpan`` and a name in ``PROMOTED_TEXTS`` (``common/span.py``), a row at the end of
-``OPTIONAL_MEMBERS``, where it comes from (``ingest/normalize.py``), and the OpenAPI model of promoted members
-(``query_api/request/json_body.py``).
+To promote another value to a member and a column: a migration with the column, its bit of ``members`` and its index;
+a field of ``Span`` and of ``NormalizedSpan`` and a row of ``PROMOTED_TEXTS`` (``common/span.py``); and the OpenAPI
+model of promoted members (``query_api/request/json_body.py``).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ import pyarrow as pa
 from common.arrow_views import Numbers, lengths_of
 from common.clickhouse.leaves import SpanLeaves, Templates
 from common.clickhouse.member_json import events_json, links_json, repaired_json, source_json
-from common.span import NO_METRICS, Attributes, Metrics, NormalizedSpan, Span
+from common.span import NO_METRICS, PROMOTED_TEXTS, Attributes, Metrics, NormalizedSpan, Span
 
 SPANS_TABLE: Final = "spans"
 
@@ -68,9 +67,10 @@ OPTIONAL_MEMBERS: Final[Mapping[str, Member]] = {
     "resource": _JSON,
     "scope": _JSON,
     "repaired": _JSON,
-}
+} | dict.fromkeys(PROMOTED_TEXTS, _NULLABLE_TEXT)
 """In the order of the bits of the column ``members``, lowest first; the engine sets them (``ddl/0001_baseline.sql``).
-Stored rows depend on the order: append only."""
+Stored rows depend on the order: append only. The union keeps the places of the first promoted texts, and appends
+further ones."""
 
 ALL_MEMBERS: Final = 2 ** len(OPTIONAL_MEMBERS) - 1
 

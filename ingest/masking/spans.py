@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias, TypeVar
+from functools import partial
+from operator import is_
+from typing import Any, Final
 from uuid import UUID
 
 from common.codec.decoded import Rejection
@@ -13,11 +15,6 @@ from common.span import PROMOTED_TEXTS, Event, Link, Resource, Scope, Span
 from ingest.decode import DecodedRecord, only
 from ingest.masking.planned import PlannedMask
 from ingest.masking.repaired_places import masked_place
-
-Source: TypeAlias = Resource | Scope
-Part = TypeVar("Part", Event, Link)
-_NOT_SENT: Final = (None,) * len(("references", "hashes", *PROMOTED_TEXTS))
-"""The last members of a span, which only ``span_json`` sends."""
 
 
 def masked_record(decoded: DecodedRecord, masks: Mapping[UUID, PlannedMask]) -> DecodedRecord:
@@ -53,62 +50,23 @@ def _masked(span: Span, mask: PlannedMask, project: UUID, sources: dict[tuple[in
     """Return the span, masked; the same object if nothing changes. Resources and scopes are shared between spans,
     before and after.
     """
-    name = mask.text(MaskPlace.SPAN_NAME, span.name) or ""
-    status_message = _optional(mask, MaskPlace.STATUS_MESSAGE, span.status_message)
-    attributes = mask.attributes(MaskPlace.ATTRIBUTES, span.attributes)
-    events = span.events and _masked_all(span.events, _masked_event, mask)
-    links = span.links and _masked_all(span.links, _masked_link, mask)
-    trace_state = mask.text(MaskPlace.ATTRIBUTES, span.trace_state) or ""
-    resource = _masked_source(span.resource, mask, project, sources)
-    scope = _masked_source(span.scope, mask, project, sources)
-    repaired = span.repaired and tuple(filter(None, (masked_place(place, mask) for place in span.repaired)))
-    if (
-        attributes is not span.attributes
-        or name is not span.name
-        or events is not span.events
-        or resource is not span.resource
-        or scope is not span.scope
-        or status_message is not span.status_message
-        or links is not span.links
-        or trace_state is not span.trace_state
-        or repaired is not span.repaired
-    ):
-        span = span._replace(
-            name=name,
-            status_message=status_message,
-            attributes=attributes,
-            events=events,
-            links=links,
-            trace_state=trace_state,
-            resource=resource,
-            scope=scope,
-            repaired=repaired,
-        )
-    return span if span[-len(_NOT_SENT) :] == _NOT_SENT else _masked_members(span, mask)
+    changed: dict[str, Any] = {}
+    for index, name, masked_field in _MASKED:
+        value = span[index]
+        if value is not None and (masked := masked_field(mask, value)) is not value:
+            changed[name] = masked
+    for name, masked_shared in _SHARED.items():
+        value = getattr(span, name)
+        key = (id(value), project)
+        masked = sources.get(key)
+        if masked is None:
+            masked = sources[key] = masked_shared(mask, value)
+        if masked is not value:
+            changed[name] = masked
+    return span._replace(**changed) if changed else span
 
 
-def _masked_members(span: Span, mask: PlannedMask) -> Span:
-    """Return the span with the members masked that only ``span_json`` has."""
-    return span._replace(
-        references=_masked_list(span.references, mask, "ag.references"),
-        hashes=_masked_list(span.hashes, mask, "ag.hashes"),
-        session_id=_promoted(mask, "session_id", span.session_id),
-        user_id=_promoted(mask, "user_id", span.user_id),
-        agent_id=_promoted(mask, "agent_id", span.agent_id),
-    )
-
-
-def _masked_source(sent: Source, mask: PlannedMask, project: UUID, sources: dict[tuple[int, UUID], Any]) -> Any:
-    key = (id(sent), project)
-    masked = sources.get(key)
-    if masked is None:
-        masked = sources[key] = (
-            _masked_resource(sent, mask) if isinstance(sent, Resource) else _masked_scope(sent, mask)
-        )
-    return masked
-
-
-def _masked_resource(sent: Resource, mask: PlannedMask) -> Resource:
+def _masked_resource(mask: PlannedMask, sent: Resource) -> Resource:
     attributes = mask.attributes(MaskPlace.RESOURCE, sent.attributes)
     schema_url = mask.text(MaskPlace.RESOURCE, sent.schema_url) or ""
     if attributes is sent.attributes and schema_url == sent.schema_url:
@@ -116,7 +74,7 @@ def _masked_resource(sent: Resource, mask: PlannedMask) -> Resource:
     return sent._replace(attributes=attributes, schema_url=schema_url)
 
 
-def _masked_scope(sent: Scope, mask: PlannedMask) -> Scope:
+def _masked_scope(mask: PlannedMask, sent: Scope) -> Scope:
     attributes = mask.attributes(MaskPlace.SCOPE, sent.attributes)
     texts = {text: mask.text(MaskPlace.SCOPE, text) or "" for text in (sent.name, sent.version, sent.schema_url)}
     if attributes is sent.attributes and all(text == masked for text, masked in texts.items()):
@@ -129,9 +87,14 @@ def _masked_scope(sent: Scope, mask: PlannedMask) -> Scope:
     )
 
 
-def _masked_all(sent: tuple[Part, ...], masked_one: Callable[[Part, PlannedMask], Part], mask: PlannedMask) -> Any:
-    masked = tuple(masked_one(each, mask) for each in sent)
-    return sent if all(kept is each for kept, each in zip(masked, sent, strict=True)) else masked
+def _masked_events(mask: PlannedMask, events: tuple[Event, ...]) -> tuple[Event, ...]:
+    masked = tuple(_masked_event(event, mask) for event in events)
+    return events if all(map(is_, masked, events)) else masked
+
+
+def _masked_links(mask: PlannedMask, links: tuple[Link, ...]) -> tuple[Link, ...]:
+    masked = tuple(_masked_link(link, mask) for link in links)
+    return links if all(map(is_, masked, links)) else masked
 
 
 def _masked_event(event: Event, mask: PlannedMask) -> Event:
@@ -150,15 +113,46 @@ def _masked_link(link: Link, mask: PlannedMask) -> Link:
     return link._replace(trace_state=trace_state, attributes=attributes)
 
 
-def _masked_list(objects: list[dict[str, Any]] | None, mask: PlannedMask, path: str) -> list[dict[str, Any]] | None:
-    masked = objects and mask.member(MaskPlace.ATTRIBUTES, path, objects)
+def _masked_places(mask: PlannedMask, places: tuple[str, ...]) -> tuple[str, ...]:
+    return places and tuple(filter(None, (masked_place(place, mask) for place in places)))
+
+
+def _masked_objects(key: str, mask: PlannedMask, objects: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
+    masked = objects and mask.member(MaskPlace.ATTRIBUTES, key, objects)
     return [each for each in masked if isinstance(each, dict)] if isinstance(masked, list) else None
 
 
-def _promoted(mask: PlannedMask, name: str, text: str | None) -> str | None:
-    masked = None if text is None else mask.member(MaskPlace.ATTRIBUTES, f"ag.{name.removesuffix('_id')}.id", text)
-    return masked if isinstance(masked, str) else None
+def _masked_value(key: str, mask: PlannedMask, value: Any) -> Any:
+    """Return what rules for a key leave of the value of a field; ``None`` if they remove it or change its type."""
+    masked = mask.member(MaskPlace.ATTRIBUTES, key, value)
+    return masked if isinstance(masked, type(value)) else None
 
 
-def _optional(mask: PlannedMask, place: MaskPlace, text: str | None) -> str | None:
-    return None if text is None else mask.text(place, text)
+UNMASKED: Final = frozenset({
+    "trace_id", "span_id", "parent_id", "kind", "start_ns", "end_ns", "status_code", "flags",
+    "dropped_attributes_count", "dropped_events_count", "dropped_links_count",
+})  # fmt: skip
+"""The fields of a span without content: ids, times, enums and counts. All others are masked."""
+
+_SHARED: Final[Mapping[str, Callable[[PlannedMask, Any], Any]]] = {
+    "resource": _masked_resource,
+    "scope": _masked_scope,
+}
+_OF_FIELD: Final[Mapping[str, Callable[[PlannedMask, Any], Any]]] = {
+    "name": lambda mask, name: mask.text(MaskPlace.SPAN_NAME, name) or "",
+    "status_message": lambda mask, message: mask.text(MaskPlace.STATUS_MESSAGE, message),
+    "attributes": lambda mask, attributes: mask.attributes(MaskPlace.ATTRIBUTES, attributes),
+    "events": _masked_events,
+    "links": _masked_links,
+    "trace_state": lambda mask, state: mask.text(MaskPlace.ATTRIBUTES, state) or "",
+    "repaired": _masked_places,
+    "references": partial(_masked_objects, "ag.references"),
+    "hashes": partial(_masked_objects, "ag.hashes"),
+    **{name: partial(_masked_value, promoted.mask_key) for name, promoted in PROMOTED_TEXTS.items()},
+}
+_MASKED: Final = tuple(
+    (index, name, _OF_FIELD.get(name) or partial(_masked_value, name))
+    for index, name in enumerate(Span._fields)
+    if name not in UNMASKED and name not in _SHARED
+)
+"""Position, name and mask of each field that is masked. One that is named nowhere above is masked by its name."""

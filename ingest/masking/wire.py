@@ -19,6 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from common.codec.json_lenient import parse_leniently
 from common.masking import DROPPED, Mask, MaskPlace
 from common.settings import Encoding
+from common.span import PROMOTED_TEXTS
 
 MaskOf: TypeAlias = Callable[[Any], Mask | None]
 """Returns the mask of spans whose resource has this ``project.id``, which is ``None`` without one."""
@@ -238,8 +239,8 @@ def _span_member(name: str, member: Any, mask: Mask) -> Any:
         return mask.text(MaskPlace.SPAN_NAME, member) or ""
     if name == "attributes" and isinstance(member, dict):
         return mask.attributes(place, member)
-    if name in ("session_id", "user_id", "agent_id"):
-        return mask.member(place, f"ag.{name.removesuffix('_id')}.id", member)
+    if name in PROMOTED_TEXTS:
+        return mask.member(place, PROMOTED_TEXTS[name].mask_key, member)
     if name in ("references", "hashes"):
         return mask.member(place, f"ag.{name}", member)
     if place is MaskPlace.ATTRIBUTES:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from common.errors import InvalidInput
 from common.json_numbers import number_text
+from common.span import PROMOTED_TEXTS
 from common.times import parse_time_ns
 from query_api.filter.language import ATTRIBUTES, DURATION
 from query_api.filter.matches import shorthand_value, value_at
@@ -113,7 +114,7 @@ def _all_columns() -> Iterable[Column]:
     for name in ("start_time_unix_nano", "end_time_unix_nano"):
         yield Column(name, pa.int64(), "Nanoseconds since 1970; null after the year 2262.", _ns(name))
     yield Column(DURATION, pa.float64(), "Milliseconds from start_time to end_time.", _duration)
-    yield from _texts("status_code", "status_message", "session_id", "user_id", "agent_id")
+    yield from _texts("status_code", "status_message", *PROMOTED_TEXTS)
     yield Column("service", pa.string(), "`service.name` of the resource.", _text("service"))
     yield Column("model", pa.string(), "The model of the response, else of the request.", _text("model"))
     yield Column("provider", pa.string(), "`ag.meta.system`.", _text("provider"))

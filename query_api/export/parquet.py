@@ -13,14 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from common.limits import MIB
+from common.span import PROMOTED_TEXTS
 
 ROW_GROUP_ROWS: Final = 100_000
 ROW_GROUP_BYTES: Final = 16 * MIB
 """A row group ends at either, before compression."""
 
 _FEW_VALUES: Final = frozenset({
-    "trace_id", "trace_type", "span_type", "span_kind", "span_name", "status_code", "session_id", "user_id",
-    "agent_id", "service", "model", "resource", "scope",
+    "trace_id", "trace_type", "span_type", "span_kind", "span_name", "status_code", "service", "model",
+    "resource", "scope", *PROMOTED_TEXTS,
 })  # fmt: skip
 """Columns that are written as dictionaries. That of long texts would hold each of them."""
 

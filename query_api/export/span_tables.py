@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from common.clickhouse.select import ATTRIBUTES_COLUMN
 from common.clickhouse.span_columns import NO_PARENT
-from common.span import SpanKind, StatusCode
+from common.span import PROMOTED_TEXTS, SpanKind, StatusCode
 from query_api.export.columns import TIME, Column, in_64_bits, schema_of, value_text
 from query_api.filter.language import DURATION
 from query_api.filter.matches import value_at
@@ -153,7 +153,7 @@ def _stored() -> Mapping[str, _Stored]:
         "tokens": _Stored(("tokens_leaf",), partial(_number_leaf, "tokens_leaf")),
         "cost": _Stored(("cost_leaf",), partial(_number_leaf, "cost_leaf")),
     }
-    for name in ("status_message", "session_id", "user_id", "agent_id"):
+    for name in ("status_message", *PROMOTED_TEXTS):
         stored[name] = _Stored((name,), partial(_text_or_null, name))
     for name in ("events", "links", "references", "hashes", "resource", "scope", "repaired", "trace_state"):
         stored[name] = _Stored((name,), partial(_text, name))

@@ -19,6 +19,7 @@ from common.kafka.record import PROJECT_HEADER, Partition, Record
 from common.limits import SpanLimits
 from common.masking import REDACTED, MaskAction, MaskPlace, MaskRule, ProjectRules, pack
 from common.settings import Encoding, TopicSettings
+from common.span import PROMOTED_TEXTS
 from ingest.batch import SpanBatch
 from ingest.dead_letter import CutDeadLetter
 from ingest.decode import Rules
@@ -165,9 +166,7 @@ def test_span_json_is_masked_in_every_member() -> None:
         "span_id": "b" * 16,
         "span_name": f"n {SECRET}",
         "status_message": SECRET,
-        "session_id": SECRET,
-        "user_id": SECRET,
-        "agent_id": SECRET,
+        **dict.fromkeys(PROMOTED_TEXTS, SECRET),
         "trace_state": f"x={SECRET}",
         "start_time": "2026-01-02T03:04:05Z",
         "attributes": {"ag": {"data": {"inputs": {SECRET: [SECRET, {"x": f'"{SECRET}"'}]}}}, "k": SECRET},

@@ -19,6 +19,7 @@ from common.kafka.record import Partition, Record
 from common.limits import SpanLimits
 from common.masking import MaskAction, MaskPlace, MaskRule, ProjectRules, pack
 from common.settings import Encoding, TopicSettings
+from common.span import PROMOTED_TEXTS
 from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
 from ingest.masking import planned
@@ -136,7 +137,7 @@ def span_object(pick: random.Random) -> dict[str, Any]:
         "trace_id": pick.randbytes(16).hex(),
         "span_id": pick.randbytes(8).hex(),
         "start_time": time,
-        **{name: pick.choice(TEXTS) for name in ("span_name", "status_message", "session_id", "user_id", "agent_id")},
+        **{name: pick.choice(TEXTS) for name in ("span_name", "status_message", *PROMOTED_TEXTS)},
         "attributes": {**some_attributes(pick), "ag": {"data": {"inputs": some_value(pick), "outputs": some_value(pick)}}},
         "events": [{"name": pick.choice(TEXTS), "timestamp": time, "attributes": some_attributes(pick)}],
         "resource": {"attributes": some_attributes(pick)},
