@@ -157,7 +157,10 @@ def as_span_json() -> bytes:
 def comparable(row: dict[str, Any]) -> dict[str, Any]:
     """The row without its coordinates, and with parsed JSON: the order of members may differ."""
     shown = {name: value for name, value in row.items() if name not in COORDINATES}
-    for name in ("attributes", "events", "links", "resource", "scope"):
+    shown["attributes_template"] = shown["attributes_template"].replace(
+        b"\0", b"0"
+    )  # a scalar, which is among the leaves
+    for name in ("attributes_template", "events", "links", "resource", "scope"):
         shown[name] = json.loads(shown[name] or "null")
     return shown | {"leaves": sorted(row["leaves"])}
 

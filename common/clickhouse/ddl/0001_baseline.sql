@@ -48,7 +48,7 @@ CREATE TABLE IF NOT EXISTS spans{on_cluster}
     usage_is_own              UInt8                                CODEC(ZSTD(1)),
 
     -- The attributes as JSON text with U+0000 in place of each scalar; `leaves` has the scalars in the same order
-    -- (ADR 0028, common/clickhouse/templates.py). `attributes_json` in common/clickhouse/computed_columns.sql puts the
+    -- (ADR 0028, common/clickhouse/leaves.py). `attributes_json` in common/clickhouse/computed_columns.sql puts the
     -- two together.
     attributes_template       LowCardinality(String),
 
