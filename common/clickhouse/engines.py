@@ -289,6 +289,7 @@ def _translation(error: ClickHouseError, *, inserting: bool) -> ServiceError:
 
 _PLACEHOLDER: Final = re.compile(r"\{(\w+):([^{}]+)\}")
 _ESCAPED: Final = re.compile(rb"[^0-9A-Za-z_ -]")
+"""The bytes of a text that are written as ``\\xHH``, so that no text ends its literal (ADR 0035)."""
 
 
 def with_literals(statement: Statement) -> str:
