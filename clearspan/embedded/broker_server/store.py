@@ -102,7 +102,7 @@ class Store:
             self._add_partitions(self.topics[name], about["partitions"])
         self._remove_deleted()
         self.offsets = Offsets(settings.directory / "offsets.jsonl", lambda *at: self.partition(*at) is not None)
-        self._waiting: deque[tuple[int, asyncio.Future[bool]]] = deque()
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._granted = 0
         self._used = 0
         self._write()
@@ -183,17 +183,22 @@ class Store:
         if not self._waiting and self._has_space(size):
             self._granted += size
             return True
-        turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((size, turn))
         try:
             async with asyncio.timeout(timeout_s):
-                return await turn
+                await turn
         except TimeoutError:
-            return False
+            return _is_granted(turn)  # both may come in the same moment
+        except asyncio.CancelledError:
+            if _is_granted(turn):
+                self.release(size)
+            raise
         finally:
-            if not turn.done() or turn.cancelled():
+            if not _is_granted(turn):
                 self._waiting = deque(entry for entry in self._waiting if entry[1] is not turn)
-                self._admit_waiting()
+            self._admit_waiting()
+        return True
 
     @property
     def full_message(self) -> str:
@@ -248,7 +253,7 @@ class Store:
             size, turn = self._waiting.popleft()
             if not turn.done():
                 self._granted += size
-                turn.set_result(True)
+                turn.set_result(None)
 
     def _oldest_committed(self) -> PartitionLog | None:
         """Return the partition whose oldest segment is the oldest of those that the worker has committed."""
@@ -310,6 +315,10 @@ class Store:
         fresh = self._file.with_suffix(".new")
         fresh.write_text(json.dumps(known))
         fresh.replace(self._file)
+
+
+def _is_granted(turn: asyncio.Future[None]) -> bool:
+    return turn.done() and not turn.cancelled()
 
 
 def sync_all(segments: Sequence[Segment]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from dataclasses import replace
@@ -141,6 +142,23 @@ def test_failed_write_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pyt
 
 def settings(directory: Path, **changes: Any) -> StoreSettings:
     return replace(StoreSettings(directory, 64 * MIB, "worker", frozenset({"read"})), **changes)
+
+
+async def test_space_that_is_granted_to_a_producer_that_has_just_left_is_free_again(tmp_path: Path) -> None:
+    store = Store(settings(tmp_path, bytes_max=4 * MIB))
+    store.create_topic("read", 1, {}, validate=False)
+    assert await store.reserve(4 * MIB, timeout_s=0)
+    waiting = asyncio.create_task(store.reserve(3 * MIB, timeout_s=60))
+    await asyncio.sleep(0)
+
+    store.release(4 * MIB)
+    store.delete_old()  # grants it
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+    assert await store.reserve(4 * MIB, timeout_s=0)
+    store.close()
 
 
 def test_what_the_worker_has_not_committed_is_kept(tmp_path: Path) -> None:
