@@ -47,6 +47,7 @@ from query_api.http.dispatch import Dispatcher, Runner, StartupState
 from query_api.http.otlp_grpc import OtlpGrpcServer
 from query_api.intake.publish import check_intake_topics
 from query_api.request.context import ApiContext, Check, export_places, waiting_places
+from query_api.request.limits import DEFAULT_LIMITS, Limits
 from query_api.request.progress import KnownEndOffsets
 from query_api.request.route import Route, Router
 
@@ -86,6 +87,7 @@ async def open_api(
     publisher: Publisher | None = None,
     ends: EndOffsets | None = None,
     clock: Clock | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> AsyncIterator[int]:
     """Serve the API while inside; yield its port, which the system chooses if ``api_port`` is 0.
 
@@ -124,6 +126,7 @@ async def open_api(
                 exports=export_places(settings.query.exports_max),
                 compute=compute,
                 started_us=clock.now_ns() // 1_000,
+                limits=limits,
                 database=database,
             ),
             audit=audit,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from common.limits import MIB
 
@@ -46,3 +47,6 @@ class Limits:
 
     check_s: float = 2.0
     """How long ``/readyz`` waits for each system."""
+
+
+DEFAULT_LIMITS: Final = Limits()

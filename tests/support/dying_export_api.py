@@ -23,7 +23,7 @@ from common.clickhouse.store import ColumnStore, Statement
 from common.environment import read_settings
 from common.settings import ClickHouseSettings
 from query_api.http.app import open_api
-from query_api.pages import walk
+from query_api.request.limits import Limits
 from tests.support.ports import free_port
 
 ROOT: Final = Path(__file__).parents[2]
@@ -83,9 +83,9 @@ async def serve(dies_at: int) -> None:
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # logs go to stderr
     settings = read_settings()
-    vars(walk).update(ROUND_SPANS=ROUND_SPANS, CHUNK_BYTES=CHUNK_BYTES)
     store = open_store(settings.clickhouse, data_dir=settings.data_dir)
-    async with open_api(settings, store=DyingStore(store, dies_at)) as port:
+    small = Limits(round_spans=ROUND_SPANS, chunk_bytes=CHUNK_BYTES)
+    async with open_api(settings, store=DyingStore(store, dies_at), limits=small) as port:
         out.write(f"{port}\n")
         out.flush()
         await asyncio.Event().wait()
