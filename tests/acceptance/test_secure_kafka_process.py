@@ -225,7 +225,7 @@ def _command_environment(scene: Scene) -> dict[str, str]:
     [
         ({"SASL__PASSWORD": "wrong"}, "refuses the credentials; see CLEARSPAN_KAFKA__SASL__USERNAME"),
         ({"TLS__CA_FILE": ""}, "see CLEARSPAN_KAFKA__TLS__CA_FILE"),
-        ({"SASL__USERNAME": STRANGER}, "denies it to this user"),
+        ({"SASL__USERNAME": STRANGER}, "This user may not create the topic"),
     ],
     ids=["password", "authority", "rights"],
 )
