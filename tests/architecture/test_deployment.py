@@ -51,3 +51,13 @@ def test_build_context_and_wheel_have_no_packages_of_npm(tmp_path: Path):
     packed = [name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("query_api/explorer/page")]
     assert packed == ["query_api/explorer/page/index.html"]
     assert "**/node_modules" in (ROOT / ".dockerignore").read_text().splitlines()
+
+
+def test_build_context_has_what_the_image_copies():
+    dockerfile = (ROOT / "deploy/Dockerfile").read_text()
+    copies = [words.split()[:-1] for words in re.findall(r"^COPY (?!--from)(.+)$", dockerfile, re.MULTILINE)]
+    copied = {source for sources in copies for source in sources}
+    sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+
+    assert copied == sent
+    assert all((ROOT / source).exists() for source in copied)
