@@ -19,7 +19,7 @@ import pyarrow as pa
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ProgrammingError
 
-from common.clickhouse.engines import ALWAYS, Engine, Reader, Settings, with_literals
+from common.clickhouse.engines import ALWAYS, Engine, Reader, Settings, text_literal, with_literals
 from common.clickhouse.store import Statement
 from common.errors import DeadlineExceeded, Unavailable
 from common.fair_share import FairShare, Tenant, current_tenant, shielded
@@ -116,8 +116,7 @@ def _threads_max(client: Client) -> int:
 
 
 def _settings_clause(settings: Settings) -> str:
-    escaped = {name: str(value).replace("\\", "\\\\").replace("'", "\\'") for name, value in settings.items()}
-    return ", ".join(f"{name} = '{value}'" for name, value in escaped.items())
+    return ", ".join(f"{name} = {text_literal(str(value))}" for name, value in settings.items())
 
 
 class HandlePool:

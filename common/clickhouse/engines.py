@@ -312,9 +312,9 @@ def _literal(value: Any, kind: str) -> str:
         case bytes():  # often the ids of a page: twice their size in digits, instead of four times
             return f"unhex('{value.hex()}')"
         case str() if kind == "String":
-            return _text(value)
+            return text_literal(value)
         case str():
-            return f"CAST({_text(value)}, '{kind}')"
+            return f"CAST({text_literal(value)}, '{kind}')"
         case int():
             return f"CAST({int(value)}, '{kind}')"
         case float() | UUID():
@@ -333,7 +333,7 @@ def _array(values: list[Any] | tuple[Any, ...]) -> str:
 def _element(value: Any) -> str:
     match value:
         case str() | UUID():
-            return _text(str(value))
+            return text_literal(str(value))
         case int():
             return str(int(value))
         case float():
@@ -342,6 +342,7 @@ def _element(value: Any) -> str:
             raise InvalidStatement(f"SQL has no literal for an array of {type(value).__name__}.")
 
 
-def _text(value: str) -> str:
+def text_literal(value: str) -> str:
+    """Return a text as a literal of SQL that cannot end early."""
     escaped = _ESCAPED.sub(lambda byte: b"\\x%02x" % ord(byte[0]), value.encode())
     return f"'{escaped.decode()}'"
