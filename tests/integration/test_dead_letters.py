@@ -37,7 +37,7 @@ KAFKA = KafkaSettings(
 
 @dataclass
 class Api:
-    """The API, the table and the broker behind it."""
+    """The API, with its table and its broker."""
 
     client: aiohttp.ClientSession
     broker: MemoryBroker
