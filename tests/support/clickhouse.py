@@ -26,7 +26,7 @@ START_S: Final = 60
 
 CONFIG: Final = """<clickhouse>
 <logger><level>warning</level><log>{directory}/log</log></logger>
-<listen_host>{host}</listen_host><http_port>{port}</http_port><tcp_port>{tcp_port}</tcp_port>
+<listen_host>{host}</listen_host><http_port>{port}</http_port>
 <user_directories><users_xml><path>{directory}/users.xml</path></users_xml></user_directories>
 <mark_cache_size>268435456</mark_cache_size><primary_index_cache_size>268435456</primary_index_cache_size>
 <backups><allowed_path>{backups}</allowed_path></backups>
@@ -49,7 +49,7 @@ class ClickHouseServer:
         self._password = password
         self._path = path
         path.mkdir(parents=True, exist_ok=True)
-        values = {"directory": path, "host": host, "port": self.port, "tcp_port": free_port()}
+        values = {"directory": path, "host": host, "port": self.port}
         (path / "config.xml").write_text(CONFIG.format(**values, backups=backups or path / "backups"))
         users = {"user": USER, "password": escape(password), "networks": "127.0.0.0/8", "account": ACCOUNT}
         (path / "users.xml").write_text(USERS.format(**users))

@@ -1,6 +1,6 @@
-"""One ClickHouse node: the engine in chDB's wheel with the server's own HTTP and TCP handlers, until it is killed.
+"""One ClickHouse node: the engine in chDB's wheel with the server's own HTTP handler, until it is killed.
 
-``python -m tests.support.clickhouse_node DIRECTORY``; its ``config.xml`` names the ports. The extension is loaded
+``python -m tests.support.clickhouse_node DIRECTORY``; its ``config.xml`` names the port. The extension is loaded
 without its package: importing ``chdb`` starts an engine inside the process first. What it serves is one statement of
 clickhouse-local, which reads from a named pipe that nobody writes to.
 """
@@ -19,7 +19,6 @@ from typing import Final
 
 RTLD_DEEPBIND: Final = 0x8
 """As the package loads it: the library's own allocator is used for its own calls."""
-LISTENERS: Final = "SYSTEM START LISTEN TCP; SYSTEM START LISTEN HTTP"
 
 
 def extension() -> ModuleType:
@@ -36,7 +35,7 @@ def extension() -> ModuleType:
     return module
 
 
-def serve(directory: Path, listeners: str = LISTENERS) -> None:
+def serve(directory: Path) -> None:
     """Serve the data below ``directory``."""
     engine = extension()
     os.chdir(directory)  # clickhouse-local reads `config.xml` of its current directory
@@ -45,7 +44,7 @@ def serve(directory: Path, listeners: str = LISTENERS) -> None:
         os.mkfifo(pipe)
     held_open = os.open(pipe, os.O_RDWR)
     result = engine.query(
-        f"{listeners}; SELECT count() FROM file('{pipe}', 'LineAsString', 'line String')",
+        f"SYSTEM START LISTEN HTTP; SELECT count() FROM file('{pipe}', 'LineAsString', 'line String')",
         "TSV",
         path=str(directory / "data"),
     )
@@ -54,4 +53,4 @@ def serve(directory: Path, listeners: str = LISTENERS) -> None:
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]), *sys.argv[2:])
+    serve(Path(sys.argv[1]))
