@@ -29,7 +29,7 @@ from ingest.rollup import roll_up
 from ingest.semconv.conventions import USAGE_ROOTS
 from ingest.semconv.duplicate_calls import without_duplicate_usage
 from ingest.semconv.engine import KeyMapping, map_attributes, mapping_of, united
-from ingest.semconv.events import EXCEPTION_EVENT, failure_of, with_events
+from ingest.semconv.events import exceptions_count, failure_of, with_events
 from ingest.semconv.prices import PriceTable, add_costs, list_prices
 
 PLANS_MAX: Final = 512
@@ -159,7 +159,7 @@ def _write_computed(ag: dict[str, Any], span: Span) -> None:
     if micros > 0:
         metrics["duration"]["cumulative"] = micros / 1000 if micros % 1000 else micros // 1000
     if span.events:
-        metrics["errors"]["incremental"] = sum(event.name == EXCEPTION_EVENT for event in span.events)
+        metrics["errors"]["incremental"] = exceptions_count(span.events)
     if "exception" in ag:  # an error, even without an event
         metrics["errors"]["incremental"] = max(1, metrics["errors"].get("incremental", 0))
     if ag["type"].get("span") == "tool":

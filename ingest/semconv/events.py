@@ -27,6 +27,7 @@ from ingest.semconv.messages import Message, messages_of
 from ingest.semconv.rows import MappingError
 
 EXCEPTION_EVENT: Final = "exception"
+_IDENTITY: Final = ("exception.type", "exception.message")
 _STOPPED_BY_ERROR: Final = "error"
 _BEGINNING: Final = "gen_ai."
 _CHOICE: Final = "gen_ai.choice"
@@ -113,6 +114,23 @@ def failure_of(span: Span, nested: Attributes, mapped: Mapping[str, Any] | None)
         "message": scalar_text(said.get("exception.message")) or span.status_message,
     }
     return {name: text for name, text in members.items() if text}
+
+
+def exceptions_count(events: Iterable[Event]) -> int:
+    """Return the number of different exceptions among events: those of one type and message are one.
+
+    Libraries record an exception and raise it again, and whatever ends the span records it a second time. Events that
+    say neither type nor message cannot be compared: each of them counts.
+    """
+    said = [
+        tuple(scalar_text(event.attributes.get(key)) for key in _IDENTITY)
+        for event in events
+        if event.name == EXCEPTION_EVENT
+    ]
+    if len(said) < 2:
+        return len(said)
+    comparable = [texts for texts in said if any(texts)]
+    return len(set(comparable)) + len(said) - len(comparable)
 
 
 def _error_type(nested: Attributes) -> str | None:

@@ -297,6 +297,39 @@ def test_errors_are_the_exception_events(names: list[str], shown: dict[str, int]
     assert metrics_shown(span)["errors"] == shown
 
 
+@pytest.mark.parametrize(
+    ("exceptions", "count"),
+    [
+        ([("ValueError", "no such city"), ("ValueError", "no such city")], 1),
+        ([("ValueError", "no such city"), ("KeyError", "no such city")], 2),
+        ([("ValueError", "no such city"), ("ValueError", "too far")], 2),
+        ([("ValueError", "a"), ("KeyError", "a"), ("ValueError", "a"), ("ValueError", None), ("ValueError", None)], 3),
+        ([(None, None), (None, None), ("ValueError", "a"), ("ValueError", "a")], 3),
+    ],
+    ids=["the same", "another type", "another message", "several", "nothing to compare"],
+)
+def test_exception_that_is_recorded_twice_is_one_error(
+    exceptions: list[tuple[str | None, str | None]], count: int
+) -> None:
+    """Libraries record an exception and raise it again; then the end of the span records it a second time."""
+    events = tuple(
+        an_event("exception")._replace(
+            attributes={
+                key: text
+                for key, text in zip(("exception.type", "exception.message"), texts, strict=True)
+                if text is not None
+            }
+        )
+        for texts in exceptions
+    )
+    tool = a_span(number=2, parent=1, events=events)
+
+    root, failed = normalize([a_span(number=1), tool])
+
+    assert failed.attributes["ag"]["metrics"]["errors"] == {"incremental": count, "cumulative": count}
+    assert root.attributes["ag"]["metrics"]["errors"]["cumulative"] == count
+
+
 @pytest.mark.parametrize("links", [(), (LINK,)])
 def test_links_make_only_their_own_trace_an_annotation(links: tuple[Link, ...]) -> None:
     spans = [a_span(number=1), a_span(number=2, parent=1, links=links), a_span(trace_id=OTHER_TRACE)]
