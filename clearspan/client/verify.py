@@ -1,26 +1,26 @@
 """``clearspan audit --verify``: compare what Kafka still holds with what is stored, partition by partition.
 
-Every record from the first that Kafka has to the stored position is decoded as the worker does, and the API is asked
-for its spans by id. Spans that are not stored are looked for among the dead letters. At most ``SUSPECTS_MAX`` of them
-and one batch of records are in memory.
+Every record from the first that Kafka has to the stored position is decoded as the worker does, and the API says of its
+spans whether they are stored, deleted or dead-lettered. One batch of records is in memory.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import aclosing
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage, open_connection
 from clearspan.client.output import ProgressLine, TableColumn, note, print_table, show_progress
-from clearspan.client.suspects import PartitionReport, Suspect, Suspects
 from clearspan.console import NOT_MADE, at_running_stack, fail, print_json
 from clearspan.options import ServerOptions
 from common.errors import ServiceError
 from common.kafka.log import KafkaLog
-from common.kafka.record import Record
+from common.kafka.record import PROJECT_HEADER, Record
 from common.settings import Settings
 from common.times import SystemClock
 from ingest.decode import DecodedRecord, Rules, attributed, decode_record
@@ -30,9 +30,14 @@ ASKED_TOGETHER: Final = 1_000
 """Spans of one request to the API."""
 
 RECHECKS: Final = 5
-"""How often a span is looked for again before it is missing: it may have been replaced at that moment."""
+"""How often a span is looked for again before it is missing: it may have been replaced at that moment. None is looked
+for again once as many of its partition are missing as a report names.
+"""
 
 RECHECK_S: Final = 0.5
+
+NAMED_MAX: Final = 20
+"""Missing spans of a partition that a report names."""
 
 _COLUMNS: Final = (
     TableColumn("partition", is_whole=True),
@@ -45,6 +50,56 @@ _COLUMNS: Final = (
     TableColumn("missing", "right", is_whole=True),
     TableColumn("not stored yet", "right", is_whole=True, is_optional=True),
 )
+
+
+@dataclass(slots=True)
+class PartitionReport:
+    """The result for one partition. Its spans are the sum of stored, deleted, dead-lettered and missing ones."""
+
+    topic: str
+    partition: int
+    offsets: range
+    behind_count: int
+    """Records after the stored position: they are on their way."""
+
+    records: int = 0
+    spans: int = 0
+    stored: int = 0
+    deleted: int = 0
+    dead_lettered: int = 0
+    missing: int = 0
+    named: list[SentSpan] = field(default_factory=list)
+    """The first of the missing ones."""
+
+
+class SentSpan(NamedTuple):
+    """A span of a record, or all further ones of a record that the decoder rejects."""
+
+    project_id: UUID
+    offset: int
+    record_ms: int
+    span_index: int | None
+    """``None`` if it is about the whole record, or about several spans."""
+
+    trace_id: str | None = None
+    span_id: str | None = None
+    """``None`` if the decoder rejects it."""
+
+    reason: str = ""
+    spans_count: int = 1
+    project_exists: bool = True
+
+    def members(self) -> dict[str, Any]:
+        """Return the span for programs."""
+        return {
+            "offset": self.offset,
+            "span_index": self.span_index,
+            "spans_count": self.spans_count,
+            "trace_id": self.trace_id,
+            "span_id": self.span_id,
+            "project_id": str(self.project_id),
+            "reason": self.reason,
+        }
 
 
 def verify(
@@ -111,7 +166,6 @@ async def _verify(settings: Settings, server: ServerOptions, topics: Sequence[st
                     report = PartitionReport(topic, partition, compared, offsets.stop - compared.stop)
                     reports.append(report)
                     await verifying.compare(report, progress)
-            await verifying.resolve()
     return reports
 
 
@@ -122,92 +176,128 @@ class Verifying:
         self.log = KafkaLog(settings.kafka)
         self._api = api
         self._rules: Rules = Policy.of(settings).rules
-        self._dead_letter_topic = settings.kafka.dead_letter_topic
-        self._suspects = Suspects()
         self._clock = SystemClock()
 
     async def compare(self, report: PartitionReport, progress: ProgressLine) -> None:
-        """Compare the records of one partition; spans that are not stored become suspects."""
+        """Compare the records of one partition."""
         # Closed at once if the command is interrupted, and with it the connection to Kafka.
         async with aclosing(self.log.read_ranges(report.topic, {report.partition: report.offsets})) as reading:
             async for records in reading:
-                await self._compare(records, report, progress)
+                report.records += len(records)
+                spans = self._spans_of(records)
+                report.spans += _count(spans)
+                await self._explain(spans, report)
+                progress.advance(len(spans))
 
-    async def _compare(self, records: Sequence[Record], report: PartitionReport, progress: ProgressLine) -> None:
-        report.records += len(records)
-        by_project: dict[UUID, list[Suspect]] = {}
-        for decoded in self._decoded(records):
-            for suspect in _spans_of(decoded, report):
-                report.spans += suspect.spans_count
-                if suspect.project_id is None:
-                    self._suspects.add(suspect)
-                else:
-                    by_project.setdefault(suspect.project_id, []).append(suspect)
-        for project_id, spans in by_project.items():
-            for first in range(0, len(spans), ASKED_TOGETHER):
-                await self._ask(project_id, spans[first : first + ASKED_TOGETHER])
-        progress.advance(sum(map(len, by_project.values())))
-        if self._suspects.are_many:
-            await self.resolve()
+    def _spans_of(self, records: Sequence[Record]) -> list[SentSpan]:
+        now_ns = self._clock.now_ns()
+        return [
+            span
+            for record in attributed(records, self._rules)
+            for span in _spans_of(decode_record(record, self._rules, now_ns=now_ns), _project_of(record, self._rules))
+        ]
 
-    async def resolve(self) -> None:
-        """Count the suspects: dead-lettered, of a deleted project, or missing."""
-        if not len(self._suspects):
-            return
-        is_whole = await self._suspects.strike_out_dead_letters(self.log, self._dead_letter_topic)
+    async def _explain(self, spans: Sequence[SentSpan], report: PartitionReport) -> None:
+        """Count the spans of some records as stored, deleted, dead-lettered or missing."""
+        shared_left: dict[int, int] = {}
+        spans = await self._unexplained(spans, report, shared_left)
         for _ in range(RECHECKS):
-            again = self._suspects.to_recheck()
-            if not again:
+            if not spans or report.missing >= NAMED_MAX:
                 break
             await asyncio.sleep(RECHECK_S)
-            for (project_id, *_), spans in again.items():
-                for first in range(0, len(spans), ASKED_TOGETHER):
-                    await self._ask(project_id, spans[first : first + ASKED_TOGETHER])
-        self._suspects.settle(is_whole_topic=is_whole)
+            spans = await self._unexplained(spans, report, shared_left)
+        report.missing += _count(spans)
+        report.named += spans[: NAMED_MAX - len(report.named)]
 
-    def _decoded(self, records: Sequence[Record]) -> list[DecodedRecord]:
-        now_ns = self._clock.now_ns()
-        return [decode_record(record, self._rules, now_ns=now_ns) for record in attributed(records, self._rules)]
+    async def _unexplained(
+        self, spans: Sequence[SentSpan], report: PartitionReport, shared_left: dict[int, int]
+    ) -> list[SentSpan]:
+        """Count what the API says of spans; return those that are missing.
 
-    async def _ask(self, project_id: UUID, spans: Sequence[Suspect]) -> None:
-        """Count what is stored or deleted; what is missing becomes a suspect."""
-        asked = [{"trace_id": span.trace_id, "span_id": span.span_id, "offset": span.offset} for span in spans]
-        report = spans[0].report
-        where = {"topic": report.topic, "partition": report.partition}
-        body = {"project_id": str(project_id), **where, "spans": asked}
+        ``shared_left`` is, by the offset of a record, how many further spans its shared dead letter can explain.
+        """
+        by_project: dict[UUID, list[SentSpan]] = defaultdict(list)
+        for span in spans:
+            by_project[span.project_id].append(span)
+        missing: list[SentSpan] = []
+        for of_project in by_project.values():
+            for first in range(0, len(of_project), ASKED_TOGETHER):
+                missing += await self._ask(of_project[first : first + ASKED_TOGETHER], report, shared_left)
+        unexplained: list[SentSpan] = []
+        for span in sorted(missing, key=lambda span: (span.offset, span.trace_id is not None)):  # rejected ones first
+            if span.spans_count <= shared_left.get(span.offset, 0):
+                shared_left[span.offset] -= span.spans_count
+                report.dead_lettered += span.spans_count
+            elif not span.project_exists:
+                report.deleted += span.spans_count
+            else:
+                unexplained.append(span)
+        return unexplained
+
+    async def _ask(
+        self, spans: Sequence[SentSpan], report: PartitionReport, shared_left: dict[int, int]
+    ) -> list[SentSpan]:
+        """Ask the API for spans of one project; return those that are missing."""
+        names = ("offset", "record_ms", "span_index", "trace_id", "span_id")
+        body = {
+            "project_id": str(spans[0].project_id),
+            "topic": report.topic,
+            "partition": report.partition,
+            "spans": [{name: getattr(span, name) for name in names} for span in spans],
+        }
         answer = await self._api.post("/admin/presence/query", body)
-        reasons = {(each["trace_id"], each["span_id"], each["offset"]): each["reason"] for each in answer["missing"]}
+        exists = answer["project_exists"]
+        reasons = {(each["offset"], each.get("span_index")): each["reason"] for each in answer["missing"]}
+        places = [(span.offset, span.span_index) for span in spans]
+        missing = [
+            span._replace(reason=span.reason or reasons[place], project_exists=exists)
+            for span, place in zip(spans, places, strict=True)
+            if place in reasons
+        ]
         report.stored += answer["stored"]
         report.deleted += answer["deleted"]
-        for span in spans:
-            reason = reasons.get((span.trace_id, span.span_id, span.offset))
-            if reason is None:
-                self._suspects.discard(span)
-            else:
-                self._suspects.add(span.because(reason, project_exists=answer["project_exists"]))
+        explained_count = _count(spans) - _count(missing)
+        report.dead_lettered += explained_count - answer["stored"] - answer["deleted"]
+        for each in answer["shared_dead_letters"]:
+            shared_left.setdefault(each["offset"], each["span_count"])
+        return missing
 
 
-def _spans_of(decoded: DecodedRecord, report: PartitionReport) -> list[Suspect]:
-    """Return the spans of a record, also those that the decoder rejects; a record that it rejects counts as one."""
+def _count(spans: Sequence[SentSpan]) -> int:
+    return sum(span.spans_count for span in spans)
+
+
+def _project_of(record: Record, rules: Rules) -> UUID:
+    """Return the project of the dead letters of a record."""
+    try:
+        return UUID((record.header(PROJECT_HEADER) or b"").decode("utf-8", "replace"))
+    except ValueError:
+        return rules.project_of(record)
+
+
+def _spans_of(decoded: DecodedRecord, project_id: UUID) -> list[SentSpan]:
+    """Return the spans of a record, also those that the decoder rejects, which are of ``project_id``; a record that it
+    rejects counts as one.
+    """
     record, projects, rejections = decoded.record, decoded.projects, decoded.rejections
-    where = (report, record.offset, record.timestamp_ms)
-    found = [
-        Suspect(
+    where = (record.offset, record.timestamp_ms)
+    spans = [
+        SentSpan(
+            projects if isinstance(projects, UUID) else projects[place],
             *where,
             index,
             span.trace_id.hex(),
             span.span_id.hex(),
-            projects if isinstance(projects, UUID) else projects[at],
         )
-        for at, (span, index) in enumerate(zip(decoded.spans, decoded.span_indexes, strict=True))
+        for place, (span, index) in enumerate(zip(decoded.spans, decoded.span_indexes, strict=True))
     ]
-    found += [
-        Suspect(*where, rejection.span_index, reason=f"It is rejected: {rejection.reason}")
+    spans += [
+        SentSpan(project_id, *where, rejection.span_index, reason=f"It is rejected: {rejection.reason}")
         for rejection in rejections.in_full
     ]
     if further_count := len(rejections.further_indexes):
-        found.append(Suspect(*where, None, reason="They are rejected.", spans_count=further_count))
-    return found
+        spans.append(SentSpan(project_id, *where, None, reason="They are rejected.", spans_count=further_count))
+    return spans
 
 
 def _members(report: PartitionReport) -> dict[str, Any]:
@@ -224,7 +314,7 @@ def _members(report: PartitionReport) -> dict[str, Any]:
         "dead_lettered": report.dead_lettered,
         "missing": report.missing,
         "not_stored_yet": report.behind_count,
-        **({"missing_spans": [suspect.members() for suspect in report.named]} if report.named else {}),
+        **({"missing_spans": [span.members() for span in report.named]} if report.named else {}),
     }
 
 
@@ -232,11 +322,11 @@ def _print(reports: Sequence[PartitionReport]) -> None:
     print_table(_COLUMNS, map(_row, reports))
     for report in reports:
         where = f"missing: {report.topic}/{report.partition}"
-        for suspect in report.named:
-            span = "" if suspect.span_index is None else f", span {suspect.span_index}"
-            ids = f" {suspect.trace_id} {suspect.span_id}" if suspect.span_id else ""
-            note(f"{where}/{suspect.offset}{span}{ids}: {suspect.reason}")
-        if (more := report.missing - sum(suspect.spans_count for suspect in report.named)) > 0:
+        for span in report.named:
+            place = f"{span.offset}" if span.span_index is None else f"{span.offset}, span {span.span_index}"
+            ids = f" {span.trace_id} {span.span_id}" if span.span_id else ""
+            note(f"{where}/{place}{ids}: {span.reason}")
+        if (more := report.missing - _count(report.named)) > 0:
             note(f"{where}: and {more:,} more")
 
 

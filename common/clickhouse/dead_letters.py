@@ -162,6 +162,18 @@ class DeadLetterTable:
             for row in rows.to_pylist()
         }
 
+    async def shares_of(self, dead_letter_ids: Collection[str]) -> dict[str, int | None]:
+        """Return which of these exist, resolved ones included, and how many spans share each; ``None``: it has no
+        others.
+        """
+        if not dead_letter_ids:
+            return {}
+        rows = await self._select("id, codes", "id IN {ids:Array(String)}", {"ids": [*dead_letter_ids]})
+        return {
+            row["id"].decode(): sum(_CODES.validate_json(row["codes"]).values()) if row["codes"] else None
+            for row in rows.to_pylist()
+        }
+
     async def _read(self, where: str, parameters: Mapping[str, Any]) -> list[DeadLetter]:
         return [_dead_letter(row) for row in (await self._select(_SUMMARY, where, parameters)).to_pylist()]
 

@@ -13,8 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from clearspan.client.connection import RequestFailed, open_connection
-from clearspan.client.suspects import PartitionReport
-from clearspan.client.verify import _verify
+from clearspan.client.verify import PartitionReport, _verify
 from clearspan.options import ServerOptions
 from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore, Statement
@@ -151,8 +150,9 @@ async def test_every_span_of_a_record_is_explained(installation: Installation) -
     assert (report.stored, report.deleted, report.dead_lettered, report.missing) == (stored, 0, dead, 0)
 
     await projects.delete(gone.id)
+    await installation.change(f"ALTER TABLE dead_letters DELETE WHERE project = '{gone.id}'")
     report = await installation.verified()
-    assert (report.stored + report.deleted, report.dead_lettered, report.missing) == (stored, dead, 0)
+    assert (report.stored + report.deleted, report.dead_lettered, report.missing) == (stored + 1, dead - 1, 0)
 
 
 async def test_rows_that_are_removed_behind_its_back_are_named(installation: Installation) -> None:
@@ -165,12 +165,26 @@ async def test_rows_that_are_removed_behind_its_back_are_named(installation: Ins
         await installation.change(f"ALTER TABLE {table} DELETE WHERE trace_id = {unknown}")
     report = await installation.verified()
 
-    named = {suspect.offset: (suspect.trace_id, suspect.span_id[:16], suspect.reason) for suspect in report.named}
+    named = {span.offset: (span.trace_id, (span.span_id or "")[:16], span.reason) for span in report.named}
     assert (report.topic, report.stored, report.missing) == (installation.topic, 4, 2)
     assert named == {
         where[1].offset: (f"{2:032x}", f"{2:016x}", "Its row is missing."),
         where[2].offset: (f"{3:032x}", f"{3:016x}", "It is not stored."),
     }
+
+
+async def test_shared_dead_letter_explains_no_lost_span(installation: Installation) -> None:
+    bad = ({**span(number), "span_id": "0" * 16} for number in range(BAD_COUNT))
+    await installation.send(span(300), span(301), *bad)
+    assert (await installation.verified()).dead_lettered == BAD_COUNT
+    for table in ("spans", "span_versions"):
+        await installation.change(f"ALTER TABLE {table} DELETE WHERE trace_id = unhex('{301:032x}')")
+
+    report = await installation.verified()
+
+    assert (report.stored, report.dead_lettered, report.missing) == (1, BAD_COUNT, 1)
+    (lost,) = report.named
+    assert (lost.span_index, lost.reason) == (0, "It is not stored.")
 
 
 async def test_presence_is_that_of_this_version_or_a_later_one(installation: Installation) -> None:
@@ -180,7 +194,7 @@ async def test_presence_is_that_of_this_version_or_a_later_one(installation: Ins
     async def ask(
         offset: int, project_id: UUID = DEFAULT_PROJECT_ID, partition: int = sent.partition, **members: Any
     ) -> dict[str, Any]:
-        asked = {"trace_id": f"{1:032x}", "span_id": f"{1:016x}", "offset": offset, **members}
+        asked = {"trace_id": f"{1:032x}", "span_id": f"{1:016x}", "offset": offset, "record_ms": 0, **members}
         body = {
             "project_id": str(project_id),
             "topic": sent.topic,
@@ -209,12 +223,11 @@ async def test_lost_dead_letter_is_missing(installation: Installation) -> None:
     await installation.send(span(0))
     bad = await installation.send({**span(1), "span_id": "0" * 16})
     assert (await installation.verified()).dead_lettered == 1
-    kafka = installation.settings.kafka.model_copy(update={"dead_letter_topic": f"{installation.topic}.other"})
-    installation.settings = installation.settings.model_copy(update={"kafka": kafka})
+    await installation.change("ALTER TABLE dead_letters DELETE WHERE true")
 
     report = await installation.verified()
 
     assert (report.stored, report.dead_lettered, report.missing) == (1, 0, 1)
-    (suspect,) = report.named
-    assert (suspect.offset, suspect.span_index) == (bad.offset, 0)
-    assert "rejected" in suspect.reason
+    (lost,) = report.named
+    assert (lost.offset, lost.span_index) == (bad.offset, 0)
+    assert "rejected" in lost.reason

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clearspan.client import verify
-from clearspan.client.suspects import PartitionReport
+from clearspan.client.verify import PartitionReport
 from clearspan.console import NOT_MADE
 from clearspan.options import ServerOptions
 from common.settings import Encoding, KafkaSettings, Settings, TopicSettings
