@@ -2,37 +2,57 @@
 §2.2, §3).
 
 Combines the steps, and computes what follows from the rest of the span: typed texts and older names (``ag``), nesting
-(``common/nesting``), other instrumentations (``semconv``), the shape of ``ag`` (``ag``), references and hashes
-(``references``), the roll-up inside the record (``rollup``). Attributes of other instrumentations are kept next to the
-``ag`` that they are mapped to; what was sent as ``ag`` wins over it (reference §4.5). What depends on the keys of the
-attributes alone is planned once per set of keys (``common/plans``).
+(``common/nesting``), other instrumentations (``semconv``), the shape of ``ag`` with references and their hashes
+(``ag``), costs, failures, and the roll-up inside the record (``rollup``). Attributes of other instrumentations are kept
+next to the ``ag`` that they are mapped to; what was sent as ``ag`` wins over it (reference §4.5). What depends on the
+keys of the attributes alone is planned once per set of keys (``common/plans``).
 
 Pure, and total on JSON-ready spans: nothing raises, nothing that was sent is changed (resources and values are shared).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from common.json_numbers import json_number
 from common.nesting import Shape, nested_as, shape_of
 from common.plans import Keys, Plans
-from common.span import NO_METRICS, PROMOTED_TEXTS, Metrics, NormalizedSpan, Span, Value
-from ingest.ag import as_number, canonical_ag, decode_ag_attributes, empty_ag
+from common.span import (
+    NO_METRICS,
+    PROMOTED_TEXTS,
+    Attributes,
+    Event,
+    Metrics,
+    NormalizedSpan,
+    Span,
+    StatusCode,
+    Value,
+)
+from ingest.ag import (
+    as_number,
+    canonical_ag,
+    decode_ag_attributes,
+    empty_ag,
+    hashes_of,
+    references_of,
+    references_sent,
+)
 from ingest.json_text import scalar_text
 from ingest.masking.derived import masked_ag
 from ingest.masking.planned import PlannedMask
-from ingest.references import hashes_of, references_of, references_sent
-from ingest.rollup import roll_up
+from ingest.rollup import roll_up, without_duplicate_usage
 from ingest.semconv.conventions import USAGE_ROOTS
-from ingest.semconv.duplicate_calls import without_duplicate_usage
 from ingest.semconv.engine import KeyMapping, map_attributes, mapping_of, united
-from ingest.semconv.events import exceptions_count, failure_of, with_events
+from ingest.semconv.events import with_events
 from ingest.semconv.prices import PriceTable, add_costs, list_prices
 
 PLANS_MAX: Final = 512
+
+EXCEPTION_EVENT: Final = "exception"
+_IDENTITY: Final = ("exception.type", "exception.message")
+_STOPPED_BY_ERROR: Final = "error"
 
 _PROMOTED_FIRST: Final = len(Span._fields) - len(PROMOTED_TEXTS)
 
@@ -100,7 +120,7 @@ def _normalized(span: Span, trace_type: str, prices: PriceTable, mask: PlannedMa
         mapped = with_events(mapped, span.events)
     is_native = attributes.get("ag") is not None
     ag = _ag(attributes.get("ag"), None if mapped is None else mapped.ag, trace_type)
-    failure = None if "exception" in ag else failure_of(span, attributes, None if mapped is None else mapped.ag)
+    failure = None if "exception" in ag else _failure_of(span, attributes, None if mapped is None else mapped.ag)
     if failure is not None:
         ag["exception"] = failure
     attributes["ag"] = ag
@@ -153,13 +173,64 @@ def _promoted(ag: dict[str, Any]) -> list[str | None]:
     return texts
 
 
+def _failure_of(span: Span, nested: Attributes, mapped: Mapping[str, Any] | None) -> dict[str, str] | None:
+    """Return ``{type?, message?}`` of what went wrong, which becomes ``ag.exception``; ``None`` if nothing did.
+
+    Some instrumentations record an ``exception`` event, some send ``error.type`` and a status, some a status alone. The
+    last event counts, on any span; what it omits comes from the others. The others alone count only if the span follows
+    a convention: a status says little about other spans. ``nested`` are the span's attributes, ``mapped`` is what its
+    convention says, if it follows one.
+    """
+    if mapped is None and not span.events:
+        return None
+    event = next((event for event in reversed(span.events) if event.name == EXCEPTION_EVENT), None)
+    error_type = _error_type(nested)
+    if event is None and (mapped is None or not (error_type or _is_failed(span, mapped))):
+        return None
+    said = {} if event is None else event.attributes
+    members = {
+        "type": scalar_text(said.get("exception.type")) or error_type,
+        "message": scalar_text(said.get("exception.message")) or span.status_message,
+    }
+    return {name: text for name, text in members.items() if text}
+
+
+def _exceptions_count(events: Iterable[Event]) -> int:
+    """Return the number of different exceptions among events: those of one type and message are one.
+
+    Libraries record an exception and raise it again, and whatever ends the span records it a second time. Events that
+    say neither type nor message cannot be compared: each of them counts.
+    """
+    said = [
+        tuple(scalar_text(event.attributes.get(key)) for key in _IDENTITY)
+        for event in events
+        if event.name == EXCEPTION_EVENT
+    ]
+    if len(said) < 2:
+        return len(said)
+    comparable = [texts for texts in said if any(texts)]
+    return len(set(comparable)) + len(said) - len(comparable)
+
+
+def _error_type(nested: Attributes) -> str | None:
+    """Return ``error.type``, which stays dotted next to an ``error`` that is not an object, as in OpenTracing."""
+    error = nested.get("error")
+    return scalar_text(error.get("type") if isinstance(error, dict) else nested.get("error.type"))
+
+
+def _is_failed(span: Span, mapped: Mapping[str, Any]) -> bool:
+    if span.status_code == StatusCode.STATUS_CODE_ERROR:
+        return True
+    return _STOPPED_BY_ERROR in mapped.get("meta", {}).get("response", {}).get("finish_reasons", ())
+
+
 def _write_computed(ag: dict[str, Any], span: Span) -> None:
     metrics = ag["metrics"]
     micros = (span.end_ns - span.start_ns + 500) // 1000
     if micros > 0:
         metrics["duration"]["cumulative"] = micros / 1000 if micros % 1000 else micros // 1000
     if span.events:
-        metrics["errors"]["incremental"] = exceptions_count(span.events)
+        metrics["errors"]["incremental"] = _exceptions_count(span.events)
     if "exception" in ag:  # an error, even without an event
         metrics["errors"]["incremental"] = max(1, metrics["errors"].get("incremental", 0))
     if ag["type"].get("span") == "tool":

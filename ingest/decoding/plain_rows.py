@@ -45,10 +45,11 @@ def plain_rows(
     *,
     resources: Mapping[int, Resource | None],
     scopes: Mapping[int, Scope | None],
-) -> pa.Table | None:
-    """Return the rows of the spans of these sets in order. The other arguments are as in ``_sent_columns``."""
-    if not key_sets:
-        return None
+) -> pa.Table:
+    """Return the rows of the spans of these sets, of which there is at least one, in order.
+
+    The other arguments are as in ``_sent_columns``.
+    """
     spans = np.sort(np.concatenate([key_set.spans for key_set in key_sets]))
     sent = _sent_columns(arrays, records, resources=resources, scopes=scopes)
     if len(spans) < arrays.spans_count:

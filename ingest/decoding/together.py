@@ -82,6 +82,7 @@ def read_together(
         for project, record in zip(projects, read.records, strict=True)
     ]
     record_of = arrays.record_of[rows]
+    kept = _kept(key_sets, is_plain)
     counts = np.bincount(record_of, minlength=len(positions)).tolist()
     return ReadTogether(
         {
@@ -91,7 +92,7 @@ def read_together(
             for at, (position, record) in enumerate(zip(positions, read.records, strict=True))
             if at not in doubtful
         },
-        plain_rows(arrays, _kept(key_sets, is_plain), own, resources=read.resources, scopes=read.scopes),
+        plain_rows(arrays, kept, own, resources=read.resources, scopes=read.scopes) if kept else None,
         np.array(positions, np.int64)[record_of],
         dict(zip(positions, counts, strict=True)),
         frozenset(project for project, count in zip(projects, counts, strict=True) if project and count),

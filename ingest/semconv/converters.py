@@ -1,4 +1,8 @@
-"""Converters of single values: counts, amounts, texts, objects, words of a vocabulary (messages: ``messages.py``)."""
+"""Converters of single values that several conventions need, and what converters are made of.
+
+Counts, amounts, texts, objects, words of a vocabulary. Messages are in ``messages.py``, tools in ``tools.py``; a
+converter that one convention alone needs is in the file of the convention.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from typing import Any, Final
 from common.span import Value
 from ingest.json_text import LEVELS_MAX, NotJson, read_json, scalar_text
 from ingest.semconv.rows import Converter, MappingError, Reason
-from ingest.semconv.vocabulary import finish_reason_named, in_words, provider_named
+from ingest.semconv.vocabulary import finish_reason_named, provider_named
 
 RESERVED_META: Final = frozenset(
     {"configuration", "cost_source", "counted_in", "request", "response", "system", "tool"}
@@ -21,7 +25,10 @@ REMEMBERED_MAX: Final = 256
 REMEMBERED_CHARACTERS_MAX: Final = 8_192
 """Maximum length of a remembered text. With the number of texts it bounds the memory of a converter: 20 MB at worst."""
 
-_JSON = "application/json"
+VALUE_LEVELS_MAX: Final = 20
+"""Maximum levels of a value in a message. With the levels around it in ``ag`` a response may still be published again.
+"""
+
 _OPENED = ("{", "[")
 
 
@@ -84,6 +91,43 @@ def array_of(value: Value, reason: Reason) -> list[Any]:
     if not isinstance(found, list):
         raise MappingError(reason)
     return found
+
+
+def value_of(sent: Value) -> Value:
+    """Return the object or array that a text holds, unless nested too deep; else the value as ``within`` does."""
+    return parsed_if_json(sent, levels_max=VALUE_LEVELS_MAX) if isinstance(sent, str) else within(sent)
+
+
+def within(value: Any, levels: int = VALUE_LEVELS_MAX) -> Any:
+    """Return the value. Raises ``MappingError`` if it is nested too deep for its place."""
+    kind = type(value)
+    if kind is dict:
+        members = value.values()
+    elif kind is list:
+        members = value
+    else:
+        return value
+    if levels == 0:
+        raise MappingError(Reason.TOO_DEEP)
+    for member in members:
+        kind = type(member)
+        if kind is dict or kind is list:
+            within(member, levels - 1)
+    return value
+
+
+def present(**members: Any) -> dict[str, Any]:
+    """Return the members that are not null."""
+    return {name: member for name, member in members.items() if member is not None}
+
+
+def first_of(members: Mapping[str, Any], *names: str) -> Any:
+    """Return the first of these members that is present and not null."""
+    for name in names:
+        member = members.get(name)
+        if member is not None:
+            return member
+    return None
 
 
 def as_text(value: Value) -> str | None:
@@ -183,11 +227,6 @@ def _settings(value: Value) -> dict[str, Any]:
     }
 
 
-def _json_texts(value: Value) -> dict[str, Any]:
-    """Return what was embedded: one JSON text or several."""
-    return {"value": [parsed_value(text) for text in value] if isinstance(value, list) else parsed_value(value)}
-
-
 def parsed_value(value: Value) -> Value:
     """Return the value that a text holds as JSON, or the text if it is not JSON."""
     if not isinstance(value, str):
@@ -198,11 +237,6 @@ def parsed_value(value: Value) -> Value:
         return value
 
 
-def of_mime_type(value: Value, mime_type: Value) -> Value:
-    """Return a value by its MIME type: JSON is parsed, anything else stays text."""
-    return structured(value) if mime_type == _JSON else value
-
-
 def word(words: Mapping[str, str]) -> Converter:
     """Return a converter to a word of a vocabulary; other words are ignored."""
 
@@ -210,40 +244,13 @@ def word(words: Mapping[str, str]) -> Converter:
         text = as_text(value)
         return None if text is None else words.get(text)
 
-    return Converter(f"a kind of span: {in_words(words)}", read)
+    said = ", ".join(f"`{sent}` → `{kind}`" for sent, kind in words.items())
+    return Converter(f"a kind of span: {said}", read)
 
 
 def always(said: str) -> Converter:
     """Return a converter that ignores the value: the key alone has the meaning."""
     return Converter(f"`{said}`, whatever the value", lambda _: said)
-
-
-def entity_named(kind: str) -> Converter:
-    """Return a converter to a name that counts only if the kind next to it is this one."""
-
-    def read(name: Value, sent_kind: Value) -> str | None:
-        return as_text(name) if sent_kind == kind and name is not None else None
-
-    return Converter(f"the name, if the kind is `{kind}`", read)
-
-
-def _embedded(sent: Value) -> dict[str, Any] | None:
-    inner = [element.get("embedding") for element in array_of(sent, Reason.NOT_TEXT) if isinstance(element, dict)]
-    texts = [element["text"] for element in inner if isinstance(element, dict) and isinstance(element.get("text"), str)]
-    return {"value": texts} if texts else None
-
-
-def _documents(sent: Value) -> dict[str, Any] | None:
-    inner = [element.get("document") for element in array_of(sent, Reason.NOT_TEXT) if isinstance(element, dict)]
-    documents = [
-        {
-            name: parsed_if_json(member, levels_max=20) if name == "metadata" else member
-            for name, member in element.items()
-        }
-        for element in inner
-        if isinstance(element, dict)
-    ]
-    return {"documents": documents} if documents else None
 
 
 COUNT = Converter("an integer of at least 0", _count)
@@ -262,6 +269,3 @@ INPUTS = Converter("an object; other JSON and text as `value`", lambda value: as
 JSON_INPUTS = Converter("parsed JSON; anything but an object as `value`", lambda value: as_inputs(structured(value)))
 OUTPUTS = Converter("the text; parsed if it is the JSON of an object or array", parsed_if_json)
 JSON_OUTPUTS = Converter("JSON", structured)
-EMBEDDED = Converter("the texts that were embedded, as `value`", _json_texts)
-EMBEDDED_TEXTS = Converter("the texts that were embedded, as `value`", _embedded)
-DOCUMENTS = Converter("the documents, as `documents`", _documents)

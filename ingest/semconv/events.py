@@ -1,34 +1,23 @@
-"""What the events and the status of a span say: chats, and what went wrong.
-
-Chats come in events of three generations of OpenTelemetry's GenAI conventions:
+"""Chats that came as events of a span, in three generations of OpenTelemetry's GenAI conventions:
 
 - until 1.29: ``gen_ai.content.prompt`` and ``gen_ai.content.completion``, each with a chat in an attribute;
 - until 1.36: one event per message, ``gen_ai.user.message`` and the like, and ``gen_ai.choice`` for each answer;
 - since 1.37: ``gen_ai.client.inference.operation.details``, with the attributes that spans have.
 
 The events stay as they were sent. What attributes say (``engine.py``) wins over events.
-
-What went wrong becomes ``ag.exception``. Some instrumentations record an ``exception`` event, some send ``error.type``
-and a status, some a status alone. An event counts on any span; the others count only if the span follows a convention,
-because a status alone says little about other spans.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from common.span import Attributes, Event, Span, StatusCode, Value
-from ingest.json_text import scalar_text
-from ingest.semconv.chats import CHAT, CHAT_WITH_INSTRUCTIONS
+from common.span import Attributes, Event, Value
 from ingest.semconv.converters import parsed_if_json
 from ingest.semconv.engine import Mapped
-from ingest.semconv.messages import Message, messages_of
+from ingest.semconv.messages import Message, chat_of, chat_with_instructions, messages_of
 from ingest.semconv.rows import MappingError
 
-EXCEPTION_EVENT: Final = "exception"
-_IDENTITY: Final = ("exception.type", "exception.message")
-_STOPPED_BY_ERROR: Final = "error"
 _BEGINNING: Final = "gen_ai."
 _CHOICE: Final = "gen_ai.choice"
 _ROLES: Final = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
@@ -68,9 +57,9 @@ def _input_messages(name: str, said: Attributes) -> list[Message]:
     if name in _ROLES:
         return _message({"role": _ROLES[name], **said})
     if name == "gen_ai.content.prompt":
-        return _chat(CHAT.read, said.get("gen_ai.prompt"))
+        return _chat(chat_of, said.get("gen_ai.prompt"))
     messages, instructions = said.get("gen_ai.input.messages"), said.get("gen_ai.system_instructions")
-    return _chat(CHAT_WITH_INSTRUCTIONS.read, messages, instructions)
+    return _chat(chat_with_instructions, messages, instructions)
 
 
 def _output_messages(name: str, said: Attributes) -> list[Message]:
@@ -80,7 +69,7 @@ def _output_messages(name: str, said: Attributes) -> list[Message]:
             message = {**said, "content": said.get("content") if message is None else message}
         return _message({"role": "assistant", **message, "finish_reason": said.get("finish_reason")})
     return _chat(
-        CHAT.read, said.get("gen_ai.completion" if name == "gen_ai.content.completion" else "gen_ai.output.messages")
+        chat_of, said.get("gen_ai.completion" if name == "gen_ai.content.completion" else "gen_ai.output.messages")
     )
 
 
@@ -94,52 +83,3 @@ def _chat(read: Callable[..., Any], *sent: Value) -> list[Message]:
     chat = None if all(attribute is None for attribute in sent) else read(*sent)
     messages: list[Message] = chat["messages"] if chat else []
     return messages
-
-
-def failure_of(span: Span, nested: Attributes, mapped: Mapping[str, Any] | None) -> dict[str, str] | None:
-    """Return ``{type?, message?}`` of what went wrong; ``None`` if nothing did.
-
-    The last exception event counts; what it omits comes from ``error.type`` and the status. ``nested`` are the span's
-    attributes, ``mapped`` is what its convention says, if it follows one.
-    """
-    if mapped is None and not span.events:
-        return None
-    event = next((event for event in reversed(span.events) if event.name == EXCEPTION_EVENT), None)
-    error_type = _error_type(nested)
-    if event is None and (mapped is None or not (error_type or _is_failed(span, mapped))):
-        return None
-    said = {} if event is None else event.attributes
-    members = {
-        "type": scalar_text(said.get("exception.type")) or error_type,
-        "message": scalar_text(said.get("exception.message")) or span.status_message,
-    }
-    return {name: text for name, text in members.items() if text}
-
-
-def exceptions_count(events: Iterable[Event]) -> int:
-    """Return the number of different exceptions among events: those of one type and message are one.
-
-    Libraries record an exception and raise it again, and whatever ends the span records it a second time. Events that
-    say neither type nor message cannot be compared: each of them counts.
-    """
-    said = [
-        tuple(scalar_text(event.attributes.get(key)) for key in _IDENTITY)
-        for event in events
-        if event.name == EXCEPTION_EVENT
-    ]
-    if len(said) < 2:
-        return len(said)
-    comparable = [texts for texts in said if any(texts)]
-    return len(set(comparable)) + len(said) - len(comparable)
-
-
-def _error_type(nested: Attributes) -> str | None:
-    """Return ``error.type``, which stays dotted next to an ``error`` that is not an object, as in OpenTracing."""
-    error = nested.get("error")
-    return scalar_text(error.get("type") if isinstance(error, dict) else nested.get("error.type"))
-
-
-def _is_failed(span: Span, mapped: Mapping[str, Any]) -> bool:
-    if span.status_code == StatusCode.STATUS_CODE_ERROR:
-        return True
-    return _STOPPED_BY_ERROR in mapped.get("meta", {}).get("response", {}).get("finish_reasons", ())

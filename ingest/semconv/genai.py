@@ -7,21 +7,34 @@ from __future__ import annotations
 from typing import Final
 
 from ingest.semconv import converters as to
-from ingest.semconv.chats import CHAT, CHAT_WITH_INSTRUCTIONS
+from ingest.semconv.messages import CHAT, CHAT_WITH_INSTRUCTIONS
 from ingest.semconv.rows import Convention, Row
 from ingest.semconv.tools import TOOLS
-from ingest.semconv.vocabulary import GENAI_OPERATIONS
 
 _TOKENS = "metrics.tokens.incremental."
 _SUMS = "metrics.tokens.cumulative."
 _OLD = "until 1.36"
+
+_OPERATIONS: Final = {
+    "agent_step": "task",
+    "chat": "chat",
+    "create_agent": "agent",
+    "embeddings": "embedding",
+    "execute_tool": "tool",
+    "generate_content": "completion",
+    "invoke_agent": "agent",
+    "invoke_workflow": "workflow",
+    "rerank": "rerank",
+    "retrieval": "query",
+    "text_completion": "completion",
+}
 
 GENAI: Final = Convention(
     "genai",
     "OpenTelemetry GenAI",
     (
         Row("gen_ai.tool.name", "type.span", to.always("tool"), unless=r"gen_ai\.operation\.name"),
-        Row("gen_ai.operation.name", "type.span", to.word(GENAI_OPERATIONS)),
+        Row("gen_ai.operation.name", "type.span", to.word(_OPERATIONS)),
         Row("gen_ai.system", "meta.system", to.PROVIDER, generations=_OLD),
         Row("gen_ai.provider.name", "meta.system", to.PROVIDER),
         Row("gen_ai.openai.request.*", "meta.request.*", to.SETTINGS, generations=_OLD),

@@ -1,4 +1,4 @@
-"""Messages in one shape for all sources.
+"""Messages in one shape for all sources, and the converters to chats that several conventions need.
 
 A message is ``{role, content | parts, tool_calls?, tool_call_id?, name?, finish_reason?}``:
 
@@ -13,17 +13,24 @@ Nothing that is read is changed; structured values in it are shared.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 from common.span import Value
-from ingest.semconv.converters import array_of, as_text, elements_of, parsed_if_json, structured
-from ingest.semconv.rows import MappingError, Reason
+from ingest.semconv.converters import (
+    array_of,
+    as_inputs,
+    as_text,
+    elements_of,
+    first_of,
+    parsed_if_json,
+    present,
+    structured,
+    value_of,
+    within,
+)
+from ingest.semconv.rows import Converter, MappingError, Reason
 from ingest.semconv.vocabulary import finish_reason_named
-
-VALUE_LEVELS_MAX: Final = 20
-"""Maximum levels of a value in a message. With the levels around it in ``ag`` a response may still be published again.
-"""
 
 Message = dict[str, Any]
 
@@ -223,38 +230,51 @@ def _result(part: dict[str, Any]) -> Message:
     )
 
 
-def present(**members: Any) -> dict[str, Any]:
-    """Return the members that are not null."""
-    return {name: member for name, member in members.items() if member is not None}
+# Converters to chats. A chat is under ``messages`` of the inputs or the outputs of a span.
 
 
-def first_of(members: Mapping[str, Any], *names: str) -> Any:
-    """Return the first of these members that is present and not null."""
-    for name in names:
-        member = members.get(name)
-        if member is not None:
-            return member
-    return None
+def chat_of(sent: Value) -> dict[str, Any] | None:
+    """Return a chat; ``None`` if no message has any content. Raises ``MappingError``."""
+    messages = messages_of(sent)
+    return {"messages": messages} if any(name != "role" for message in messages for name in message) else None
 
 
-def value_of(sent: Value) -> Value:
-    """Return the object or array that a text holds, unless nested too deep; else the value as ``within`` does."""
-    return parsed_if_json(sent, levels_max=VALUE_LEVELS_MAX) if isinstance(sent, str) else within(sent)
+def chat_with_instructions(sent: Value, instructions: Value) -> dict[str, Any] | None:
+    """Return a chat after its instructions, which are a text or the parts of one message. Raises ``MappingError``."""
+    chat = None if sent is None else chat_of(sent)
+    if instructions is None:
+        return chat
+    parts = parsed_if_json(instructions)
+    system = messages_of([{"role": "system", "parts": parts if isinstance(parts, list) else [parts]}])
+    return {"messages": [*system, *(chat["messages"] if chat else ())]}
 
 
-def within(value: Any, levels: int = VALUE_LEVELS_MAX) -> Any:
-    """Return the value. Raises ``MappingError`` if it is nested too deep for its place."""
-    kind = type(value)
-    if kind is dict:
-        members = value.values()
-    elif kind is list:
-        members = value
-    else:
-        return value
-    if levels == 0:
-        raise MappingError(Reason.TOO_DEEP)
-    for member in members:
-        kind = type(member)
-        if kind is dict or kind is list:
-            within(member, levels - 1)
+def _spoken(value: Value) -> Value:
+    """Return a value with its ``messages``, if they are messages, in our spelling. Any other value is unchanged."""
+    if isinstance(value, dict) and isinstance(value.get("messages"), list):
+        try:
+            return {**value, "messages": messages_of(value["messages"])}
+        except MappingError:
+            return value
     return value
+
+
+def _of_mime_type(value: Value, mime_type: Value) -> Value:
+    """Return a value by its MIME type: JSON is parsed, anything else stays text."""
+    return structured(value) if mime_type == "application/json" else value
+
+
+def _inputs_of_mime_type(value: Value, mime_type: Value) -> dict[str, Any] | None:
+    return None if value is None else as_inputs(_spoken(_of_mime_type(value, mime_type)))
+
+
+def _outputs_of_mime_type(value: Value, mime_type: Value) -> Value:
+    return _spoken(_of_mime_type(value, mime_type))
+
+
+CHAT = Converter("messages", chat_of)
+CHAT_WITH_INSTRUCTIONS = Converter("messages, beginning with the instructions", chat_with_instructions)
+INPUTS_OF_MIME_TYPE = Converter(
+    "depends on the MIME type: a JSON object as it is; other JSON and text as `value`", _inputs_of_mime_type
+)
+OUTPUTS_OF_MIME_TYPE = Converter("depends on the MIME type: JSON or text", _outputs_of_mime_type)

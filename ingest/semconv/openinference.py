@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+from common.span import Value
 from ingest.semconv import converters as to
-from ingest.semconv.chats import CHAT, INPUTS_OF_MIME_TYPE, OUTPUTS_OF_MIME_TYPE
-from ingest.semconv.rows import Convention, Row
+from ingest.semconv.messages import CHAT, INPUTS_OF_MIME_TYPE, OUTPUTS_OF_MIME_TYPE
+from ingest.semconv.rows import Convention, Converter, Reason, Row
 from ingest.semconv.tools import TOOLS
-from ingest.semconv.vocabulary import OPENINFERENCE_KINDS
 
 _TOKENS = "metrics.tokens.incremental."
 _COSTS = "metrics.costs.incremental."
@@ -16,11 +16,47 @@ _SAYS_SOMETHING = r"\d+\.message\.(content|tool_calls)"
 _SAME_SPAN = r"openinference\.span\.kind"
 _MODEL_NOTE = "unless another attribute names the requested model"
 
+_KINDS: Final = {
+    "AGENT": "agent",
+    "CHAIN": "chain",
+    "EMBEDDING": "embedding",
+    "EVALUATOR": "task",
+    "GUARDRAIL": "task",
+    "LLM": "chat",
+    "PROMPT": "task",
+    "RERANKER": "rerank",
+    "RETRIEVER": "query",
+    "TOOL": "tool",
+}
+
+
+def _embedded(sent: Value) -> dict[str, Any] | None:
+    inner = [element.get("embedding") for element in to.array_of(sent, Reason.NOT_TEXT) if isinstance(element, dict)]
+    texts = [element["text"] for element in inner if isinstance(element, dict) and isinstance(element.get("text"), str)]
+    return {"value": texts} if texts else None
+
+
+def _documents(sent: Value) -> dict[str, Any] | None:
+    inner = [element.get("document") for element in to.array_of(sent, Reason.NOT_TEXT) if isinstance(element, dict)]
+    documents = [
+        {
+            name: to.parsed_if_json(member, levels_max=to.VALUE_LEVELS_MAX) if name == "metadata" else member
+            for name, member in element.items()
+        }
+        for element in inner
+        if isinstance(element, dict)
+    ]
+    return {"documents": documents} if documents else None
+
+
+_EMBEDDED_TEXTS = Converter("the texts that were embedded, as `value`", _embedded)
+_DOCUMENTS = Converter("the documents, as `documents`", _documents)
+
 OPENINFERENCE: Final = Convention(
     "openinference",
     "OpenInference",
     (
-        Row("openinference.span.kind", "type.span", to.word(OPENINFERENCE_KINDS)),
+        Row("openinference.span.kind", "type.span", to.word(_KINDS)),
         Row(
             ("input.value", "input.mime_type"),
             "data.inputs",
@@ -37,8 +73,8 @@ OPENINFERENCE: Final = Convention(
         ),
         Row("llm.input_messages.*", "data.inputs", CHAT),
         Row("llm.output_messages.*", "data.outputs", CHAT),
-        Row("embedding.embeddings.*", "data.inputs", to.EMBEDDED_TEXTS),
-        Row("retrieval.documents.*", "data.outputs", to.DOCUMENTS, unless=r"output\.value"),
+        Row("embedding.embeddings.*", "data.inputs", _EMBEDDED_TEXTS),
+        Row("retrieval.documents.*", "data.outputs", _DOCUMENTS, unless=r"output\.value"),
         Row("llm.tools.*", "data.parameters.tools", TOOLS),
         Row("llm.prompt_template.template", "data.parameters.prompt_template.template", to.AS_SENT),
         Row("llm.prompt_template.version", "data.parameters.prompt_template.version", to.AS_SENT),

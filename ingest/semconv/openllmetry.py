@@ -5,31 +5,54 @@ Until 0.4x prompts and completions are numbered attributes, since 0.5x JSON in `
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+from common.span import Value
 from ingest.semconv import converters as to
-from ingest.semconv.chats import CHAT, PROMPTS
-from ingest.semconv.rows import Convention, Row
+from ingest.semconv.messages import CHAT, messages_of
+from ingest.semconv.rows import Convention, Converter, Row
 from ingest.semconv.tools import TOOLS
-from ingest.semconv.vocabulary import LLM_REQUEST_TYPES, TRACELOOP_KINDS
 
 _OLD = "until 0.4x"
 _PROMPT = "metrics.tokens.incremental.prompt"
 _COMPLETION = "metrics.tokens.incremental.completion"
 _TOTAL = "metrics.tokens.incremental.total"
 
+_KINDS: Final = {"agent": "agent", "task": "task", "tool": "tool", "workflow": "workflow"}
+_REQUEST_TYPES: Final = {"chat": "chat", "completion": "completion", "embedding": "embedding", "rerank": "rerank"}
+
+
+def _prompts(sent: Value) -> dict[str, Any] | None:
+    """Return numbered prompts: a chat, or, without roles, the texts that were embedded or completed."""
+    messages = messages_of(sent)
+    if messages and not any("role" in message for message in messages):
+        return {"value": [message.get("content") for message in messages]}
+    return {"messages": messages} if messages else None
+
+
+def _entity_named(kind: str) -> Converter:
+    """Return a converter to a name that counts only if the kind next to it is this one."""
+
+    def read(name: Value, sent_kind: Value) -> str | None:
+        return to.as_text(name) if sent_kind == kind and name is not None else None
+
+    return Converter(f"the name, if the kind is `{kind}`", read)
+
+
+_PROMPTS = Converter("messages; texts without a role as `value`", _prompts)
+
 OPENLLMETRY: Final = Convention(
     "openllmetry",
     "OpenLLMetry",
     (
-        Row("llm.request.type", "type.span", to.word(LLM_REQUEST_TYPES), generations=_OLD),
-        Row("traceloop.span.kind", "type.span", to.word(TRACELOOP_KINDS)),
+        Row("llm.request.type", "type.span", to.word(_REQUEST_TYPES), generations=_OLD),
+        Row("traceloop.span.kind", "type.span", to.word(_KINDS)),
         Row("traceloop.entity.input", "data.inputs", to.JSON_INPUTS),
         Row("traceloop.entity.output", "data.outputs", to.JSON_OUTPUTS),
-        Row(("traceloop.entity.name", "traceloop.span.kind"), "meta.tool.name", to.entity_named("tool")),
-        Row(("traceloop.entity.name", "traceloop.span.kind"), "unsupported.agent.name", to.entity_named("agent")),
-        Row(("traceloop.entity.name", "traceloop.span.kind"), "unsupported.agent.id", to.entity_named("agent")),
-        Row("gen_ai.prompt.*", "data.inputs", PROMPTS, generations=_OLD),
+        Row(("traceloop.entity.name", "traceloop.span.kind"), "meta.tool.name", _entity_named("tool")),
+        Row(("traceloop.entity.name", "traceloop.span.kind"), "unsupported.agent.name", _entity_named("agent")),
+        Row(("traceloop.entity.name", "traceloop.span.kind"), "unsupported.agent.id", _entity_named("agent")),
+        Row("gen_ai.prompt.*", "data.inputs", _PROMPTS, generations=_OLD),
         Row("gen_ai.completion.*", "data.outputs", CHAT, generations=_OLD),
         Row("llm.request.functions.*", "data.parameters.tools", TOOLS, generations=_OLD),
         Row("gen_ai.usage.prompt_tokens", _PROMPT, to.COUNT, generations=_OLD),

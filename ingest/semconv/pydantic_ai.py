@@ -4,15 +4,52 @@ ones.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+from common.span import Value
 from ingest.semconv import converters as to
-from ingest.semconv.chats import EVENTS, WHOLE_CONVERSATION
-from ingest.semconv.rows import Convention, Row
-from ingest.semconv.tools import TOOLS_OF_REQUEST
+from ingest.semconv.messages import chat_with_instructions, messages_of
+from ingest.semconv.rows import Convention, Converter, MappingError, Reason, Row
+from ingest.semconv.tools import tools_offered
 
 _SAME_SPAN = r"logfire\.|gen_ai\.|pydantic_ai\."
 _OLD = "1"
+
+
+def _whole_conversation(sent: Value, instructions: Value) -> dict[str, Any]:
+    """Split an agent's run: messages up to the user's last one are inputs, all messages are internals."""
+    chat = chat_with_instructions(sent, instructions)
+    messages = chat["messages"] if chat else []
+    last = max((at for at, message in enumerate(messages) if message.get("role") == "user"), default=len(messages) - 1)
+    return {"inputs": {"messages": messages[: last + 1]}, "internals": {"messages": messages}}
+
+
+def _events(sent: Value) -> dict[str, Any]:
+    """Return messages that came as a list of events: ``gen_ai.choice`` is the output."""
+    events = to.structured(sent)
+    if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
+        raise MappingError(Reason.NOT_MESSAGES)
+    choices = [event for event in events if event.get("event.name") == "gen_ai.choice"]
+    data: dict[str, Any] = {
+        "inputs": {"messages": messages_of([event for event in events if event.get("event.name") != "gen_ai.choice"])}
+    }
+    if choices:
+        data["outputs"] = {"messages": messages_of(choices)}
+    return data
+
+
+def _tools_of_request(sent: Value) -> list[dict[str, Any]] | None:
+    """Return the tools in Pydantic AI's request parameters: the functions, then the output tools."""
+    request = to.as_object(sent)
+    lists = [found for name in ("function_tools", "output_tools") if isinstance(found := request.get(name), list)]
+    return tools_offered([tool for found in lists for tool in found])
+
+
+_EVENTS = Converter("messages; those of `gen_ai.choice` become outputs", _events)
+_WHOLE_CONVERSATION = Converter(
+    "messages: all become internals, those up to the last user message become inputs", _whole_conversation
+)
+_TOOLS_OF_REQUEST = Converter("tools: type, name, description, parameters", to.remembered(_tools_of_request))
 
 PYDANTIC_AI: Final = Convention(
     "pydantic-ai",
@@ -20,18 +57,18 @@ PYDANTIC_AI: Final = Convention(
     (
         Row("agent_name", "type.span", to.always("agent"), requires=_SAME_SPAN, unless=r"gen_ai\.operation\.name"),
         Row("model_name", "meta.request.model", to.TEXT, requires=_SAME_SPAN),
-        Row("events", "data.*", EVENTS, generations=_OLD, requires=_SAME_SPAN),
+        Row("events", "data.*", _EVENTS, generations=_OLD, requires=_SAME_SPAN),
         Row(
             ("all_messages_events", "gen_ai.system_instructions"),
             "data.*",
-            WHOLE_CONVERSATION,
+            _WHOLE_CONVERSATION,
             generations=_OLD,
             requires=r"all_messages_events",
         ),
         Row(
             ("pydantic_ai.all_messages", "gen_ai.system_instructions"),
             "data.*",
-            WHOLE_CONVERSATION,
+            _WHOLE_CONVERSATION,
             generations="2",
             requires=r"pydantic_ai\.all_messages",
         ),
@@ -41,7 +78,7 @@ PYDANTIC_AI: Final = Convention(
         Row(
             "model_request_parameters",
             "data.parameters.tools",
-            TOOLS_OF_REQUEST,
+            _TOOLS_OF_REQUEST,
             generations=_OLD,
             requires=_SAME_SPAN,
             unless=r"gen_ai\.tool\.definitions",

@@ -1,7 +1,8 @@
 """The rows of mapping tables: which attribute becomes what under ``ag``.
 
 A table is data: people read it, the engine (``engine.py``) applies it, the page on instrumentations is generated from
-it. To support a new key, add a row.
+it. To support a new key, add a row. A convention is one file: its table, with the words and converters that it alone
+needs; ``conventions.py`` lists them all.
 """
 
 from __future__ import annotations

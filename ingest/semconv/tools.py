@@ -6,8 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from common.span import Value
-from ingest.semconv.converters import array_of, as_object, parsed_if_json, remembered, structured
-from ingest.semconv.messages import VALUE_LEVELS_MAX, first_of, present, value_of
+from ingest.semconv.converters import (
+    VALUE_LEVELS_MAX,
+    array_of,
+    first_of,
+    parsed_if_json,
+    present,
+    remembered,
+    structured,
+    value_of,
+)
 from ingest.semconv.rows import Converter, MappingError, Reason
 
 
@@ -47,12 +55,13 @@ def _object_below(members: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _tools(sent: Value) -> list[dict[str, Any]] | None:
-    return _offered(array_of(structured(sent), Reason.NOT_TOOLS))
+    return tools_offered(array_of(structured(sent), Reason.NOT_TOOLS))
 
 
-def _offered(sent: Sequence[Value]) -> list[dict[str, Any]] | None:
-    """Return the tools of a list. If one cannot be read, such as one that was cut off, raise ``MappingError`` with the
-    others.
+def tools_offered(sent: Sequence[Value]) -> list[dict[str, Any]] | None:
+    """Return the tools of a list; ``None`` if it is empty.
+
+    If one cannot be read, such as one that was cut off, raise ``MappingError`` with the others.
     """
     tools: list[dict[str, Any]] = []
     mapping_errors: list[MappingError] = []
@@ -66,12 +75,4 @@ def _offered(sent: Sequence[Value]) -> list[dict[str, Any]] | None:
     return tools or None
 
 
-def _tools_of_request(sent: Value) -> list[dict[str, Any]] | None:
-    """Return the tools in Pydantic AI's request parameters: the functions, then the output tools."""
-    request = as_object(sent)
-    lists = [found for name in ("function_tools", "output_tools") if isinstance(found := request.get(name), list)]
-    return _offered([tool for found in lists for tool in found])
-
-
 TOOLS = Converter("tools: type, name, description, parameters", remembered(_tools))
-TOOLS_OF_REQUEST = Converter("tools: type, name, description, parameters", remembered(_tools_of_request))

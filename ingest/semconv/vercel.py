@@ -4,32 +4,81 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+from common.span import Value
 from ingest.semconv import converters as to
-from ingest.semconv.chats import CHAT, VERCEL_ANSWER, VERCEL_PROMPT
-from ingest.semconv.rows import Convention, Row
+from ingest.semconv.messages import CHAT, chat_of, messages_of
+from ingest.semconv.rows import Convention, Converter, MappingError, Row
 from ingest.semconv.tools import TOOLS
-from ingest.semconv.vocabulary import VERCEL_OPERATIONS
 
 _TOKENS = "metrics.tokens.incremental."
 _META_NOTE = "except names that `ag.meta` uses itself"
+
+_OPERATIONS: Final = {
+    "ai.embed": "task",
+    "ai.embed.doEmbed": "embedding",
+    "ai.embedMany": "task",
+    "ai.embedMany.doEmbed": "embedding",
+    "ai.generateObject": "agent",
+    "ai.generateObject.doGenerate": "chat",
+    "ai.generateText": "agent",
+    "ai.generateText.doGenerate": "chat",
+    "ai.streamObject": "agent",
+    "ai.streamObject.doStream": "chat",
+    "ai.streamText": "agent",
+    "ai.streamText.doStream": "chat",
+    "ai.toolCall": "tool",
+}
+
+
+def _prompt(value: Value) -> dict[str, Any]:
+    """Return ``{system?, prompt | messages}`` as one chat."""
+    prompt = to.as_object(value)
+    said = prompt.get("messages", prompt.get("prompt"))
+    if isinstance(said, str):
+        said = [{"role": "user", "content": said}]
+    system = [{"role": "system", "content": prompt["system"]}] if isinstance(prompt.get("system"), str) else []
+    return {"messages": [*system, *messages_of(said)]}
+
+
+def _answer(text: Value, calls: Value, instead: Value) -> dict[str, Any] | None:
+    """Return one message from a text and tool calls in separate attributes; ``instead``: JSON that was requested.
+
+    Structured calls may hold results of tools; each of these becomes a message, as everywhere.
+    """
+    said = {"role": "assistant", "content": instead if text is None else text}
+    try:
+        sent = None if calls is None else to.structured(calls)
+    except MappingError as mapping_error:  # cut off, for example by a limit of the sender: keep the text
+        raise MappingError(mapping_error.reason, found=chat_of([said]) if said["content"] else None) from mapping_error
+    return chat_of([{**said, "tool_calls": sent}])
+
+
+def _embedded(value: Value) -> dict[str, Any]:
+    """Return what was embedded: one JSON text or several."""
+    return {"value": [to.parsed_value(text) for text in value] if isinstance(value, list) else to.parsed_value(value)}
+
+
+_PROMPT = Converter("messages", _prompt)
+_ANSWER = Converter("one message", _answer)
+_EMBEDDED = Converter("the texts that were embedded, as `value`", _embedded)
 
 VERCEL: Final = Convention(
     "vercel",
     "Vercel AI SDK",
     (
-        Row("ai.operationId", "type.span", to.word(VERCEL_OPERATIONS), generations="5"),
-        Row("ai.prompt", "data.inputs", VERCEL_PROMPT, generations="5"),
+        Row("ai.operationId", "type.span", to.word(_OPERATIONS), generations="5"),
+        Row("ai.prompt", "data.inputs", _PROMPT, generations="5"),
         Row("ai.prompt.messages", "data.inputs", CHAT, generations="5"),
-        Row("ai.value", "data.inputs", to.EMBEDDED, generations="5"),
-        Row("ai.values", "data.inputs", to.EMBEDDED, generations="5"),
+        Row("ai.value", "data.inputs", _EMBEDDED, generations="5"),
+        Row("ai.values", "data.inputs", _EMBEDDED, generations="5"),
         Row("ai.prompt.tools", "data.parameters.tools", TOOLS, generations="5"),
         Row("ai.prompt.toolChoice", "data.parameters.tool_choice", to.OUTPUTS, generations="5"),
         Row(
             ("ai.response.text", "ai.response.toolCalls", "ai.response.object"),
             "data.outputs",
-            VERCEL_ANSWER,
+            _ANSWER,
             generations="5",
         ),
         Row(

@@ -1,12 +1,12 @@
-"""One word per concept: providers, finish reasons, span types, whatever word was sent.
+"""One word per concept, whatever word was sent: providers and finish reasons, in the words of OpenTelemetry's GenAI
+conventions.
 
-Providers and reasons use the words of OpenTelemetry's GenAI conventions; span types use those of the reference (§2). A
-word that is not listed stays unchanged, except that providers become lower case.
+A word that is not listed stays unchanged, except that providers become lower case. The kinds of spans of a convention
+are in its file, with the type of span that each is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 PROVIDERS: Final = {
@@ -52,49 +52,6 @@ FINISH_REASONS: Final = {
     "tool_use": "tool_call",
 }
 
-OPENINFERENCE_KINDS: Final = {
-    "AGENT": "agent",
-    "CHAIN": "chain",
-    "EMBEDDING": "embedding",
-    "EVALUATOR": "task",
-    "GUARDRAIL": "task",
-    "LLM": "chat",
-    "PROMPT": "task",
-    "RERANKER": "rerank",
-    "RETRIEVER": "query",
-    "TOOL": "tool",
-}
-GENAI_OPERATIONS: Final = {
-    "agent_step": "task",
-    "chat": "chat",
-    "create_agent": "agent",
-    "embeddings": "embedding",
-    "execute_tool": "tool",
-    "generate_content": "completion",
-    "invoke_agent": "agent",
-    "invoke_workflow": "workflow",
-    "rerank": "rerank",
-    "retrieval": "query",
-    "text_completion": "completion",
-}
-TRACELOOP_KINDS: Final = {"agent": "agent", "task": "task", "tool": "tool", "workflow": "workflow"}
-LLM_REQUEST_TYPES: Final = {"chat": "chat", "completion": "completion", "embedding": "embedding", "rerank": "rerank"}
-VERCEL_OPERATIONS: Final = {
-    "ai.embed": "task",
-    "ai.embed.doEmbed": "embedding",
-    "ai.embedMany": "task",
-    "ai.embedMany.doEmbed": "embedding",
-    "ai.generateObject": "agent",
-    "ai.generateObject.doGenerate": "chat",
-    "ai.generateText": "agent",
-    "ai.generateText.doGenerate": "chat",
-    "ai.streamObject": "agent",
-    "ai.streamObject.doStream": "chat",
-    "ai.streamText": "agent",
-    "ai.streamText.doStream": "chat",
-    "ai.toolCall": "tool",
-}
-
 
 def provider_named(name: str) -> str:
     """Return the normalized name of a provider, without the interface: ``openai`` for ``openai.responses``."""
@@ -107,8 +64,3 @@ def provider_named(name: str) -> str:
 def finish_reason_named(reason: str) -> str:
     """Return the one name of a finish reason."""
     return FINISH_REASONS.get(reason, FINISH_REASONS.get(reason.lower(), reason))
-
-
-def in_words(words: Mapping[str, str]) -> str:
-    """Return a mapping of words as the docs show it."""
-    return ", ".join(f"`{sent}` → `{kind}`" for sent, kind in words.items())

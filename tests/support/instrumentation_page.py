@@ -16,8 +16,8 @@ import orjson
 
 from common.span import NormalizedSpan, Span, StatusCode
 from ingest import ag
+from ingest.normalize import EXCEPTION_EVENT
 from ingest.semconv.conventions import CONVENTIONS
-from ingest.semconv.events import EXCEPTION_EVENT
 from ingest.semconv.rows import Convention, Row
 from tests.support.sample_records import SAMPLES, normals_of, spans_of
 
