@@ -8,8 +8,10 @@ from typing import Annotated, Final
 
 from clearspan.command import Option, command
 from clearspan.console import NOTHING_FOUND, fail, print_json
+from common.prices.file import prices_path, read_prices
+from common.prices.table import Price, PriceTable
 from common.settings import Settings
-from ingest.semconv.prices import LIST_PRICES, Cost, Price, PriceTable, cost_of, prices_in
+from ingest.semconv.prices import Cost, cost_of
 
 DESCRIPTION: Final = """\
 Show the price table. A model call whose span has a model and tokens but no cost gets a cost from this table: list
@@ -47,12 +49,12 @@ def prices(
     """Print the price table, or the row of one model; return the exit code."""
     if csv and model is not None:
         return fail("--csv prints the whole file; use --model alone, or with --json.", code=2)
-    path = file or settings.ingest.prices_file
-    table = prices_in(path)
+    path = file or prices_path(settings)
+    table = read_prices(path)
     if model is not None:
         return _show_model(table, model, as_json=as_json)
     if csv:
-        print((path or LIST_PRICES).read_text(encoding="utf-8"), end="")
+        print(path.read_text(encoding="utf-8"), end="")
     elif as_json:
         for price in table.prices:
             print_json(price._asdict())

@@ -62,7 +62,8 @@ class IngestSettings(Group):
     decode_processes: int = Field(2, ge=0, le=8)
     """Child processes that decode, one core each; 0: a thread of the worker decodes."""
     prices_file: File = None
-    """File of model prices that replaces the built-in ones; `clearspan prices --help` describes the format."""
+    """File of model prices that replaces the built-in ones; empty: `prices.csv` in the data directory if there is one.
+    `clearspan prices --help` describes the format."""
     retry_delay_max_s: float = Field(10.0, gt=0, le=300)
     """Longest pause between two tries after a transient failure, in seconds."""
     flush_late_s: float = Field(10.0, gt=0, le=600)

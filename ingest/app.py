@@ -21,6 +21,7 @@ from common.postgres.masking import MaskingRules
 from common.postgres.migrate import require_tables as require_postgres_tables
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
+from common.prices.file import prices_of
 from common.process import run_process, stop_on_signal
 from common.readiness import NOT_CONNECTED, Readiness
 from common.settings import Settings
@@ -30,7 +31,6 @@ from ingest.clickhouse_sink import ClickHouseSink
 from ingest.decoding.decoder import open_decoder
 from ingest.gaps import Gaps
 from ingest.policy import Dependencies, KnownProjects, Policy
-from ingest.semconv.prices import prices_in
 from ingest.stored_positions import StoredPositions, open_announcer
 from ingest.worker import Worker
 
@@ -109,6 +109,6 @@ async def serve(settings: Settings) -> None:
 
 def run(settings: Settings) -> int:
     """Run the worker as a process; return the exit code, 0 only after an orderly end. Raises ``InvalidSettings``."""
-    prices_in(settings.ingest.prices_file)  # reports a bad line before anything is connected
+    prices_of(settings)  # reports a bad line before anything is connected
     failure = "Ended by an error. Everything that was committed is durable."
     return run_process(serve(settings), settings, log=_log, failure=failure)

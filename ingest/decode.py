@@ -22,9 +22,10 @@ from common.codec.layout import Layout
 from common.errors import Rejected, RejectionCode
 from common.kafka.record import CONTENT_TYPE_HEADER, ENCODINGS, PROJECT_HEADER, UNREAD_BATCH_HEADER, Record
 from common.limits import KIB, SpanLimits
+from common.prices.file import list_prices
+from common.prices.table import PriceTable
 from common.settings import Encoding, TopicSettings
 from common.span import Resource, Span
-from ingest.semconv.prices import PriceTable, list_prices
 
 UNREAD_BATCH: Final = (
     "Its batch is too large when it is decompressed, so none of its records was read; the value names their offsets."

@@ -19,6 +19,8 @@ from typing import Any, Final, NamedTuple
 from common.json_numbers import json_number
 from common.nesting import Shape, nested_as, shape_of
 from common.plans import Keys, Plans
+from common.prices.file import list_prices
+from common.prices.table import PriceTable
 from common.span import (
     NO_METRICS,
     PROMOTED_TEXTS,
@@ -46,7 +48,7 @@ from ingest.rollup import roll_up, without_duplicate_usage
 from ingest.semconv.conventions import USAGE_ROOTS
 from ingest.semconv.engine import KeyMapping, map_attributes, mapping_of, united
 from ingest.semconv.events import with_events
-from ingest.semconv.prices import PriceTable, add_costs, list_prices
+from ingest.semconv.prices import add_costs
 
 PLANS_MAX: Final = 512
 

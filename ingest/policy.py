@@ -9,6 +9,7 @@ from typing import Protocol
 from uuid import UUID
 
 from common.kafka.record import Publisher, RecordSource
+from common.prices.file import prices_of
 from common.readiness import Readiness
 from common.settings import Settings
 from common.sink import Sink
@@ -20,7 +21,6 @@ from ingest.decoding.decoder import Decoder
 from ingest.flush import PositionRecorder
 from ingest.masking.current import MaskReader
 from ingest.masking.dead_letters import Masking
-from ingest.semconv.prices import prices_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Policy:
                 settings.kafka.topics,
                 settings.limits.span_limits(),
                 settings.default_project_id,
-                prices_in(ingest.prices_file),
+                prices_of(settings),
             ),
             flush=FlushPolicy(ingest.batch_rows_max, ingest.batch_bytes_max, ingest.batch_age_max_s),
             dead_letter_topic=settings.kafka.dead_letter_topic,

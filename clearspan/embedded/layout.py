@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from clearspan.program import called
 from common.kafka_settings import KafkaSettings
+from common.prices.file import FILE_NAME
 
 Value = TypeVar("Value")
 
@@ -58,8 +59,10 @@ class Layout:
         """The processes that the stack has started."""
         self.ports: Final = root / "ports.json"
         """The ports of the last start, for the next one (``ports.py``)."""
+        self.prices: Final = root / FILE_NAME
+        """The prices that replace the built-in ones (`clearspan prices update`)."""
         about = (self.lock, self.running, self.stopping, self.children, self.ports)
-        files = (self.log, self.broker_log, *about)
+        files = (self.log, self.broker_log, self.prices, *about)
         fresh = (path.with_suffix(".new") for path in (self.postgres, *files))
         self.kept: Final = (self.clickhouse, self.postgres, self.broker, *files, *fresh)
         """Everything that the stack may leave there; the ``.new`` files are renamed once they are complete."""

@@ -39,13 +39,13 @@ from common.kafka.cluster import ensure_topics
 from common.memory import tune_for_batches
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
+from common.prices.file import prices_of
 from common.readiness import Readiness
 from common.settings import Settings
 from common.telemetry import configure_logging, get_logger
 from common.times import SystemClock
 from common.waiting import wait_for
 from ingest.app import open_worker
-from ingest.semconv.prices import prices_in
 from jobs.app import open_jobs
 from jobs.runner import STOP_S as DELIVERIES_STOP_S
 from query_api.http.app import open_api, request_s_max
@@ -85,7 +85,7 @@ async def run_stack(settings: Settings) -> None:
         require_free_ports(ports | of_otlp)
         write_last_ports(settings, layout)
         settings = settings.model_copy(update=dict.fromkeys(left_out, 0))
-        prices_in(settings.ingest.prices_file)  # checked before anything starts
+        prices_of(settings)  # checked before anything starts
         stack = _Stack(settings, layout, left_out=left_out)
         async with AsyncExitStack() as resources:
             await stack.run(resources)

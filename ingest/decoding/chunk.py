@@ -29,6 +29,7 @@ from common.codec.checks import shown
 from common.codec.decoded import Rejection, Rejections
 from common.errors import RejectionCode
 from common.kafka.record import Partition, Record
+from common.prices.table import PriceTable
 from common.settings import Encoding
 from common.span import NormalizedSpan
 from common.telemetry import BASE64_IDS, MAPPING_ERRORS, RECORDS_EMPTY, RECORDS_IN, REPAIRED_SPANS, SPANS_IN
@@ -39,7 +40,6 @@ from ingest.masking.dead_letters import NO_MASKING, Masking
 from ingest.masking.planned import PlannedMask
 from ingest.masking.spans import masked_record
 from ingest.normalize import normalize
-from ingest.semconv.prices import PriceTable
 
 _ANY_PARTITION: Final = ""
 NO_RULES: Final[Mapping[UUID, PlannedMask]] = {}

@@ -12,11 +12,11 @@ from clearspan.console import NOTHING_FOUND
 from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.record import Partition, Record
 from common.limits import SpanLimits
+from common.prices.file import list_prices, read_prices
 from common.settings import Encoding, TopicSettings
 from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk
 from ingest.decoding.decoder import open_decoder
-from ingest.semconv.prices import list_prices, prices_in
 
 PRICES = "provider,model,input,cached_input,cache_write,output\nme,my-model,1,,,2\n"
 NOW_NS = 1_795_260_000_000_000_000
@@ -73,7 +73,7 @@ def test_printed_copy_can_be_read(capsys: pytest.CaptureFixture[str], tmp_path: 
 
     copied = tmp_path / "copy.csv"
     copied.write_text(capsys.readouterr().out)
-    assert prices_in(copied).prices == list_prices().prices
+    assert read_prices(copied).prices == list_prices().prices
 
 
 @pytest.mark.usefixtures("own")
@@ -102,7 +102,7 @@ async def test_custom_prices_reach_the_decoder(own: Path, processes: int) -> Non
         "gen_ai.usage.input_tokens": 1_000_000,
         "gen_ai.usage.output_tokens": 500_000,
     }
-    rules = Rules({"t": TopicSettings(encoding=Encoding.SPAN_JSON)}, SpanLimits(), DEFAULT_PROJECT_ID, prices_in(own))
+    rules = Rules({"t": TopicSettings(encoding=Encoding.SPAN_JSON)}, SpanLimits(), DEFAULT_PROJECT_ID, read_prices(own))
     span = {"trace_id": "1" * 32, "span_id": "1" * 16, "start_time": "2026-11-21T12:00:00Z", "attributes": attributes}
     record = Record("t", 0, 0, 5, b"key", orjson.dumps(span), ())
     decoder = await open_decoder(rules, processes=processes)

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import copy
-import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from common.settings import InvalidSettings
+from common.prices.file import DOLLARS_MAX, list_prices, read_prices
+from common.prices.table import PriceTable
 from ingest.ag import canonical_ag
-from ingest.semconv.prices import (
-    DOLLARS_MAX,
-    GIVEN,
-    MODEL_CHARS_MAX,
-    PRICED,
-    PRICES_MAX,
-    InvalidPrices,
-    PriceTable,
-    add_costs,
-    cost_of,
-    list_prices,
-    prices_in,
-    read_prices,
-)
+from ingest.semconv.prices import GIVEN, PRICED, add_costs, cost_of
 
 HEADER = "provider,model,input,cached_input,cache_write,output\n"
 
@@ -165,38 +152,6 @@ def test_custom_row_prices_a_self_hosted_model(tmp_path: Path) -> None:
         assert ag["metrics"]["costs"]["incremental"]["total"] == 4.5e-05
 
 
-def test_prefixed_name_may_have_its_own_row(tmp_path: Path) -> None:
-    table = read_prices(a_file(tmp_path, "azure,azure/gpt-4o,1,,,2", "openai,gpt-4o,3,,,4"))
-
-    assert [table.price_of(model).provider for model in ("azure/gpt-4o", "openai/gpt-4o")] == ["azure", "openai"]  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize(
-    ("name", "model"),
-    [
-        ("gpt-4o-mini", "gpt-4o-mini"),
-        ("GPT-4o-mini", "gpt-4o-mini"),
-        ("gpt-4o-mini-2024-07-18", "gpt-4o-mini"),
-        ("openai/gpt-4o-mini", "gpt-4o-mini"),
-        ("gpt-4o-2024-08-06", "gpt-4o"),
-        ("gpt-4o-2024-05-13", "gpt-4o-2024-05-13"),  # has a price of its own
-        ("claude-sonnet-4-5-20250929", "claude-sonnet-4-5"),
-        ("claude-3-5-haiku-latest", "claude-3-5-haiku"),
-        ("claude-3-5-sonnet@20240620", "claude-3-5-sonnet"),
-        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-sonnet-4-5"),
-        ("bedrock/amazon.nova-pro-v1:0", "nova-pro"),
-        ("amazon.titan-embed-text-v2:0", "titan-embed-text-v2"),
-        ("models/gemini-2.0-flash-001", "gemini-2.0-flash"),
-        ("claude-3-5-sonnet-v2@20241022", "claude-3-5-sonnet"),
-    ],
-)
-def test_row_covers_the_snapshots_of_its_model(name: str, model: str) -> None:
-    price = list_prices().price_of(name)
-
-    assert price is not None
-    assert price.model == model
-
-
 @pytest.mark.parametrize("span_type", ["chat", "completion", "llm", "embedding", "rerank", "query"])
 def test_model_calls_have_a_cost(span_type: str) -> None:
     assert span_type in PRICED
@@ -246,102 +201,3 @@ def test_adding_costs_again_changes_nothing() -> None:
     add_costs(again, PriceTable((), source="other prices"))
 
     assert again == ag
-
-
-def test_built_in_table_is_dated_and_unambiguous() -> None:
-    table = list_prices()
-
-    assert table.source.startswith("prices 20")
-    assert all(table.price_of(price.model) == price for price in table.prices)
-    assert all(price.cached_input <= price.input for price in table.prices)
-
-
-def test_table_can_be_sent_to_other_processes() -> None:
-    table = list_prices()
-    table.price_of("gpt-4o")
-
-    assert pickle.loads(pickle.dumps(table)).price_of("gpt-4o-mini") == table.price_of("gpt-4o-mini")
-
-
-def test_remembered_names_are_bounded() -> None:
-    table = read_prices(Path(__file__).parents[4] / "ingest" / "semconv" / "prices.csv")
-
-    for number in range(10_000):
-        assert table.price_of(f"model {number}") is None
-    assert len(table._remembered) <= 4_096
-
-
-def test_custom_file_replaces_the_table(tmp_path: Path) -> None:
-    path = a_file(tmp_path, "", "# as of 2026-11-21", "me, My-Model ,1,,,2")
-
-    table = prices_in(path)
-
-    assert table.source == "prices 2026-11-21"
-    assert table.price_of("my-model") == ("me", "my-model", 1, 1, 1, 2)
-    assert table.price_of("gpt-4o") is None
-
-
-def test_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
-    path = a_file(tmp_path, "me,mine,1,,,2")
-    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-
-    assert prices_in(path).price_of("mine") is not None
-
-
-def test_file_without_a_date_is_identified_by_its_name(tmp_path: Path) -> None:
-    assert prices_in(a_file(tmp_path, "me,mine,0,,,")).source == "prices prices.csv"
-
-
-@pytest.mark.parametrize(
-    ("lines", "sentence"),
-    [
-        (
-            ["me,mine,1,,,2", "me,yours,x,,,2"],
-            r"prices\.csv, line 3: input must be a number of US dollars .* not 'x'\.",
-        ),
-        (["me,mine,-1,,,2"], r"line 2: input must be a number"),
-        (["me,mine,nan,,,2"], r"line 2: input must be a number"),
-        (
-            ["me,mine,1000001,,,2"],
-            r"line 2: input must be a number of US dollars between 0 and 1,000,000, not '1000001'\.",
-        ),
-        (["me,mine,,,,2"], r"line 2: input must be a number of US dollars, not empty\."),
-        (["me,mine,1,2"], r"line 2: 4 values; there must be 6, some of them empty\."),
-        (["me,,1,,,2"], r"line 2: the name of the model is missing\."),
-        (["me,mine,1,,,2", "", "# again", "me,Mine,1,,,2"], r"line 5: mine has a price already\."),
-        ([], r"holds no prices\."),
-    ],
-)
-def test_bad_line_is_named(tmp_path: Path, lines: list[str], sentence: str) -> None:
-    with pytest.raises(InvalidPrices, match=sentence):
-        prices_in(a_file(tmp_path, *lines))
-
-
-def test_file_without_its_header_is_rejected(tmp_path: Path) -> None:
-    path = tmp_path / "prices.csv"
-    path.write_text("# comment\nme,mine,1,,,2\n")
-
-    with pytest.raises(InvalidPrices, match=r"line 2: the first line must be 'provider,model,input"):
-        prices_in(path)
-
-
-def test_unreadable_file_stops_the_start(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSettings, match=r"nowhere\.csv cannot be read"):
-        prices_in(tmp_path / "nowhere.csv")
-
-
-def test_model_name_has_a_limit(tmp_path: Path) -> None:
-    table = prices_in(a_file(tmp_path, f"me,{'m' * MODEL_CHARS_MAX},1,,,"))
-
-    assert table.price_of("m" * MODEL_CHARS_MAX) is not None
-    assert table.price_of("a/" + "m" * MODEL_CHARS_MAX) is None
-    with pytest.raises(InvalidPrices, match="the name of the model has 257 characters; 256 are allowed"):
-        prices_in(a_file(tmp_path, f"me,{'m' * (MODEL_CHARS_MAX + 1)},1,,,"))
-
-
-def test_file_has_a_limit(tmp_path: Path) -> None:
-    rows = [f"me,m{number},1,,," for number in range(PRICES_MAX + 1)]
-
-    assert len(prices_in(a_file(tmp_path, *rows[:-1])).prices) == PRICES_MAX
-    with pytest.raises(InvalidPrices, match="more than 10,000 prices"):
-        prices_in(a_file(tmp_path, *rows))
