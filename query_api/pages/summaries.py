@@ -23,8 +23,8 @@ from common.json_numbers import json_number
 from common.span import NO_METRICS, StatusCode, Usage
 from common.times import format_us
 from query_api.explain.explain import Explanation
-from query_api.pages.trace_page import page_of_traces, parts_of
 from query_api.pages.trace_search import FoundTrace
+from query_api.pages.traces import page_of_traces, parts_of
 from query_api.request.json_body import ShownTime
 from query_api.request.route import Request, Response
 from query_api.spans.narrow_rows import narrow_rows

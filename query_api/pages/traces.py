@@ -1,28 +1,35 @@
-"""The trace routes: all spans of a trace as a tree (reference §1.2), in pages or by ids."""
+"""The trace routes: all spans of a trace as a tree (reference §1.2), in pages or by ids.
+
+Pages of traces are made in one way, whatever they show of a trace: its tree, or a summary (``summaries.py``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import attrgetter, itemgetter
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from pydantic import BaseModel, Field
 
 from common.errors import InvalidInput
 from common.ids import parse_trace_id, trace_id_hex
-from query_api.explain.explain import Explanation
+from query_api.explain.explain import Explanation, explained
 from query_api.filter.language import Node
+from query_api.filter.sql.compile import compile_node
+from query_api.freshness.follow import stored_offsets
 from query_api.pages.by_ids import parse_ids, split_lists
 from query_api.pages.page import Capacity, Page
+from query_api.pages.ranking import ranking_of
+from query_api.pages.snapshot import Snapshot, TraceWindow, traces_window
 from query_api.pages.span_model import SpanModel
 from query_api.pages.spans import SpansQuery
-from query_api.pages.trace_page import page_of_traces, parts_of
-from query_api.pages.trace_search import FoundTrace
+from query_api.pages.trace_ranking import rank_traces
+from query_api.pages.trace_search import FoundTrace, find_traces
 from query_api.pages.tree import tree_json, tree_pieces
-from query_api.request.json_body import Strict
+from query_api.request.json_body import Strict, limit_of
 from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import delete_trace as delete_spans_of_trace
 from query_api.spans.latest_versions import latest_of_traces
@@ -31,13 +38,16 @@ from query_api.spans.rows import Layout, Rendered
 from query_api.spans.rows_ahead import RowsAhead, render_latest
 from query_api.spans.usage import TraceSums
 from query_api.spans.versions import TracePosition, Version
-from query_api.spans.window import Resolve, query_of, refuse_feed
+from query_api.spans.window import Resolve, page_cursor, query_of, refuse_feed
 from query_api.spans.windowing import IsComplete, Windowing, WindowingResponse
 
 ACCEPTED: Final = 202
 
 SPANS_PER_READ: Final = 4_000
 """Of the traces of one read together: a few MB. A page that is full after one has not read the others."""
+
+Item_co = TypeVar("Item_co", covariant=True)
+Item = TypeVar("Item")
 
 _BY_TRACE: Final = itemgetter(*map(Version._fields.index, ("trace_id", "start_us", "span_id")))
 
@@ -171,6 +181,78 @@ async def traces_of(request: Request, trace_ids: Sequence[bytes]) -> list[Trace]
     """
     bytes_max = request.context.settings.query.trace_bytes_max
     return await traces_of_ids(project_spans(request), trace_ids, bytes_max=bytes_max)
+
+
+class ReadTraces(Protocol[Item_co]):
+    """The traces of a page, as it shows them."""
+
+    @property
+    def traces(self) -> Sequence[Item_co]:
+        """In the order of the page, without those that were deleted meanwhile."""
+        ...
+
+    @property
+    def ends_at(self) -> TracePosition | None:
+        """The place of the last trace that was read; ``None`` if there was none."""
+        ...
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a trace that was found did not fit."""
+        ...
+
+
+async def page_of_traces(
+    request: Request,
+    spans: ProjectSpans,
+    filtering: Node,
+    windowing: Windowing,
+    *,
+    kind: str,
+    read: Callable[[Sequence[FoundTrace]], Awaitable[ReadTraces[Item]]],
+    rows: RowsAhead | None = None,
+) -> Page[Item]:
+    """Return the page of traces, or the ranking, that ``windowing`` asks for.
+
+    ``kind`` names the pages: a cursor of one kind is invalid for another. ``read`` returns what the page shows of the
+    traces that were found; ``rows`` prefetches them for it.
+    """
+    cursor = page_cursor(request, kind, filtering, windowing, takes_ids=True)
+    if windowing.sort is not None:
+        ranking = await ranking_of(request, filtering, windowing, windowing.sort, now_us=cursor.now_us)
+        ranked = await rank_traces(spans, ranking, TraceWindow.of(windowing, now_us=cursor.now_us), rows=rows)
+        page = await read(ranked.traces)
+        is_complete = ranked.is_complete and not page.is_cut
+        return Page(page.traces, None, is_complete, await explained(spans, filtering) if spans.is_recorded else None)
+    is_continued = windowing.next is not None
+    offsets = await stored_offsets(request.context, request.project_id, is_continued=is_continued)
+    snapshot = Snapshot.of_partitions(offsets)
+    window = traces_window(windowing, snapshot=snapshot, position=cursor.position, now_us=cursor.now_us)
+    limit = limit_of(windowing.limit, request.context.settings.query)
+    matching = await compile_node(filtering, now_us=cursor.now_us)
+    found = await find_traces(spans, matching, window, limit=limit, rows=rows)
+    page = await read(found.traces)
+    explanation = await explained(spans, filtering) if spans.is_recorded else None
+    ends_at = page.ends_at if page.is_cut else found.searched_to or page.ends_at
+    if ends_at is None or not (found.more_follow or page.is_cut):
+        return Page(page.traces, None, is_complete=True, explanation=explanation)
+    is_full = page.is_cut or len(found.traces) == limit
+    is_complete = bool(page.traces) and (is_full or found.searched_to is None)
+    return Page(page.traces, cursor.write(window.pack(ends_at)), is_complete, explanation)
+
+
+def parts_of(found: Sequence[FoundTrace], *, spans_max: int) -> Iterator[list[FoundTrace]]:
+    """Split traces into parts of at most ``spans_max`` spans, at least one trace each."""
+    part: list[FoundTrace] = []
+    spans_count = 0
+    for trace in found:
+        if part and spans_count + len(trace.latest) > spans_max:
+            yield part
+            part, spans_count = [], 0
+        part.append(trace)
+        spans_count += len(trace.latest)
+    if part:
+        yield part
 
 
 async def trace_page(request: Request, filtering: Node, windowing: Windowing) -> Page[Trace]:
