@@ -23,7 +23,7 @@ from common.json_like import GONE, edited
 from common.json_tokens import JSON_STARTS, json_in, may_hold_keys, repeats_keys
 from common.mask_keys import KeyPatterns
 from common.mask_texts import TextRule, TextRules, compile_value
-from common.path_growth import has_long_paths
+from common.nesting import has_long_paths
 
 REDACTED: Final = "[masked]"
 HASH_PREFIX: Final = "hash:"

@@ -14,7 +14,7 @@ import orjson
 from common.json_numbers import json_number
 from common.json_tokens import parsed_json
 from common.limits import SpanLimits
-from common.path_growth import has_long_paths
+from common.nesting import has_long_paths
 from common.span import Value
 
 LEVELS_MAX = SpanLimits().nesting_depth_max
@@ -28,7 +28,7 @@ def read_json(text: str, *, levels_max: int = LEVELS_MAX, name: str = "") -> Val
     """Return the value that ``text`` holds, JSON-ready. ``name`` is the key that it gets, unless a convention names it.
 
     Raises ``NotJson`` for malformed JSON, lone surrogates, U+0000, nesting past ``levels_max``, the limit of
-    attributes, and paths that take many times the text (``common/path_growth.py``). ``NaN``, ``Infinity``
+    attributes, and paths that take many times the text (``common/nesting.py``). ``NaN``, ``Infinity``
     and ``-Infinity``, which Python's ``json`` writes, become these texts.
     """
     if "\\u0000" in text:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from common.errors import Rejected, RejectionCode
 from common.json_numbers import INT64_MAX, INTEGERS_END, INTEGERS_FIRST
 from common.limits import MIB, SpanLimits
-from common.path_growth import GROWTH_MAX, has_long_paths
+from common.nesting import GROWTH_MAX, has_long_paths
 from common.span import Attributes
 
 LATEST_NS: Final = INT64_MAX

@@ -19,7 +19,7 @@ from common.codec.otlp_columns import SpanArrays, read_wrappers
 from common.codec.otlp_protobuf import read_array, read_event, read_link, read_object, read_resource, read_scope
 from common.codec.otlp_schema import ARRAY, BOOL, BYTES, DOUBLE, INT, KVLIST, STRING
 from common.errors import Rejected
-from common.path_growth import has_long_paths
+from common.nesting import has_long_paths
 from common.span import Resource, Scope, Span
 
 _CONTAINERS: Final = (ARRAY, KVLIST)

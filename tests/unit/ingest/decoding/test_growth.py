@@ -18,7 +18,7 @@ from common.errors import RejectionCode
 from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.record import CONTENT_TYPES, Partition, Record
 from common.limits import SpanLimits
-from common.path_growth import has_long_paths
+from common.nesting import has_long_paths
 from common.settings import Encoding, TopicSettings
 from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
