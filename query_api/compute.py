@@ -61,10 +61,10 @@ class ThreadCompute:
 
 
 class ProcessCompute:
-    """Runs tasks in child processes. ``models_module`` creates the models of routes: see ``child.receive``."""
+    """Runs tasks in child processes."""
 
-    def __init__(self, settings: ComputeSettings, *, models_module: str = "") -> None:
-        program = Program(name="compute", run=_call, count_restart=COMPUTE_RESTARTS.inc, late_module=models_module)
+    def __init__(self, settings: ComputeSettings) -> None:
+        program = Program(name="compute", run=_call, count_restart=COMPUTE_RESTARTS.inc)
         self._pool = ChildPool(program, PoolLimits(processes=settings.processes, ends_max=2, hangs_max=1))
         self._run_s_max = settings.run_s
         self._places = FairShare("processes for large requests", settings.processes)

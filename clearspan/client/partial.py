@@ -15,7 +15,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,13 +53,21 @@ class PartialPaths:
     """The names of the files that belong to the file of an export."""
 
     target: Path
-    data: Path = field(init=False)
-    state: Path = field(init=False)
-    checksum: Path = field(init=False)
 
-    def __post_init__(self) -> None:
-        for name, suffix in (("data", ".partial"), ("state", ".partial.json"), ("checksum", ".sha256")):
-            object.__setattr__(self, name, self.target.with_name(self.target.name + suffix))
+    @property
+    def data(self) -> Path:
+        """What is finished of the export, or the beginning of the names of its parts."""
+        return self.target.with_name(f"{self.target.name}.partial")
+
+    @property
+    def state(self) -> Path:
+        """The file of the ``ExportState``."""
+        return self.target.with_name(f"{self.target.name}.partial.json")
+
+    @property
+    def checksum(self) -> Path:
+        """The file of the SHA-256 of the finished export."""
+        return self.target.with_name(f"{self.target.name}.sha256")
 
     def part(self, number: int) -> Path:
         """Return the file of a part of Parquet; the first is 1."""

@@ -89,21 +89,11 @@ def send(stream: BinaryIO, parts: Sequence[Any]) -> None:
     stream.flush()
 
 
-def receive(stream: BinaryIO, *, late_module: str = "") -> Any:
-    """Read one message. Raises ``EOFError`` if the other end has closed, even in the middle of a message.
-
-    ``late_module`` creates classes when it is imported. It is imported when a message first names one of them, because
-    few messages do, and it may be large.
-    """
+def receive(stream: BinaryIO) -> Any:
+    """Read one message. Raises ``EOFError`` if the other end has closed, even in the middle of a message."""
     (count,) = _COUNT.unpack(_exactly(stream, _COUNT.size))
     sizes = _exactly(stream, count * _COUNT.size)
     body, *buffers = [_exactly(stream, size) for (size,) in _COUNT.iter_unpack(sizes)]
-    try:
-        return pickle.loads(body, buffers=buffers)  # noqa: S301 - see the module
-    except AttributeError:
-        if not late_module:
-            raise
-    __import__(late_module)
     return pickle.loads(body, buffers=buffers)  # noqa: S301 - see the module
 
 
@@ -125,16 +115,14 @@ class _NoPandas(MetaPathFinder):
 
 
 def main() -> None:
-    """Run tasks until the parent closes the pipes. Arguments: two numbers of pipes, a name for ``ps``, and the
-    ``late_module`` of ``receive``.
-    """
+    """Run tasks until the parent closes the pipes. Arguments: two numbers of pipes, and a name for ``ps``."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     sys.meta_path.insert(0, _NoPandas())
-    request_end, response_end, _, late_module = sys.argv[1:]
+    request_end, response_end, _ = sys.argv[1:]
     threading.Thread(target=_end_with, args=(int(request_end),), daemon=True).start()
     try:
-        _serve(os.fdopen(int(request_end), "rb"), os.fdopen(int(response_end), "wb"), late_module)
+        _serve(os.fdopen(int(request_end), "rb"), os.fdopen(int(response_end), "wb"))
     except (EOFError, BrokenPipeError):
         os._exit(0)  # the parent has ended, and does not read the rest
 
@@ -147,13 +135,13 @@ def _end_with(pipe: int) -> None:
     os._exit(0)
 
 
-def _serve(requests: BinaryIO, responses: BinaryIO, late_module: str) -> None:
+def _serve(requests: BinaryIO, responses: BinaryIO) -> None:
     """Run each task and send its response. Raises ``EOFError`` or ``OSError`` when the other end has closed."""
     prepare, run = receive(requests)
     prepare()
     tune_for_batches()
     while True:
-        send(responses, _response(run, receive(requests, late_module=late_module)))
+        send(responses, _response(run, receive(requests)))
         return_free_memory(above_bytes=LARGE_CHILD_BYTES)
 
 

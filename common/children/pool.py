@@ -45,16 +45,14 @@ def _nothing() -> None:
 class Program:
     """What the processes of a pool run. The functions are pickled.
 
-    ``run`` is called with the arguments of each task, ``prepare`` once before the first. ``late_module``: see
-    ``child.receive``. ``name`` is shown in logs and by ``ps``; ``count_restart`` is called
-    for each process that is replaced.
+    ``run`` is called with the arguments of each task, ``prepare`` once before the first. ``name`` is shown
+    in logs and by ``ps``; ``count_restart`` is called for each process that is replaced.
     """
 
     name: str
     run: Callable[..., Any]
     count_restart: Callable[[], None]
     prepare: Callable[[], None] = _nothing
-    late_module: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +224,7 @@ class _Child:
         from_child, response_end = os.pipe()
         for pipe in (to_child, from_child):
             _widen(pipe)
-        arguments = (str(request_end), str(response_end), program.name, program.late_module)
+        arguments = (str(request_end), str(response_end), program.name)
         self._process = subprocess.Popen(  # noqa: S603 - this program itself, no input of a user
             [sys.executable, "-c", _PROGRAM, *arguments],
             stdin=subprocess.DEVNULL,

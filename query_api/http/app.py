@@ -109,7 +109,7 @@ async def open_api(
             publisher = KafkaPublisher(settings.kafka)
             resources.push_async_callback(publisher.close)
         processes = settings.compute.processes
-        compute = ProcessCompute(settings.compute, models_module=routes.__name__) if processes else ThreadCompute()
+        compute = ProcessCompute(settings.compute) if processes else ThreadCompute()
         resources.push_async_callback(compute.close)
         known_ends = KnownEndOffsets(ends or KafkaEndOffsets(settings.kafka), clock)
         resources.push_async_callback(known_ends.close)

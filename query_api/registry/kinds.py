@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum, auto
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 from query_api.registry.diff import changed
@@ -249,12 +249,15 @@ class PerKind(BaseModel):
     other_spellings: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """The fields that a derived model adds for the other spellings of a field."""
 
-    def model_post_init(self, _context: Any, /) -> None:
-        """Take a value from the first spelling under which it was given."""
-        for name, others in self.other_spellings.items():
-            values = (getattr(self, field) for field in (name, *others))
-            first = next((value for value in values if value is not None), None)
-            object.__setattr__(self, name, first)  # the models are frozen
+    @model_validator(mode="after")
+    def _with_first_spellings(self) -> Self:
+        """Take each value from the first spelling under which it was given."""
+        first = {
+            name: next(value for other in others if (value := getattr(self, other)) is not None)
+            for name, others in self.other_spellings.items()
+            if getattr(self, name) is None and any(getattr(self, other) is not None for other in others)
+        }
+        return self.model_copy(update=first) if first else self
 
     @classmethod
     def example(cls, _sample: Sample) -> dict[str, Any] | None:

@@ -1,11 +1,12 @@
 """The models that a kind of history has on the wire: those of ``schemas.py`` and others, with the names of the kind.
 
-``for_kind`` derives from a neutral model the one that validates and documents the requests of a kind. Source:
-reference ``applications-api`` §1.2 and §6.2, ``spans-api`` §9.1.
+``for_kind`` derives from a neutral model the one that validates and documents the requests of a kind (ADR 0036).
+Source: reference ``applications-api`` §1.2 and §6.2, ``spans-api`` §9.1.
 """
 
 from __future__ import annotations
 
+import copyreg
 import operator
 import re
 from collections.abc import Mapping
@@ -37,6 +38,8 @@ _IGNORED: TypeAlias = Annotated[SkipJsonSchema[None], BeforeValidator(lambda _: 
 """A member that the kind does not have: accepted like every unknown member, and not documented."""
 
 _derived: Final[dict[str, type[BaseModel]]] = {}
+_sources: Final[dict[type[BaseModel], tuple[type[BaseModel], History]]] = {}
+"""What each derived model was derived from."""
 
 
 def for_kind(model: type[Model], history: History) -> type[Model]:
@@ -68,16 +71,16 @@ def for_kind(model: type[Model], history: History) -> type[Model]:
     derived.other_spellings = other_spellings
     if (example := derived.example(history.sample)) is not None:
         derived.model_config["json_schema_extra"] = {"examples": [_example_on_wire(example, labels)]}
-    _derived[class_name] = derived
+    _derived[class_name], _sources[derived] = derived, (model, history)
     return derived
 
 
-def __getattr__(name: str) -> type[BaseModel]:
-    """Return a derived model: pickle finds it by its name, in the compute processes too."""
-    try:
-        return _derived[name]
-    except KeyError:
-        raise AttributeError(name) from None
+def _pickled(model: type[BaseModel]) -> str | tuple[Any, ...]:
+    """Pickle a derived model as what derives it, in the compute processes too; any other one by its name."""
+    return (for_kind, _sources[model]) if model in _sources else model.__qualname__
+
+
+copyreg.pickle(type(BaseModel), _pickled)
 
 
 def _class_name(name: str, labels: Labels) -> str:

@@ -17,7 +17,6 @@ import pytest
 from common.postgres.pool import Database
 from common.settings import ComputeSettings, Settings
 from query_api.compute import ProcessCompute
-from query_api.http import routes
 from query_api.registry.store import Lineage, Owner
 from query_api.registry.values import CommitTarget, Content, Header, Kind
 from tests.support.api import KnownKeys, context_of, serving
@@ -317,7 +316,7 @@ async def test_large_data_is_changed_and_compared_outside_of_the_event_loop(
 ):
     _, variant, _ = await client.branch()
     first = await client.commit(variant["id"], data={"parameters": {f"p{n}": "x" * 40 for n in range(2_000)}})
-    compute = ProcessCompute(ComputeSettings(processes=1), models_module=routes.__name__)
+    compute = ProcessCompute(ComputeSettings(processes=1))
     keys = KnownKeys({"key": client.project_id}, user_id=USER_ID)
     context = replace(context_of(keys=keys, database=shared_database), compute=compute)
     invalid = {"application_variant_id": variant["id"], "delta": {"set": {"parameters": 1}}}
