@@ -1,7 +1,7 @@
 # The commands that a person types. `make help` lists them.
 # A fresh machine needs python3 (3.11 or later), pip and make; the rest is installed into .venv from pinned, hashed wheels.
 .DEFAULT_GOAL := help
-.PHONY: help up down logs reset status test test-unit test-long test-full faults attack lint golden snippets bench bench-full requirements sbom vendor screenshots clean
+.PHONY: help up down logs reset status test test-unit test-long test-full faults attack lint golden snippets bench bench-full requirements prices sbom vendor screenshots clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -97,6 +97,10 @@ requirements: $(VENV)/dev ## recompile the pinned requirements from pyproject.to
 	@for set in "server:" "embedded:--extra embedded" "dev:--extra embedded --extra test --extra lint"; do \
 	  uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet \
 	    --extra build $${set#*:} --output-file requirements/$${set%%:*}.txt; done
+
+prices: $(VENV)/dev ## update the built-in prices from the newest litellm; read the diff (needs the package registries)
+	@rm -rf .cache/prices && $(BIN)/python -m pip download --quiet --no-input --no-deps --only-binary :all: --dest .cache/prices litellm
+	@CLEARSPAN_INGEST__PRICES_FILE=common/prices/prices.csv $(BIN)/clearspan prices update --keep .cache/prices/litellm-*.whl
 
 sbom: $(VENV)/dev ## print what a server installs, with versions and digests (CycloneDX)
 	@$(BIN)/python -m tests.sbom

@@ -94,7 +94,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "projects": ("clearspan.projects", "create, list, limit, mask or delete projects"),
     "audit-log": ("clearspan.client.audit_log", "show who changed what, and who was refused"),
     "audit": ("clearspan.client.audit", "check that what is sent is stored, and found"),
-    "prices": ("clearspan.prices", "show the prices from which costs of model calls are computed"),
+    "prices": ("clearspan.prices", "show or update the prices from which costs of model calls are computed"),
     "completion": ("clearspan.processes", "print a script for the completion of your shell"),
 }
 """The module and the summary of each command, in the order of the help.

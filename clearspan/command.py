@@ -92,12 +92,13 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Actions on one kind of thing, such as ``keys create`` and ``keys list``."""
+    """Actions on one kind of thing, such as ``keys create`` and ``keys list``. ``alone`` runs without an action."""
 
     actions: Mapping[str, Command | Group]
     description: str
     epilog: str
     summary: str = ""
+    alone: Command | None = None
 
 
 def command(
@@ -138,10 +139,16 @@ def fill(parser: CommandParser, node: Command | Group, summary: str) -> None:
     parser.description = node.description or f"{summary[0].upper()}{summary[1:]}."
     parser.epilog = node.epilog
     if isinstance(node, Group):
-        actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+        actions = parser.add_subparsers(title="actions", metavar="ACTION", required=node.alone is None)
         for name, action in node.actions.items():
             fill(actions.add_parser(name, help=action.summary), action, action.summary)
+        if node.alone is not None:
+            _add_all(parser, node.alone)
         return
+    _add_all(parser, node)
+
+
+def _add_all(parser: CommandParser, node: Command) -> None:
     parser.set_defaults(command=node)
     groups: dict[str, Any] = {}
     for name, (hint, default) in node.options.items():

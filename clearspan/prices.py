@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
-from clearspan.command import Option, command
+from clearspan.command import Group, Option, command
 from clearspan.console import NOTHING_FOUND, fail, print_json
+from clearspan.price_update import update
 from common.prices.file import prices_path, read_prices
 from common.prices.table import Price, PriceTable
 from common.settings import Settings
@@ -22,6 +23,10 @@ EXAMPLES: Final = """\
 what a model costs, and which row says so
   clearspan prices --model gpt-4o-mini-2024-07-18
 
+newer prices
+  pip download --no-deps --only-binary :all: litellm
+  clearspan prices update --keep litellm-*.whl
+
 replace the table with your own prices
   clearspan prices --csv > prices.csv           start with a copy; lines that begin with # are comments
   clearspan prices --file prices.csv            check that it can be read
@@ -34,8 +39,8 @@ model also covers its dated snapshots.
 _NUMBERS: Final = ("input", "cached_input", "cache_write", "output")
 
 
-@command(description=DESCRIPTION, epilog=EXAMPLES)
-def prices(
+@command()
+def show(
     settings: Settings,
     *,
     model: Annotated[
@@ -46,7 +51,7 @@ def prices(
     as_json: Annotated[bool, Option(None, "print one JSON object per line", flag="--json", one_of="output")] = False,
     csv: Annotated[bool, Option(None, "print the file itself", one_of="output")] = False,
 ) -> int:
-    """Print the price table, or the row of one model; return the exit code."""
+    """Print the price table, or the row of one model; return the exit code. Raises ``InvalidPrices``."""
     if csv and model is not None:
         return fail("--csv prints the whole file; use --model alone, or with --json.", code=2)
     path = file or prices_path(settings)
@@ -89,3 +94,6 @@ def _print_rows(prices: Sequence[Price]) -> None:
     for price in prices:
         amounts = (getattr(price, name) for name in _NUMBERS)
         print(f"{price.provider:<10} {price.model:<{width}} {''.join(f'{amount:>13g}' for amount in amounts)}")
+
+
+prices: Final = Group({"update": update}, description=DESCRIPTION, epilog=EXAMPLES, alone=show)

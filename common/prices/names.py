@@ -97,6 +97,12 @@ def names_of(model: str, provider: str = "") -> Iterator[str]:
             yield from _snapshots(name := shorter)
 
 
+def without_snapshot(name: str) -> str:
+    """Return the name of the model whose snapshot a name is; the name itself if it is none."""
+    *_, shortest = _snapshots(name)
+    return shortest
+
+
 def _snapshots(name: str) -> Iterator[str]:
     """Yield a name, and what it is a snapshot of."""
     yield name

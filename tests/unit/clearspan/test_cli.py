@@ -72,6 +72,8 @@ COMMANDS = (
     "projects create checkout",
     "projects list",
     "prices",
+    "prices --model gpt-4o --json",
+    "prices update --keep --dry-run --as-of 2026-11-27 litellm.whl",
     "query --last 1h span_type is chat",
     "deliver",
     "subscriptions create failed --webhook https://hooks.example.org/ --where cost gt 1 --errors",

@@ -111,7 +111,7 @@ def test_absurd_tokens_cost_nothing() -> None:
         "my-own-model",
         "gpt-4o-audio-preview",
         "gpt-4o-mini-tts",
-        "ft:gpt-4o-mini-2024-07-18:org::id",
+        "ft:gpt-0:org::id",
         "gpt-40",
         "gpt-us.4o",
     ],
