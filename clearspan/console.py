@@ -14,8 +14,8 @@ from pydantic import SecretStr
 
 from clearspan.command import Command
 from clearspan.embedded.layout import Layout, Running
+from clearspan.environment import read_settings
 from clearspan.program import called
-from common.environment import read_settings
 from common.errors import ServiceError, Unavailable
 from common.printable import printable
 from common.settings import InvalidSettings, Settings

@@ -187,7 +187,7 @@ def mcp(
 @command(needs_settings=False)
 def settings(_none: None) -> int:
     """Print every setting with its default."""
-    from common.environment import describe_settings
+    from clearspan.environment import describe_settings
 
     for line in describe_settings():
         print(f"{line.name} = {line.default or '(empty)'}")

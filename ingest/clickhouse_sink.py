@@ -16,8 +16,8 @@ import pyarrow as pa
 from common.clickhouse.span_columns import SPANS_TABLE, stamped
 from common.clickhouse.store import ColumnStore
 from common.errors import RejectedByStore, ServiceError
-from common.sink import RejectedRow, SpanRows
 from common.times import Clock
+from ingest.sink import RejectedRow, SpanRows
 
 REJECTED_ROWS_MAX: Final = 1_000
 """If a batch has more, the schema of the table is wrong rather than the spans: the worker stops."""

@@ -16,7 +16,6 @@ from common.kafka.record import LostPartition, RecordSource
 from common.limits import MIB
 from common.memory import return_free_memory
 from common.readiness import Readiness, Retry
-from common.sink import Sink, SpanRows
 from common.telemetry import (
     BATCH_AGE_SECONDS,
     BATCH_BYTES,
@@ -32,6 +31,7 @@ from common.times import Clock
 from ingest.batch import SpanBatch
 from ingest.dead_letter import DeadLetters
 from ingest.partitions import Ledger
+from ingest.sink import Sink, SpanRows
 
 QUERYABLE_SAMPLES_MAX: Final = 100
 """Records of a batch whose age is observed: enough for a histogram, and negligible next to the insert."""

@@ -12,7 +12,6 @@ from common.kafka.record import Publisher, RecordSource
 from common.prices.file import prices_of
 from common.readiness import Readiness
 from common.settings import Settings
-from common.sink import Sink
 from common.times import Clock, SystemClock
 from ingest.batch import FlushPolicy
 from ingest.dead_letter import DeadLetterStore
@@ -21,6 +20,7 @@ from ingest.decoding.decoder import Decoder
 from ingest.flush import PositionRecorder
 from ingest.masking.current import MaskReader
 from ingest.masking.dead_letters import Masking
+from ingest.sink import Sink
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,9 @@ import aiohttp
 from clearspan.command import Command, command
 from clearspan.console import fail, no_stack
 from clearspan.embedded.layout import Layout, Running
+from clearspan.environment import read_client_environment
 from clearspan.options import Server, ServerOptions
 from clearspan.program import called
-from common.environment import read_client_environment
 from common.printable import printable
 from common.settings import Settings
 

@@ -21,11 +21,11 @@ from common.kafka.consumer import KafkaSource
 from common.kafka.producer import KafkaPublisher
 from common.limits import SpanLimits
 from common.settings import Encoding, TopicSettings
-from common.sink import RejectedRow, SpanRows
 from ingest.batch import FlushPolicy, SpanBatch
 from ingest.decode import Rules
 from ingest.decoding.decoder import ThreadDecoder
 from ingest.policy import Dependencies, Policy
+from ingest.sink import RejectedRow, SpanRows
 from ingest.worker import Worker
 from tests.fakes.dead_letters import MemoryDeadLetters
 from tests.support.kafka import Broker

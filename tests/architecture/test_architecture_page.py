@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Final
 
-from common.environment import describe_settings
+from clearspan.environment import describe_settings
 from common.limits import KIB, MIB
 
 ROOT: Final = Path(__file__).parents[2]

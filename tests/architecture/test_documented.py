@@ -7,8 +7,8 @@ from pathlib import Path
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from clearspan.environment import describe_settings
 from common import telemetry
-from common.environment import describe_settings
 from common.errors import RejectionCode
 from common.setting_types import file_variable, secrets_of
 from common.settings import IngestSettings, KafkaSettings, QuerySettings, Settings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Final
 
 from common.clickhouse.migrate import DDL
@@ -10,7 +11,10 @@ from common.clickhouse.span_columns import OPTIONAL_MEMBERS
 from common.span import PROMOTED_TEXTS, NormalizedSpan, Span
 from ingest.masking.spans import UNMASKED
 from query_api.export.columns import COLUMNS
+from query_api.filter.language import FIELDS
 from query_api.request.json_body import PromotedTexts
+
+FILTER_JS: Final = Path(__file__).parents[2] / "query_api/explorer/page/app/filter.js"
 
 OF_A_SPAN: Final = {
     "attributes_template": "attributes",
@@ -67,3 +71,4 @@ def test_promoted_texts_are_the_same_everywhere() -> None:
     assert tuple(PromotedTexts.model_fields) == tuple(PROMOTED_TEXTS)
     assert set(PROMOTED_TEXTS) < set(OPTIONAL_MEMBERS)
     assert all(f"INDEX {name}_index {name} " in _ddl() for name in PROMOTED_TEXTS)
+    assert [name for name in FIELDS if f"'{name}'" not in FILTER_JS.read_text()] == []

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from common.errors import ServiceError
-from common.sink import RejectedRow, SpanRows
 from ingest.batch import SpanBatch
+from ingest.sink import RejectedRow, SpanRows
 
 
 class RecordingSink:

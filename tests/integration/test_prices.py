@@ -10,7 +10,7 @@ import pytest
 from clearspan.cli import main
 from clearspan.console import NOTHING_FOUND
 from clearspan.embedded.embedded_settings import embedded_settings
-from common.environment import read_settings
+from clearspan.environment import read_settings
 from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.record import Partition, Record
 from common.limits import SpanLimits

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from clearspan.environment import read_settings
 from common.clickhouse.connect import open_store
 from common.clickhouse.store import ColumnStore, Statement
-from common.environment import read_settings
 from common.settings import ClickHouseSettings
 from query_api.http.app import open_api
 from query_api.request.limits import Limits

@@ -8,8 +8,8 @@ import pytest
 
 from clearspan.console import report_failures
 from clearspan.embedded.layout import Layout, Running, hold
+from clearspan.environment import read_settings
 from clearspan.program import called
-from common.environment import read_settings
 from common.errors import InvalidInput, ServiceError, Unavailable
 from common.printable import printable
 

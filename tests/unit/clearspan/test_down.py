@@ -16,7 +16,7 @@ from clearspan.embedded import commands, stack
 from clearspan.embedded.children import write_children
 from clearspan.embedded.guard import Child
 from clearspan.embedded.layout import STOP_S, Layout, Running, Stopping, hold
-from common.environment import read_settings
+from clearspan.environment import read_settings
 from common.settings import Settings
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clearspan.embedded import commands
-from common.environment import read_settings
+from clearspan.environment import read_settings
 
 
 def test_data_directory_that_is_a_file_is_reported(

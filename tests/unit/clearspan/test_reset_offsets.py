@@ -8,7 +8,7 @@ import pytest
 
 from clearspan import reset_offsets
 from clearspan.embedded.layout import Layout, hold
-from common.environment import read_settings
+from clearspan.environment import read_settings
 
 
 @pytest.mark.parametrize("dry_run", [False, True])

@@ -15,8 +15,8 @@ import pytest
 
 from clearspan.embedded import commands
 from clearspan.embedded.layout import Layout, Running, hold
+from clearspan.environment import read_settings
 from clearspan.program import called
-from common.environment import read_settings
 
 A_STACK = Running(pid=1, api="http://a", worker="http://w", kafka="k", postgres="p")
 

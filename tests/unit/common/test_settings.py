@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from pydantic import ValidationError
 
-from common.environment import read_settings
+from clearspan.environment import read_settings
 from common.limits import MIB, NESTING_DEPTH_BOUND, SpanLimits
 from common.settings import InvalidSettings, KafkaSettings, LimitSettings, PostgresSettings
 

@@ -7,8 +7,8 @@ import pytest
 
 from common.clickhouse.span_columns import SPANS_TABLE
 from common.errors import InvalidStatement, RejectedByStore, ServiceError, Unavailable
-from common.sink import SpanRows
 from ingest.clickhouse_sink import REJECTED_ROWS_MAX, ClickHouseSink
+from ingest.sink import SpanRows
 from tests.fakes.clock import ManualClock
 from tests.fakes.insert_only_store import InsertOnlyStore
 from tests.support.otlp import request

@@ -16,7 +16,7 @@ from typing_extensions import override
 from common.kafka.record import CONTENT_TYPE_HEADER, CONTENT_TYPES, PROJECT_HEADER, Header
 from common.masking import MaskAction, MaskRule, ProjectRules, pack
 from common.settings import Encoding, TopicSettings
-from common.sink import RejectedRow, SpanRows
+from ingest.sink import RejectedRow, SpanRows
 from ingest.worker import Worker
 from tests.fakes.kafka import MemoryBroker
 from tests.fakes.sink import RecordingSink

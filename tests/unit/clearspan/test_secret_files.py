@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from common.environment import read_client_environment, read_settings
+from clearspan.environment import read_client_environment, read_settings
 from common.secret_files import SECRET_BYTES_MAX, UnreadableSecret, read_secret
 from common.setting_types import fields_of, file_variable, secrets_of, variable_of
 from common.settings import InvalidSettings, PostgresSettings, Settings
