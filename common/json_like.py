@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any, Final, Protocol
 
-from common.json_tokens import Token, Tokens, parsed_json, quoted
+from common.json_tokens import Token, Tokens, quoted
+from common.json_values import parsed_json
 
 PATH_LENGTH_MAX: Final = 4_096
 """Each value repeats the path to it, so that a long key would take the square of its length."""

@@ -1,4 +1,4 @@
-"""JSON that is text: the one parser of mapping and masking, and the tokens of text that it cannot parse. Pure."""
+"""Text that may be JSON: what tells it, and the tokens of text that cannot be parsed. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import orjson
+
+from common.json_values import parsed_json
 
 JSON_STARTS: Final = frozenset('{[" \t\r\n\ufeff')
 """First characters of texts that may be JSON."""
@@ -45,23 +47,6 @@ def may_hold_keys(text: str) -> bool:
         or _QUOTED_KEY.search(text) is not None
         or (("(" in text or "[" in text) and _BRACKET_KEY.search(text) is not None)
     )
-
-
-def parsed_json(text: str) -> Any:
-    """Return the value of a JSON text.
-
-    ``NaN``, ``Infinity`` and ``-Infinity``, which Python's ``json`` writes, become these texts. Raises ``ValueError``
-    for everything else that is not JSON, also for lone surrogates and nesting past the parser's own limit.
-    """
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        if "NaN" not in text and "Infinity" not in text:
-            raise
-    try:  # Python's own parser knows the literals; orjson then rejects what that parser accepts wrongly.
-        return orjson.loads(orjson.dumps(json.loads(text, parse_constant=str)))
-    except (TypeError, RecursionError) as exc:
-        raise ValueError(str(exc)) from exc
 
 
 def json_in(text: str) -> Any:

@@ -20,8 +20,8 @@ from typing import Any
 from uuid import UUID
 
 from common.ids import span_id_hex, trace_id_hex
+from common.json_values import NotJson, read_json, scalar_text
 from common.span import SPAN_TYPES, Attributes, Link, Value
-from ingest.json_text import NotJson, read_json, scalar_text
 
 _OBJECTS_OF_DATA = frozenset({"parameters", "inputs", "internals"})
 _SCALAR_METRICS = ("duration", "errors")

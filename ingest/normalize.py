@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
-from common.json_numbers import json_number
+from common.json_values import json_number, scalar_text
 from common.nesting import Shape, nested_as, shape_of
 from common.plans import Keys, Plans
 from common.prices.file import list_prices
@@ -41,7 +41,6 @@ from ingest.ag import (
     references_of,
     references_sent,
 )
-from ingest.json_text import scalar_text
 from ingest.masking.derived import masked_ag
 from ingest.masking.planned import PlannedMask
 from ingest.rollup import roll_up, without_duplicate_usage

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-from common.json_numbers import number_text
+from common.json_values import number_text
 from common.nesting import nest
 from common.plans import CHARACTERS_MAX, Keys, Plans
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from common.errors import Rejected, RejectionCode
-from common.json_numbers import INT64_MAX, INTEGERS_END, INTEGERS_FIRST
+from common.json_values import INT64_MAX, INTEGERS_END, INTEGERS_FIRST
 from common.limits import MIB, SpanLimits
 from common.nesting import GROWTH_MAX, has_long_paths
 from common.span import Attributes

@@ -28,7 +28,7 @@ from common.codec.checks import (
 from common.codec.json_lenient import parse_leniently
 from common.codec.repair import Faults, json_text
 from common.errors import Rejected, RejectionCode
-from common.json_numbers import INT64_MAX, INT64_MIN
+from common.json_values import INT64_MAX, INT64_MIN
 from common.limits import SpanLimits
 from common.nesting import nest
 from common.span import Attributes, Event, Link, Resource, Scope

@@ -43,7 +43,7 @@ from common.codec.json_members import (
 )
 from common.errors import Rejected, RejectionCode
 from common.ids import ZERO_ID
-from common.json_numbers import UINT64_MAX
+from common.json_values import UINT64_MAX
 from common.limits import SpanLimits
 from common.span import Attributes, Event, Link, Resource, Scope, Span, SpanKind, StatusCode
 

@@ -41,7 +41,7 @@ from common.codec.json_members import (
 from common.codec.repair import PLACE_LENGTH_MAX, REPAIRED_MAX
 from common.errors import Rejected, RejectionCode
 from common.ids import ZERO_ID, parse_span_id, parse_trace_id
-from common.json_numbers import INT64_MIN, UINT64_MAX
+from common.json_values import INT64_MIN, UINT64_MAX
 from common.limits import SpanLimits
 from common.span import (
     NO_RESOURCE,

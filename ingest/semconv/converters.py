@@ -11,8 +11,8 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any, Final
 
+from common.json_values import LEVELS_MAX, NotJson, read_json, scalar_text
 from common.span import Value
-from ingest.json_text import LEVELS_MAX, NotJson, read_json, scalar_text
 from ingest.semconv.rows import Converter, MappingError, Reason
 from ingest.semconv.vocabulary import finish_reason_named, provider_named
 

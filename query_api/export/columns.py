@@ -15,7 +15,7 @@ import orjson
 import pyarrow as pa
 
 from common.errors import InvalidInput
-from common.json_numbers import number_text
+from common.json_values import number_text
 from common.span import PROMOTED_TEXTS
 from common.times import parse_time_ns
 from query_api.filter.language import ATTRIBUTES, DURATION

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from common.errors import InvalidInput
-from common.json_numbers import NUMBER_GRAMMAR
+from common.json_values import NUMBER_GRAMMAR
 from query_api.export.columns import COLUMNS, SUMMARY_COLUMNS, Column, columns_of, schema_of
 from query_api.export.parquet import ParquetStream
 from query_api.export.span_tables import row_columns_of, table_of_rows

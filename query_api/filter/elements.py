@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from common.errors import InvalidFilter
-from common.json_numbers import is_number
+from common.json_values import is_number
 from common.times import format_us
 from query_api.filter.language import ATTRIBUTES, Field
 from query_api.filter.operands import (

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, assert_never
 
-from common.json_numbers import INT64_MIN, INTEGER_CHARS_MAX, NUMBER_GRAMMAR, UINT64_MAX, is_number
+from common.json_values import INT64_MIN, INTEGER_CHARS_MAX, NUMBER_GRAMMAR, UINT64_MAX, is_number
 from common.times import parse_time_ns
 from query_api.filter.elements import BELOW_ATTRIBUTES
 from query_api.filter.language import (

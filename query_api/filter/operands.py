@@ -20,7 +20,7 @@ import orjson
 
 from common.errors import InvalidFilter
 from common.ids import parse_span_id, parse_trace_id
-from common.json_numbers import INT64_MIN, UINT64_MAX, is_number
+from common.json_values import INT64_MIN, UINT64_MAX, is_number
 from common.times import RELATIVE_TIMES, RelativeTime, parse_time_ns
 from query_api.filter.language import (
     ATTRIBUTES,

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, TypeAlias, assert_never
 
 import re2
 
-from common.json_numbers import is_number, number_text
+from common.json_values import is_number, number_text
 from query_api.filter.language import Condition, Operator
 
 Phrase: TypeAlias = tuple[str, ...]

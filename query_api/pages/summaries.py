@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from common.fair_share import in_thread
 from common.ids import span_id_hex, trace_id_hex
-from common.json_numbers import json_number
+from common.json_values import json_number
 from common.span import NO_METRICS, StatusCode, Usage
 from common.times import format_us
 from query_api.explain.explain import Explanation

@@ -15,7 +15,7 @@ from uuid import UUID
 import orjson
 
 from common.clickhouse.select import Select
-from common.json_numbers import json_number
+from common.json_values import json_number
 from common.span import AMOUNTS, Metrics
 from common.usage import reports_alone, trace_sums
 from query_api.filter.sql.sums import USAGE_OF

@@ -18,7 +18,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from common.clickhouse.leaves import typed_text
-from common.json_numbers import number_text
+from common.json_values import number_text
 from common.settings import ClickHouseSettings
 from common.times import parse_time_ns
 from query_api.filter.language import FIELDS, SHORTHANDS, SUMS_MAX, Kind, Node, Operator

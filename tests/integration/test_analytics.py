@@ -17,7 +17,7 @@ import orjson
 import pytest
 
 from common.clickhouse.store import ColumnStore
-from common.json_numbers import is_number
+from common.json_values import is_number
 from common.settings import QuerySettings, Settings
 from common.span import Event, Scope, Span
 from common.times import SystemClock, format_us

@@ -24,7 +24,7 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
 from common.errors import DeadlineExceeded, InvalidInput
-from common.json_numbers import NUMBER_GRAMMAR
+from common.json_values import NUMBER_GRAMMAR
 from common.settings import ClickHouseSettings
 from common.span import Span
 from common.times import format_us, parse_time_ns

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from common.json_numbers import is_number, number_text
+from common.json_values import is_number, number_text
 from common.times import format_us, parse_time_ns
 from query_api.filter.matches import shorthand_value, value_at
 

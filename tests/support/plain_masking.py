@@ -11,7 +11,8 @@ import orjson
 import re2
 
 from common.json_like import edited
-from common.json_tokens import JSON_STARTS, may_hold_keys, parsed_json, repeats_keys
+from common.json_tokens import JSON_STARTS, may_hold_keys, repeats_keys
+from common.json_values import parsed_json
 from common.mask_keys import KeyPatterns
 from common.masking import DEPTH_MAX, DROPPED, REDACTED, MaskAction, MaskPlace, MaskRule, ProjectRules
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from common.json_numbers import INT64_MAX, INT64_MIN
+from common.json_values import INT64_MAX, INT64_MIN
 from common.limits import SpanLimits
 from common.nesting import SEGMENTS_MAX
 from common.span import SpanKind, StatusCode

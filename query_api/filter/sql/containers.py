@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from common.json_numbers import json_number
+from common.json_values import json_number
 from query_api.filter.sql.expressions import Parameters
 
 Arguments: TypeAlias = tuple[str, ...]

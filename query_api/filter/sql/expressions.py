@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, assert_never
 
 from common.clickhouse.leaves import EMPTY_ARRAY, EMPTY_OBJECT
 from common.clickhouse.span_columns import NO_PARENT
-from common.json_numbers import INT64_MIN, INTEGER_CHARS_MAX, NUMBER_GRAMMAR, UINT64_MAX, is_number
+from common.json_values import INT64_MIN, INTEGER_CHARS_MAX, NUMBER_GRAMMAR, UINT64_MAX, is_number
 from query_api.filter.language import Condition, NotNormalError, Operator
 from query_api.filter.text_search import FOLDING, TextSearch, fold, parse_content, spaced
 
@@ -263,7 +263,7 @@ def visible_typed(typed: str) -> str:
 
 
 def visible_number(text: str) -> str:
-    """Return the text that responses show for a number that the engine has written (``json_numbers.number_text``).
+    """Return the text that responses show for a number that the engine has written (``json_values.number_text``).
 
     They differ where the engine writes digits and responses an exponent, from 2^64 to 1e21 and from 1e-6 to 1e-5; and
     responses write a sign with every exponent.

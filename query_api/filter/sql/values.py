@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from common.clickhouse.leaves import MODEL_COLUMN
 from common.clickhouse.span_columns import NO_PARENT
-from common.json_numbers import NUMBER_GRAMMAR
+from common.json_values import NUMBER_GRAMMAR
 from common.span import PROMOTED_TEXTS, SpanKind, StatusCode
 from query_api.filter.language import DURATION, FIELDS, SHORTHANDS, Kind, ValuePlace
 from query_api.filter.sql.expressions import Parameters, double_text, scalar_leaf, time_text

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, SpanLeaves, typed_text
-from common.json_numbers import number_text
+from common.json_values import number_text
 from common.nesting import nest, shape_of
 from ingest.ag import canonical_ag, empty_ag
 

@@ -20,7 +20,7 @@ def made_again(attributes: dict[str, Any], template: bytes) -> Any:
 @example({"a": [None, 1, {}, [], {"b": None}], "ag": {"data": {}, "metrics": {"errors": {}}}})
 @example({"text": 'quotes " \\ and \n \u2028 / \x7f'})
 def test_template_and_leaves_make_the_attributes(attributes: dict[str, Any]) -> None:
-    # Compared as JSON: a double without a fraction is an integer there (`common/json_numbers.py`).
+    # Compared as JSON: a double without a fraction is an integer there (`common/json_values.py`).
     assert made_again(attributes, template_of(attributes)) == attributes
 
 

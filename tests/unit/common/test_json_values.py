@@ -1,10 +1,28 @@
-"""JSON in texts: what is parsed, and what stays a text."""
+"""JSON values: which doubles are integers, what of a text is parsed, and what stays a text."""
 
 from typing import Any
 
 import pytest
 
-from ingest.json_text import NotJson, read_json, scalar_text
+from common.json_values import NotJson, json_number, read_json, scalar_text
+
+
+@pytest.mark.parametrize(
+    ("double", "shown"),
+    [
+        (5.0, "5"),
+        (-0.0, "0"),
+        (0.5, "0.5"),
+        (2.0**63, "9223372036854775808"),
+        (2.0**64, "1.8446744073709552e+19"),
+        (-(2.0**63), "-9223372036854775808"),
+        (-(2.0**63) - 2048, "-9.223372036854778e+18"),
+        (float("inf"), "inf"),
+        (float("nan"), "nan"),
+    ],
+)
+def test_double_is_an_integer_only_within_64_bits(double: float, shown: str) -> None:
+    assert repr(json_number(double)) == shown
 
 
 def nested(levels: int) -> str:
