@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -21,7 +22,6 @@ from tests.support.scale import IS_FULL
 from tests.support.shares import files_of_share
 
 pytest_plugins = [
-    "tests.fixtures_browser",
     "tests.fixtures_clickhouse",
     "tests.fixtures_kafka",
     "tests.fixtures_postgres",
@@ -38,7 +38,28 @@ MADE: Final = pytest.StashKey[Path]()
 PARENT_POLL_S: Final = 0.5
 _sleep: Final = time.sleep
 """Taken before a test replaces it: the thread that watches the parent runs during all tests."""
-TOGETHER: Final = "tests/explorer/"
+TOGETHER: Final = {
+    "explorer": ("tests/explorer/",),
+    "stack": tuple(
+        f"tests/acceptance/test_{name}.py"
+        for name in (
+            *("client_commands", "feed", "mcp", "public_faces", "read_your_write"),
+            *("rejected_records", "samples", "self_audit", "terminal"),
+        )
+    ),
+    "kafka": (
+        *(f"tests/acceptance/test_{name}.py" for name in ("stack_on_kafka", "worker_encodings", "worker_process")),
+        *(f"tests/contract/test_{name}.py" for name in ("end_offsets", "kafka_stops", "record_source", "tail")),
+        *(
+            f"tests/integration/test_{name}.py"
+            for name in (
+                *("delivery_kafka", "embedded_broker", "group_membership", "header_names", "oversized_batch"),
+                *("reset_offsets", "topic_again", "verify"),
+            )
+        ),
+    ),
+}
+"""Files that share a server which is expensive to start: one process of pytest-xdist runs them."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -87,16 +108,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = chosen
 
 
-class WholeFolders(LoadFileScheduling):  # type: ignore[misc] # pytest-xdist has no types
-    """Gives each file to one process of pytest-xdist, and all files of ``TOGETHER`` to the same one."""
+def pytest_collection_finish() -> None:
+    """Leave what collection has made out of all further collections of garbage: it lives until the end."""
+    gc.collect()
+    gc.freeze()
+
+
+class WholeGroups(LoadFileScheduling):  # type: ignore[misc] # pytest-xdist has no types
+    """Gives each file to one process of pytest-xdist, and all files of a group of ``TOGETHER`` to the same one."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return TOGETHER if nodeid.startswith(TOGETHER) else str(super()._split_scope(nodeid))
+        groups = (name for name, files in TOGETHER.items() if nodeid.startswith(files))
+        return next(groups, str(super()._split_scope(nodeid)))
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> WholeFolders | None:
-    """Schedule by file, as ``make test`` does, so that one process starts the stack of the explorer, not every one."""
-    return WholeFolders(config, log) if config.getvalue("dist") == "loadfile" else None
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> WholeGroups | None:
+    """Schedule by file, as ``make test`` does, so that one process starts an expensive server, not every one."""
+    return WholeGroups(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")

@@ -22,8 +22,7 @@ from playwright.async_api import Browser, async_playwright
 
 from common.kafka.producer import KafkaPublisher
 from common.settings import KafkaSettings
-from tests.fixtures_browser import ARGUMENTS
-from tests.support.explorer import open_page
+from tests.support.explorer import ARGUMENTS, open_page
 from tests.support.sample_records import NAMES, SAMPLES
 from tests.support.stack import ROOT, RunningStack, running_stack
 

@@ -8,7 +8,7 @@ import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from playwright.async_api import Browser, ConsoleMessage, Page, Request
@@ -19,6 +19,10 @@ from tests.support.stack import RunningStack
 SPANS_COUNT = 848
 """Of all samples."""
 
+ARGUMENTS: Final = [
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--no-first-run",
+]  # fmt: skip
 PATIENCE_MS = 60_000
 """How long a page may take to show something: a limit for defects, not a measurement."""
 

@@ -9,14 +9,9 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, async_playwright, expect
 
-from tests.support.explorer import PATIENCE_MS, Explorer, open_page, send_samples
+from tests.support.explorer import ARGUMENTS, PATIENCE_MS, Explorer, open_page, send_samples
 from tests.support.missing import missing
 from tests.support.stack import RunningStack, running_stack
-
-ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-    "--disable-sync", "--no-first-run",
-]  # fmt: skip
 
 
 @pytest.fixture(scope="session")
