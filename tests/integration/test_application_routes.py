@@ -13,6 +13,7 @@ import pytest_asyncio
 from common.postgres.pool import Database, open_database
 from common.settings import PostgresSettings
 from query_api.queries.revisions import APPLICATION_ROUTES
+from tests.support.cases import case
 from tests.support.history import HistoryClient, clients_of
 from tests.support.route_table import NO_ID, Row, check, post, untested
 
@@ -629,12 +630,13 @@ async def test_route_that_writes(world: World, row: Row):
     await check(world.mine, row, world.names)
 
 
-@pytest.mark.parametrize("row", READ.values(), ids=READ.keys())
 @pytest.mark.asyncio(loop_scope="module")
-async def test_route_that_reads_or_fails_changes_nothing(lasting_world: World, row: Row):
+async def test_routes_that_read_or_fail_change_nothing(lasting_world: World):
     before = await counts(lasting_world.mine)
 
-    await check(lasting_world.mine, row, lasting_world.names)
+    for name, row in READ.items():
+        with case(name):
+            await check(lasting_world.mine, row, lasting_world.names)
 
     assert await counts(lasting_world.mine) == before
 

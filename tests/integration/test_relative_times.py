@@ -208,14 +208,14 @@ def test_cursor_that_is_an_id_needs_absolute_times(at_start: Api) -> None:
 ALLOWED = "allowed: now, or a time before now with a unit of s m h d w, such as -15m."
 
 
-@pytest.mark.parametrize("text", ["-15y", "-15 m", "now-15m", "NOW", "-1.5h", "-1000000000s", "-999999999w"])
 @pytest.mark.parametrize(
     "path", [*MEMBERS, "/spans/analytics/query", "/tracing/spans/analytics", "/spans/groups/query"]
 )
-def test_malformed_relative_bound_is_refused(at_start: Api, path: str, text: str) -> None:
-    refused = at_start.post(path, {"windowing": {"oldest": text}}, status=400)
+def test_malformed_relative_bound_is_refused(at_start: Api, path: str) -> None:
+    for text in ("-15y", "-15 m", "now-15m", "NOW", "-1.5h", "-1000000000s", "-999999999w"):
+        refused = at_start.post(path, {"windowing": {"oldest": text}}, status=400)
 
-    assert refused["detail"] == f"windowing.oldest: '{text}' is not a relative time; {ALLOWED}"
+        assert refused["detail"] == f"windowing.oldest: '{text}' is not a relative time; {ALLOWED}"
 
 
 def test_malformed_relative_time_in_a_condition_is_refused(at_start: Api) -> None:

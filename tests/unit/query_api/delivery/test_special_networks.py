@@ -75,16 +75,16 @@ def _ends(network: str) -> tuple[str, str]:
     return str(found.network_address), str(found[-1])
 
 
-@pytest.mark.parametrize("row", [*REFUSED_ROWS, *(each for text in OTHERS.values() for each in text.split())])
-def test_row_that_is_not_global_is_refused(row: str) -> None:
-    for address in _ends(row):
-        assert "is not public" in str(AddressRules().refusal(address)), address
-        assert AddressRules(private_addresses=True).refusal(address) is None
+def test_row_that_is_not_global_is_refused() -> None:
+    for row in (*REFUSED_ROWS, *(each for text in OTHERS.values() for each in text.split())):
+        for address in _ends(row):
+            assert "is not public" in str(AddressRules().refusal(address)), address
+            assert AddressRules(private_addresses=True).refusal(address) is None, address
 
 
-@pytest.mark.parametrize("row", GLOBAL_ROWS)
-def test_row_that_is_global_is_allowed(row: str) -> None:
-    assert [AddressRules().refusal(address) for address in _ends(row)] == [None, None]
+def test_row_that_is_global_is_allowed() -> None:
+    for row in GLOBAL_ROWS:
+        assert [AddressRules().refusal(address) for address in _ends(row)] == [None, None], row
 
 
 @pytest.mark.parametrize("row", EMBEDDING_ROWS)
