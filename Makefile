@@ -50,7 +50,7 @@ test: $(VENV)/dev ## run every test; list what this machine could not run
 test-unit: $(VENV)/dev ## run the unit tests alone, for the inner loop
 	@$(PYTEST) --quiet --numprocesses logical --maxprocesses 4 --dist worksteal tests/unit $(TESTS)
 
-test-long: $(VENV)/dev ## run the tests that take long by nature (SHARE=0/6 runs one share of them)
+test-long: $(VENV)/dev ## run the tests that take long by nature (SHARE=0/4 runs one share of them)
 	@$(PYTEST) $(PROCESSES) --long $(if $(SHARE),--share $(SHARE)) $(TESTS)
 
 test-full: $(VENV)/dev ## run property tests with 20,000 cases, and all tests with large counts, for hours (SEED=n repeats a run)

@@ -166,6 +166,7 @@ async def test_stop_waits_for_the_batch_that_is_being_delivered(scene: Scene) ->
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.long
 async def test_process_without_postgres_is_alive_and_names_what_is_not_ready(scene: Scene) -> None:
     dsn = f"postgresql://nobody@127.0.0.1:{free_port()}/nothing"
     with scene.deliverer("unready", CLEARSPAN_POSTGRES__DSN=dsn) as process:

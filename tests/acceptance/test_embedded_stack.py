@@ -214,7 +214,11 @@ def test_an_unknown_setting_stops_the_start_with_a_sentence(environment: Mapping
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("CLEARSPAN_INGEST__PRICES_FILE", "none.csv"), ("CLEARSPAN_WORKER_HOST", "nowhere.invalid")]
+    ("name", "value"),
+    [
+        ("CLEARSPAN_INGEST__PRICES_FILE", "none.csv"),
+        pytest.param("CLEARSPAN_WORKER_HOST", "nowhere.invalid", marks=pytest.mark.long),
+    ],
 )
 def test_setting_that_the_worker_rejects_stops_the_start_with_a_sentence(
     environment: Mapping[str, str], name: str, value: str
@@ -226,6 +230,7 @@ def test_setting_that_the_worker_rejects_stops_the_start_with_a_sentence(
     assert value in refused.stderr.splitlines()[-1]
 
 
+@pytest.mark.long
 def test_stack_whose_postgres_ends_before_migrations_can_be_stopped(environment: Mapping[str, str]):
     layout = Layout(Path(environment["CLEARSPAN_DATA_DIR"]))
     log = layout.root.with_suffix(".log")
@@ -246,6 +251,7 @@ def test_stack_whose_postgres_ends_before_migrations_can_be_stopped(environment:
         stack.kill()
 
 
+@pytest.mark.long
 def test_taken_otlp_port_stops_the_start_if_it_was_set_explicitly(
     environment: Mapping[str, str],
 ):

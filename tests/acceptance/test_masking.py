@@ -47,6 +47,7 @@ def masking_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Ru
         yield stack, data_dir
 
 
+@pytest.mark.long
 async def test_commands_of_the_page_mask_what_it_shows(masking_stack: tuple[RunningStack, Path]) -> None:
     stack, _ = masking_stack
     page = commands("masking.md")

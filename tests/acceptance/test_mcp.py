@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.command_line import RunCommand, runner
 from tests.support.mcp_client import call, failure, http_session, over_http, over_stdio
 from tests.support.stack import RunningStack
 
@@ -39,6 +40,11 @@ def shop(stack: RunningStack) -> RunningStack:
     of_trace = {"conditions": [{"field": "trace_id", "value": TRACE_ID}]}
     stack.ask_until("/spans/query", {"filtering": of_trace}, lambda answer: answer["count"] == 3)
     return stack
+
+
+@pytest.fixture
+def run(shop: RunningStack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunCommand:
+    return runner(monkeypatch, capsys, shop.environment)
 
 
 def _span(number: str, name: str, **members: Any) -> dict[str, Any]:
@@ -132,9 +138,9 @@ async def test_over_http_other_hosts_and_sites_are_refused(shop: RunningStack) -
 @pytest.mark.parametrize(
     ("listen", "sentence"), [("0.0.0.0:8090", "loopback addresses only"), ("here", "must be a port"), ("70000", "port")]
 )
-def test_only_loopback_addresses_are_served(shop: RunningStack, listen: str, sentence: str) -> None:
-    ended = shop.command("mcp", "--listen", listen)
-    assert ended.returncode == 2
+def test_only_loopback_addresses_are_served(run: RunCommand, listen: str, sentence: str) -> None:
+    ended = run("mcp", "--listen", listen)
+    assert ended.code == 2
     assert sentence in ended.stderr
 
 
@@ -154,9 +160,9 @@ def test_command_ends_with_its_standard_input(shop: RunningStack) -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
-def test_wrong_address_ends_the_command_with_a_sentence(shop: RunningStack) -> None:
-    ended = shop.command("mcp", "--url", "http://127.0.0.1:9")
-    assert ended.returncode == 1
+def test_wrong_address_ends_the_command_with_a_sentence(run: RunCommand) -> None:
+    ended = run("mcp", "--url", "http://127.0.0.1:9")
+    assert ended.code == 1
     assert "does not answer" in ended.stderr
     assert ended.stdout == ""
 

@@ -103,14 +103,7 @@ class Restarted:
     exit_code: int
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        "otlp_spans",
-        pytest.param("otlp_spans_json", marks=pytest.mark.long),
-        pytest.param("spans", marks=pytest.mark.long),
-    ],
-)
+@pytest.fixture(scope="module", params=["otlp_spans", "otlp_spans_json", "spans"])
 def restarted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restarted]:
     topic, data_dir = request.param, tmp_path_factory.mktemp("restarted") / "data"
     with running_stack(data_dir) as stack:
@@ -143,6 +136,7 @@ def test_record_of_100_000_bad_spans_delays_no_other_record(restarted: Restarted
     assert len(before) == len(after) == LETTERS_PER_RECORD
 
 
+@pytest.mark.long
 def test_dead_letter_of_many_spans_is_replayed_without_those_that_have_their_own(restarted: Restarted):
     of_large = of_record(restarted.after, restarted.large)
     others = {each["id"] for each in restarted.after if each not in of_large}
@@ -161,6 +155,7 @@ def test_dead_letter_of_many_spans_is_replayed_without_those_that_have_their_own
     wait_for_good(restarted.stack, GOOD_COUNT)
 
 
+@pytest.mark.long
 def test_header_without_a_value_survives_a_restart(restarted: Restarted):
     (letter,) = of_record(restarted.after, restarted.no_json)
 
@@ -173,6 +168,7 @@ def test_header_without_a_value_survives_a_restart(restarted: Restarted):
 
 
 @pytest.mark.scaled
+@pytest.mark.long
 def test_stack_that_is_stopped_at_once_stores_acknowledged_records(restarted: Restarted):
     known = [*of_record(restarted.after, restarted.large), *of_record(restarted.after, restarted.no_json)]
     last = [each for each in restarted.after if each not in known]

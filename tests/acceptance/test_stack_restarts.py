@@ -28,6 +28,9 @@ from tests.support.stack import RunningStack, ask, clearspan, running_stack, sta
 SAMPLE = Path(__file__).parents[1] / "data/samples/traceloop-sdk-01.otlp_proto.bin"
 ROOT_OF_SAMPLE = {"filtering": {"conditions": [{"field": "span_name", "value": "joke_workflow.workflow"}]}}
 
+GROWN_COUNT = 2_000
+"""Records that the stack gets just before it is stopped."""
+
 FEED = {"windowing": {"by": "created_at", "limit": 10_000}}
 
 
@@ -158,7 +161,7 @@ def restarted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restarted]:
         produce(stack.kafka, "otlp_spans", [b"not a span", b"nor is this"])
         first, second = _dead_letters(stack.environment, count=2)
         assert stack.command("dead-letters", "drop", first["id"], "--yes").returncode == 0
-        produce(stack.kafka, "spans", [_span_json(number, b'"x"') for number in range(10_000)])
+        produce(stack.kafka, "spans", [_span_json(number, b'"x"') for number in range(GROWN_COUNT)])
         stack.process.send_signal(signal.SIGTERM)
         stack.process.wait(180)
     copy = root.with_name("copy")
@@ -167,7 +170,7 @@ def restarted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restarted]:
     with running_stack(copy) as stack:
         after = stack.ask("/spans/query", ROOT_OF_SAMPLE)
         after_cursor = {"windowing": {**FEED["windowing"], "next": cursor}}
-        feed = stack.ask_until("/spans/query", after_cursor, lambda page: page["count"] == 10_000)
+        feed = stack.ask_until("/spans/query", after_cursor, lambda page: page["count"] == GROWN_COUNT)
         yield Restarted(stack, before, after, second, feed, modes)
 
 
@@ -178,13 +181,13 @@ def test_spans_survive_a_restart(restarted: Restarted):
 def test_feed_goes_on_in_the_copy_of_the_data(restarted: Restarted):
     names = Counter(span["span_name"] for span in restarted.feed["spans"])
 
-    assert names == {"grown": 10_000}
+    assert names == {"grown": GROWN_COUNT}
 
 
 def test_acknowledged_spans_are_stored_after_a_stop(restarted: Restarted):
     query = {"filtering": {"conditions": [{"field": "span_name", "value": "grown"}]}, "windowing": {"limit": 10_000}}
 
-    assert restarted.stack.ask("/spans/query", query)["count"] == 10_000
+    assert restarted.stack.ask("/spans/query", query)["count"] == GROWN_COUNT
 
 
 def test_dead_letters_survive_a_restart_but_not_the_dropped_ones(restarted: Restarted):

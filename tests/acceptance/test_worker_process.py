@@ -143,7 +143,7 @@ def requests(count: int, *, spans: int) -> list[bytes]:
 @pytest.mark.kafka
 @pytest.mark.scaled
 def test_killed_worker_loses_no_span_and_stores_none_twice(scene: Scene) -> None:
-    spans_count, kills = scaled(9_000, 50_000), scaled(3, 10)
+    spans_count, kills = scaled(4_000, 50_000), scaled(2, 10)
     values = requests(spans_count // 50, spans=50)
     scene.worker.start()
     scene.worker.wait_until_ready()
@@ -191,6 +191,7 @@ def test_worker_waits_for_the_engine_and_names_it(scene_with_own_engine: Scene, 
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_second_sigterm_ends_the_worker_at_once_without_a_commit(scene_with_own_engine: Scene) -> None:
     scene = scene_with_own_engine
     scene.worker.start()
@@ -224,6 +225,7 @@ def test_worker_names_what_it_waits_for_and_obeys_sigterm(tmp_path: Path) -> Non
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_rebalanced_workers_lose_nothing_and_store_nothing_twice(scene: Scene, tmp_path: Path) -> None:
     values = requests(60, spans=20)
     with worker_process(scene.environment, tmp_path / "second.log") as second:

@@ -24,8 +24,8 @@ from tests.support.kafka import Broker
 
 ADMIN_KEY: Final = "attack-admin-key"
 REQUESTS: Final = int(os.environ.get("ATTACK_REQUESTS", "1000"))
-REQUESTS_FEW: Final = 200
-"""At least one for each operation."""
+REQUESTS_FEW: Final = 100
+"""Of `make test`, whose operations follow from the seed."""
 
 REQUESTS_OF_ALL: Final = 10_000
 """With this many requests, each operation answers 2xx at least once, except those in ``WITHOUT_SUCCESS``."""
@@ -119,11 +119,11 @@ async def test_every_response_is_as_the_document_says(address: str, shared_datab
 
     sys.stdout.write(f"\n{report}\n")
     assert not report.failures, "\n\n".join(report.failures)
-    assert {f"{route.method} {route.path}" for route in ROUTES} - report.operations == {
-        "GET /openapi.json"
-    }  # it was read
-    assert report.checks >= set(CHECKS)
     assert report.requests >= requests
     if requests > REQUESTS_FEW:
+        assert {f"{route.method} {route.path}" for route in ROUTES} - report.operations == {
+            "GET /openapi.json"
+        }  # it was read
+        assert report.checks >= set(CHECKS)
         unlucky_max = 0 if requests >= REQUESTS_OF_ALL else UNLUCKY_MAX
         assert len(report.never_succeeded()) <= unlucky_max, report.never_succeeded()

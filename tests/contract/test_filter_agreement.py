@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import product
 from math import isfinite
 from pathlib import Path
 from string import ascii_letters
@@ -28,16 +29,19 @@ from query_api.filter.sql.compile import compile_filter
 from query_api.filter.sql.expressions import Parameters, text_condition, visible_number
 from query_api.filter.sql.values import read_typed, value_of
 from query_api.filter.text_search import FOLDING, TextOperator, TextSearch, fold, text_of
+from tests.support.cases import case
 from tests.support.filter_corpus import FilterCorpus, filter_corpus
 from tests.support.filters import FILTERS, NOW_US
+from tests.support.scale import few_and_many, rest_is_long
 
 SEED = 20_260_101
 """Seed of the spans; ``--hypothesis-seed`` replaces it."""
 
 SPANS_COUNT = 160
 FILTERS_AT_ONCE = 10
-CASES_MIN = 250
-"""Random filters of a run. Each run draws others; a disagreement that was found stays in ``COUNTEREXAMPLES``."""
+CASES = (60, 250)
+"""Random filters in `make test`, and in `make test-long`. Each run draws others; a disagreement that was found stays in
+``COUNTEREXAMPLES``."""
 
 STATEMENT_CHARACTERS_MAX = 250_000
 """Deadline of a filter near its limits: the engine takes seconds for a megabyte, before it reads a row."""
@@ -58,16 +62,20 @@ def parsed(filtering: dict[str, Any]) -> Node:
 
 
 @pytest.mark.timeout(3_600)
-@settings(max_examples=max(CASES_MIN, settings().max_examples) // FILTERS_AT_ONCE)
-@given(st.lists(FILTERS, min_size=FILTERS_AT_ONCE, max_size=FILTERS_AT_ONCE))
-def test_engine_and_python_find_the_same_spans(corpus: FilterCorpus, filterings: list[dict[str, Any]]) -> None:
-    nodes = [parsed(filtering) for filtering in filterings]
-    meant = [corpus.meant(node) for node in nodes]
+@pytest.mark.parametrize("cases", few_and_many(*CASES))
+def test_engine_and_python_find_the_same_spans(corpus: FilterCorpus, cases: int) -> None:
+    @settings(max_examples=cases // FILTERS_AT_ONCE)
+    @given(st.lists(FILTERS, min_size=FILTERS_AT_ONCE, max_size=FILTERS_AT_ONCE))
+    def agree(filterings: list[dict[str, Any]]) -> None:
+        nodes = [parsed(filtering) for filtering in filterings]
+        meant = [corpus.meant(node) for node in nodes]
 
-    for spans in meant:
-        event("none" if not spans else "all" if len(spans) == SPANS_COUNT else "some")
-    assert corpus.verdicts(nodes) == meant
-    assert corpus.found(nodes[0]) == meant[0]
+        for spans in meant:
+            event("none" if not spans else "all" if len(spans) == SPANS_COUNT else "some")
+        assert corpus.verdicts(nodes) == meant
+        assert corpus.found(nodes[0]) == meant[0]
+
+    agree()
 
 
 def of_attributes(key: str, operator: str, value: Any = None, **options: bool) -> dict[str, Any]:
@@ -151,11 +159,14 @@ COUNTEREXAMPLES: list[dict[str, Any]] = [
 """Filters on which the two disagreed, or nearly did."""
 
 
-@pytest.mark.parametrize("filtering", COUNTEREXAMPLES, ids=range(len(COUNTEREXAMPLES)))
-def test_former_disagreements_agree(corpus: FilterCorpus, filtering: dict[str, Any]) -> None:
-    node = parsed(filtering)
+def test_former_disagreements_agree(corpus: FilterCorpus) -> None:
+    nodes = [parsed(filtering) for filtering in COUNTEREXAMPLES]
 
-    assert corpus.found(node) == corpus.meant(node) == corpus.verdicts([node])[0]
+    for start in range(0, len(nodes), FILTERS_AT_ONCE):
+        some = slice(start, start + FILTERS_AT_ONCE)
+        verdicts = corpus.verdicts(nodes[some])
+        for filtering, node, verdict in zip(COUNTEREXAMPLES[some], nodes[some], verdicts, strict=True):
+            assert corpus.found(node) == corpus.meant(node) == verdict, filtering
 
 
 def test_corpus_is_complete_and_belongs_to_one_project(corpus: FilterCorpus) -> None:
@@ -172,15 +183,16 @@ LONG_FORMS = {
 }
 
 
-@pytest.mark.parametrize("operator", ["is", "eq", "gt", "contains", "matches", "exists", "is_not"])
 @pytest.mark.parametrize("name", LONG_FORMS)
-def test_shorthand_means_its_long_form(corpus: FilterCorpus, name: str, operator: str) -> None:
+def test_shorthand_means_its_long_form(corpus: FilterCorpus, name: str) -> None:
     field, key = LONG_FORMS[name]
-    rest = {"operator": operator, "value": None if operator == "exists" else 5 if name in ("tokens", "cost") else "a"}
+    value = 5 if name in ("tokens", "cost") else "a"
+    for operator in ("is", "eq", "gt", "contains", "matches", "exists", "is_not"):
+        rest = {"operator": operator, "value": None if operator == "exists" else value}
 
-    found = corpus.found(parsed({"field": name, **rest}))
+        short, long = corpus.verdicts([parsed({"field": name, **rest}), parsed({"field": field, "key": key, **rest})])
 
-    assert found == corpus.found(parsed({"field": field, "key": key, **rest})) != set()
+        assert short == long != set(), operator
 
 
 def test_model_is_that_of_the_response_else_that_of_the_request(corpus: FilterCorpus) -> None:
@@ -203,26 +215,29 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize(("field", "key"), PLACES)
-def test_value_of_a_place_is_what_responses_show(corpus: FilterCorpus, field: str, key: str | None) -> None:
+def test_value_of_a_place_is_what_responses_show(corpus: FilterCorpus) -> None:
     parameters = Parameters()
-    place = parse_place(field, key, path="by")
-    value = value_of(place, parameters)
-    columns = [f"{expression} AS found_{name}" for name, expression in value._asdict().items()]
+    places = [parse_place(field, key, path="by") for field, key in PLACES]
+    columns = [
+        f"{expression} AS found{index}_{name}"
+        for index, place in enumerate(places)
+        for name, expression in value_of(place, parameters)._asdict().items()
+    ]
     rows = corpus.rows(["trace_id", "span_id", *columns], "1", parameters.values)
 
-    found = {(row["trace_id"].hex(), row["span_id"][8:].hex()): row for row in rows}
-    assert len(found) == SPANS_COUNT
-    for answer in corpus.answers:
-        row = found[answer["trace_id"], answer["span_id"]]
-        shown = shorthand_value(field, answer) if field in SHORTHANDS else value_at(answer.get(field), place.path)
-        scalar = None if isinstance(shown, list | dict) else shown
-        typed, text = ("", "") if scalar is None else (typed_text(scalar), text_of(scalar))
-        assert row["found_typed"].decode() == typed
-        assert row["found_text"].decode() == text
-        assert row["found_is_absent"] == (scalar is None)
-        assert row["found_number"] == number_shown(FIELDS[field].kind, scalar)
-        assert read_typed(typed) == scalar
+    row_of = {(row["trace_id"].hex(), row["span_id"][8:].hex()): row for row in rows}
+    assert len(row_of) == SPANS_COUNT
+    for answer, (index, (field, key)) in product(corpus.answers, enumerate(PLACES)):
+        row, path = row_of[answer["trace_id"], answer["span_id"]], places[index].path
+        with case(field, key):
+            shown = shorthand_value(field, answer) if field in SHORTHANDS else value_at(answer.get(field), path)
+            scalar = None if isinstance(shown, list | dict) else shown
+            typed, text = ("", "") if scalar is None else (typed_text(scalar), text_of(scalar))
+            assert row[f"found{index}_typed"].decode() == typed
+            assert row[f"found{index}_text"].decode() == text
+            assert row[f"found{index}_is_absent"] == (scalar is None)
+            assert row[f"found{index}_number"] == number_shown(FIELDS[field].kind, scalar)
+            assert read_typed(typed) == scalar
 
 
 def number_shown(kind: Kind, scalar: Any) -> float | None:
@@ -236,18 +251,21 @@ CASED = sorted({letter for code in FOLDING for letter in (chr(code), chr(FOLDING
 """Every letter that equals another one without case."""
 
 
-def test_engine_folds_the_same_letters(corpus: FilterCorpus) -> None:
+@pytest.mark.parametrize("step", rest_is_long([10, 1]))
+def test_engine_folds_the_same_letters(corpus: FilterCorpus, step: int) -> None:
+    cased = CASED[::step]
     of_one_fold: dict[str, list[str]] = {}
-    for letter in CASED:
+    for letter in cased:
         of_one_fold.setdefault(fold(letter), []).append(letter)
 
-    for start in range(0, len(CASED), 300):
-        letters = CASED[start : start + 300]
+    for start in range(0, len(cased), 300):
+        letters = cased[start : start + 300]
         places = [
             f"extractAll({{letters:String}}, {{p{index}:String}}) AS found{index}" for index in range(len(letters))
         ]
         patterns = {f"p{index}": f"(?i-s){letter}" for index, letter in enumerate(letters)}
-        [row, *_] = corpus.rows(places, "1", {**patterns, "letters": "".join(CASED)})
+        one = "(trace_id, span_id) IN (SELECT min((trace_id, span_id)) FROM spans)"
+        [row] = corpus.rows(places, one, {**patterns, "letters": "".join(cased)})
         found = [[letter.decode() for letter in row[f"found{index}"]] for index in range(len(letters))]
         assert found == [of_one_fold[fold(letter)] for letter in letters]
 
@@ -336,6 +354,7 @@ def test_texts_of_attributes_use_indexes(corpus: FilterCorpus, condition: dict[s
     assert all(f"tokens: {token}" in lines for token in tokens), lines
 
 
+@pytest.mark.long
 def test_engine_accepts_a_filter_near_every_limit(corpus: FilterCorpus) -> None:
     deep: Any = "x"
     for _ in range(20):

@@ -26,6 +26,7 @@ from common.settings import PostgresSettings, Settings
 from common.times import SystemClock
 from tests.fakes.clock import ManualClock
 from tests.support.api import context_of, serving, status_of
+from tests.support.command_line import RunCommand, runner
 
 ADMIN_KEY = "the-key-of-the-admin"
 ADMIN = {"Authorization": f"Access {ADMIN_KEY}"}
@@ -335,6 +336,11 @@ def command(shared_postgres: PostgresSettings, tmp_path: Any) -> Command:
     return Command(shared_postgres, tmp_path)
 
 
+@pytest.fixture
+def run(command: Command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunCommand:
+    return runner(monkeypatch, capsys, command.environment)
+
+
 class TestCommands:
     async def test_project_is_created_listed_and_gets_keys_by_its_name(
         self, command: Command, shared_database: Database
@@ -377,10 +383,10 @@ class TestCommands:
         [("--scope", "all"), ("--expires", "soon"), ("--requests-per-s", "0"), ("--concurrent-max", "1.5")],
         ids=lambda option: option[0],
     )
-    def test_wrong_limit_is_explained(self, command: Command, option: tuple[str, str]):
-        refused = command.run("keys", "create", "k", *option)
+    def test_wrong_limit_is_explained(self, run: RunCommand, option: tuple[str, str]):
+        refused = run("keys", "create", "k", *option)
 
-        assert refused.returncode == 2
+        assert refused.code == 2
         assert f"argument {option[0]}" in refused.stderr
 
     async def test_revoked_key_is_invalid(self, command: Command, shared_database: Database):
@@ -404,13 +410,13 @@ class TestCommands:
         assert [listed["id"] for listed in command.json("keys", "list")] == [key["id"]]
         assert f"{project.name}  (default)" in command.run("projects", "list").stdout
 
-    def test_name_of_two_projects_is_rejected_with_their_ids(self, command: Command):
+    def test_name_of_two_projects_is_rejected_with_their_ids(self, run: RunCommand):
         name = f"twice {uuid4()}"
-        ids = [command.json("projects", "create", name)[0]["id"] for _ in range(2)]
+        ids = [json.loads(run("projects", "create", name, "--json").stdout)["id"] for _ in range(2)]
 
-        refused = command.run("keys", "list", "--project", name)
+        refused = run("keys", "list", "--project", name)
 
-        assert refused.returncode == 1
+        assert refused.code == 1
         assert all(project_id in refused.stderr for project_id in ids)
 
     @pytest.mark.parametrize(
@@ -430,14 +436,14 @@ class TestCommands:
             (["keys", "--help"], 0, "Authorization: ApiKey KEY"),
         ],
     )
-    def test_exit_code_and_text_of_commands(self, command: Command, arguments: list[str], code: int, words: str):
-        done = command.run(*arguments)
+    def test_exit_code_and_text_of_commands(self, run: RunCommand, arguments: list[str], code: int, words: str):
+        done = run(*arguments)
 
-        assert (done.returncode, words in done.stdout + done.stderr) == (code, True)
+        assert (done.code, words in done.stdout + done.stderr) == (code, True)
 
-    def test_text_output_names_the_next_step(self, command: Command):
-        project = command.run("projects", "create", f"for people {uuid4()}")
-        listed = command.run("projects", "list")
+    def test_text_output_names_the_next_step(self, run: RunCommand):
+        project = run("projects", "create", f"for people {uuid4()}")
+        listed = run("projects", "list")
 
         assert "clearspan keys create NAME --project" in project.stdout
         assert "default  (default)" in listed.stdout

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from common.delivery_settings import DeliverySettings
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
@@ -15,6 +17,7 @@ from tests.support.shell_pages import DOCS, check_commands, commands, stack_of_a
 from tests.support.stores import opened_store
 
 
+@pytest.mark.long
 async def test_commands_print_what_the_page_shows(
     chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], shared_database: Database, tmp_path: Path
 ) -> None:

@@ -40,6 +40,7 @@ def _environment(address: str, folder: Path) -> Iterator[dict[str, str]]:
         yield {**environment, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 
+@pytest.mark.long
 async def test_python_client_is_generated_and_used_as_the_page_shows(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

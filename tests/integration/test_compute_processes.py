@@ -112,6 +112,7 @@ async def test_killed_process_is_replaced_and_its_task_runs_again(compute: Proce
     assert await compute.run(die_once, str(tmp_path / "died")) == "done"
 
 
+@pytest.mark.long
 async def test_task_that_kills_every_process_fails_and_the_next_one_runs(compute: ProcessCompute) -> None:
     with pytest.raises(ComputeFailed, match="died 2 times"):
         await compute.run(os._exit, 1)

@@ -112,6 +112,7 @@ async def test_killed_decoder_is_replaced_and_its_chunks_are_decoded(decoder: Pr
     assert restarts() == before + 1
 
 
+@pytest.mark.long
 async def test_records_that_end_the_decoder_each_time_are_named_in_the_error(decoder: ProcessDecoder) -> None:
     before = restarts()
 
@@ -152,6 +153,7 @@ async def test_decoder_loads_only_the_packages_that_it_needs(decoder: ProcessDec
     assert {name for name in loaded.split() if not name.startswith("_")} <= PACKAGES
 
 
+@pytest.mark.long
 async def test_hanging_decoder_is_replaced() -> None:
     before = restarts()
     decoder = ProcessDecoder(RULES, processes=1, response_s_max=0.001)  # no process starts this fast
@@ -217,6 +219,7 @@ async def test_worker_whose_decoder_is_killed_loses_nothing(decoder: ProcessDeco
     assert sink.names == names
 
 
+@pytest.mark.long
 async def test_worker_whose_decoder_fails_permanently_commits_nothing(decoder: ProcessDecoder) -> None:
     broker = MemoryBroker(partitions=1)
     worker = worker_on(broker, decoder, RecordingSink())

@@ -32,6 +32,7 @@ from query_api.request.limits import Limits
 from query_api.request.progress import StoredThrough
 from tests.fakes.intervening_store import InterveningStore
 from tests.support.api import context_of, serving
+from tests.support.scale import rest_is_long
 from tests.support.span_corpus import START_NS, random_span, store_record
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -106,7 +107,7 @@ async def exports(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings
     await store.close()
 
 
-@pytest.mark.parametrize("order", ["ascending", "descending"])
+@pytest.mark.parametrize("order", rest_is_long(["ascending", "descending"]))
 async def test_export_has_the_spans_of_all_pages_in_their_order(exports: Exports, order: str) -> None:
     expected = await exports.queried(windowing={"order": order})
     assert len(expected) > 60
@@ -138,7 +139,7 @@ async def test_parquet_and_csv_hold_what_span_objects_hold(exports: Exports) -> 
 
 async def test_limit_and_next_continue_where_the_export_ended(exports: Exports) -> None:
     whole = await exports.get()
-    for size in ("7", "17", "34", "1000"):
+    for size in ("17", "1000"):
         following: dict[str, str] = {}
         parts = b""
         while True:

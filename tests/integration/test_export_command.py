@@ -33,7 +33,7 @@ from common.times import SystemClock
 from query_api.request.context import export_places
 from tests.fakes.intervening_store import InterveningStore
 from tests.support.api import context_of, serving
-from tests.support.scale import scaled
+from tests.support.scale import rest_is_long, scaled
 from tests.support.span_corpus import random_span, store_record
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -45,6 +45,7 @@ SLOW_EXPORT = f"""
 import sys
 from clearspan.cli import main
 from clearspan.client import export
+from tests.support.scale import rest_is_long
 export.PART_SPANS = {PART_SPANS}
 main(sys.argv[1:])
 """
@@ -100,7 +101,7 @@ async def test_file_is_what_the_api_exports(api: Api, tmp_path: Path, export_for
     assert sorted(await asyncio.to_thread(os.listdir, tmp_path)) == [file.name, f"{file.name}.sha256"]
 
 
-@pytest.mark.parametrize("export_format", ["csv", "parquet"])
+@pytest.mark.parametrize("export_format", rest_is_long(["csv", "parquet"]))
 async def test_api_that_fails_meanwhile_changes_nothing(api: Api, tmp_path: Path, export_format: str) -> None:
     whole, file = tmp_path / f"whole.{export_format}", tmp_path / f"spans.{export_format}"
     assert await api.run(whole) == 0
@@ -139,7 +140,7 @@ async def test_export_gives_up_when_the_api_stays_away_and_goes_on_later(
 
 
 @pytest.mark.scaled
-@pytest.mark.parametrize("export_format", ["jsonl", "parquet"])
+@pytest.mark.parametrize("export_format", rest_is_long(["parquet", "jsonl"]))
 async def test_killed_export_goes_on_to_the_same_bytes(api: Api, tmp_path: Path, export_format: str) -> None:
     whole, file = tmp_path / f"whole.{export_format}", tmp_path / f"spans.{export_format}"
     assert await api.run(whole) == 0
@@ -170,7 +171,7 @@ async def test_killed_before_the_rename_ends_the_export(api: Api, tmp_path: Path
     assert file.read_bytes() == whole.read_bytes()
 
 
-@pytest.mark.parametrize("export_format", FORMATS)
+@pytest.mark.parametrize("export_format", rest_is_long(FORMATS))
 async def test_full_disk_is_said_and_leaves_no_file(
     api: Api, tmp_path: Path, export_format: str, monkeypatch: Any, capsys: Any
 ) -> None:

@@ -28,6 +28,7 @@ from query_api.request.context import ApiContext
 from query_api.request.errors import InvalidRequest
 from tests.support.api import context_of
 from tests.support.feed import Reader, StoreInFront, settle, with_query_settings
+from tests.support.scale import rest_is_long
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, STORED_US, store_record
 
 START_US = START_NS // 1_000
@@ -285,7 +286,7 @@ async def test_record_of_3000_spans_spreads_over_pages_without_loss(api: ApiCont
     assert await Reader(api, windowing={"limit": 999}).ids() == list(range(1, 3002))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", rest_is_long(range(3)))
 async def test_pages_of_any_size_return_every_partition_once_in_order(api: ApiContext, seed: int) -> None:
     source = random.Random(seed)
     partition_ids = [f"cluster/spans/{number}" for number in range(source.choice((1, 3, 5)))]

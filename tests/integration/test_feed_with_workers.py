@@ -38,6 +38,7 @@ from tests.fakes.kafka import MemoryBroker, MemorySource
 from tests.support.api import context_of
 from tests.support.feed import PartByPartStore, Reader, versions
 from tests.support.otlp import START_NS
+from tests.support.scale import scaled
 
 TOPICS: Final = ("otlp_a", "otlp_b")
 RULES: Final = Rules(
@@ -46,7 +47,7 @@ RULES: Final = Rules(
 POLICY: Final = Policy(rules=RULES, flush=FlushPolicy(rows_max=100, age_s_max=0.1), poll_s_max=0.02, poll_records_max=7)
 PAUSE_S_MAX: Final = 0.03
 TRACES: Final = 24
-RECORDS: Final = 60
+RECORDS: Final = scaled(32, 200)
 
 
 class AnyProject:
@@ -167,6 +168,7 @@ def twice(given: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
     return [version for version, count in Counter(given).items() if count > 1]
 
 
+@pytest.mark.scaled
 async def test_feed_of_four_workers_has_no_gap_and_no_duplicate(store: ColumnStore) -> None:
     source = random.Random(4)
     broker, production = MemoryBroker(partitions=4), Production(source)

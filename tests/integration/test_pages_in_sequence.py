@@ -110,13 +110,8 @@ def test_every_page_with_commands_is_followed() -> None:
     assert set(PAGES) == {*FOLLOWED, *REQUESTS}
 
 
-@pytest.mark.parametrize(
-    "is_reversed",
-    [
-        pytest.param(False, id="in the order of the index"),
-        pytest.param(True, id="backwards", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("is_reversed", [False, True], ids=["in the order of the index", "backwards"])
 async def test_pages_followed_in_sequence_print_what_they_show(stack: Stack, *, is_reversed: bool) -> None:
     for page in reversed(PAGES) if is_reversed else PAGES:
         await stack.follow(page)

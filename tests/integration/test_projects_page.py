@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pydantic import SecretStr
 
 from common.postgres.keys import Keys
@@ -16,6 +17,7 @@ from tests.support.shell_pages import check_commands, commands, stack_of_a_page
 ADMIN_KEY = "the-key-of-the-admin"
 
 
+@pytest.mark.long
 async def test_commands_print_what_the_page_shows(
     database: Database, database_settings: PostgresSettings, tmp_path: Path
 ):

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from common.clickhouse.migrate import migrate
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
@@ -37,6 +39,7 @@ async def running_after(file: Path, retention: Retention) -> AsyncIterator[None]
         await asyncio.wait({running})
 
 
+@pytest.mark.long
 async def test_commands_print_what_the_page_shows(
     database: Database, chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], tmp_path: Path
 ) -> None:

@@ -36,6 +36,7 @@ from query_api.request.errors import InvalidRequest, response_of
 from query_api.request.json_body import read_body, read_query
 from query_api.request.route import Request, Response
 from tests.support.api import PATIENT, context_of
+from tests.support.scale import rest_is_long
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, STORED_US, random_span, store_record
 
 START = format_us(START_NS // 1000)
@@ -261,7 +262,7 @@ async def test_text_with_the_same_index_item_is_not_found(api: Api, stored: dict
     assert await api.ids(filtering={"operator": "not", "conditions": [condition]}) == [5, 4, 3, 2]
 
 
-@pytest.mark.parametrize("order", ["ascending", "descending"])
+@pytest.mark.parametrize("order", rest_is_long(["ascending", "descending"]))
 async def test_pages_return_every_span_exactly_once(api: Api, order: str) -> None:
     """550 spans of one instant at page size 7: unmerged duplicates, versions whose start moved, other partitions, deletions."""
     source = random.Random(11)
@@ -287,7 +288,7 @@ def replace_start(moved: Span, by_us: int) -> Span:
     return moved._replace(start_ns=moved.start_ns + by_us * 1000)
 
 
-@pytest.mark.parametrize("limit", [1, 3, 50])
+@pytest.mark.parametrize("limit", rest_is_long([7, 1, 3, 50]))
 async def test_pages_of_any_size_agree_while_others_ingest(api: Api, limit: int) -> None:
     source = random.Random(limit)
     stored = [random_span(source, number) for number in range(60)]
@@ -305,7 +306,7 @@ async def test_pages_of_any_size_agree_while_others_ingest(api: Api, limit: int)
     )
 
 
-@pytest.mark.parametrize("order", ["ascending", "descending"])
+@pytest.mark.parametrize("order", rest_is_long(["ascending", "descending"]))
 async def test_span_with_more_versions_than_a_round_is_returned(api: Api, order: str) -> None:
     await store_record(api.store, [span(1), span(3)])
     for number in range(40):

@@ -298,6 +298,7 @@ async def test_second_project_finds_and_changes_nothing_on_any_route(world: Worl
     assert {record.header("project-id") for record in since} == {str(world.stranger.project.id).encode()}
 
 
+@pytest.mark.long
 async def test_same_requests_succeed_with_the_key_of_the_project(world: World) -> None:
     """Otherwise the test above would prove nothing."""
     silent = []
@@ -311,6 +312,7 @@ async def test_same_requests_succeed_with_the_key_of_the_project(world: World) -
     assert set(silent) == TELLS_NOTHING_OF_A_PROJECT.keys() & {_name(route) for route in ROUTES}
 
 
+@pytest.mark.long
 async def test_what_another_project_has_looks_like_what_nobody_has(world: World) -> None:
     """Two projects with the same data ask, one for what the owner has, one for what does not exist: answers differ in
     nothing, neither in figures nor in headers."""
@@ -344,6 +346,7 @@ CLASS: Final = 1.5
 
 
 @pytest.mark.parametrize("name", READS)
+@pytest.mark.long
 async def test_what_another_project_has_takes_as_long_as_what_nobody_has(world: World, name: str) -> None:
     """The pairs alternate, so that a busy machine slows both; a defect shows in every repeat."""
     [route] = [route for route in ROUTES if _name(route) == name]

@@ -27,6 +27,7 @@ from common.stored_position import StoredPosition
 from common.times import SystemClock, format_us
 from tests.fakes.intervening_store import InterveningStore
 from tests.support.api import context_of, serving
+from tests.support.scale import rest_is_long
 from tests.support.span_corpus import START_NS, store_record
 
 START_US = START_NS // 1000
@@ -168,8 +169,7 @@ each_order_and_merge = pytest.mark.parametrize(
         for order, in_short_run in (("ascending", index % 2 == 0), ("descending", index % 2 == 1))
     ],
 )
-each_merge = pytest.mark.parametrize("merges", MERGES)
-each_filter = pytest.mark.parametrize("filtering", [MATCHING, EVERYTHING], ids=["filtered", "all"])
+each_filter = pytest.mark.parametrize("filtering", rest_is_long([MATCHING, EVERYTHING]), ids=["filtered", "all"])
 
 
 @each_order_and_merge
@@ -187,7 +187,13 @@ async def test_pages_of_spans_return_resent_spans_once(
 
 
 @each_order_and_merge
-@pytest.mark.parametrize(("again", "first"), [(SPANS, 0), (LATEST, 4)], ids=["all", "latest, after the first page"])
+@pytest.mark.parametrize(
+    ("again", "first"),
+    [
+        pytest.param(SPANS, 0, id="all"),
+        pytest.param(LATEST, 4, id="latest, after the first page", marks=pytest.mark.long),
+    ],
+)
 async def test_pages_of_traces_return_resent_spans_once(
     stack: Stack, order: str, merges: str, again: Sequence[Span], first: int
 ) -> None:
@@ -201,8 +207,10 @@ async def test_pages_of_traces_return_resent_spans_once(
 @each_order_and_merge
 @pytest.mark.parametrize(
     ("kind", "realtime", "again"),
-    [("session", True, LATEST), ("user", False, EARLIEST)],
-    ids=["latest", "earliest"],
+    [
+        pytest.param("session", True, LATEST, id="latest"),
+        pytest.param("user", False, EARLIEST, id="earliest", marks=pytest.mark.long),
+    ],
 )
 async def test_pages_of_ids_return_resent_spans_once(
     stack: Stack, order: str, merges: str, kind: str, realtime: bool, again: Sequence[Span]
@@ -220,7 +228,7 @@ async def test_pages_of_ids_return_resent_spans_once(
     assert found == in_order(order, [f"{kind[0]}{trace}" for trace in range(1, TRACES + 1)])
 
 
-@each_merge
+@pytest.mark.parametrize("merges", rest_is_long(MERGES[::-1]))
 async def test_spans_and_traces_by_id_return_resent_spans_once(stack: Stack, merges: str) -> None:
     await stack.begin(merges, SPANS)
 
@@ -232,12 +240,12 @@ async def test_spans_and_traces_by_id_return_resent_spans_once(stack: Stack, mer
     assert (await stack.ask("/simple/traces/query"))["count"] == TRACES
 
 
-@each_merge
-@each_filter
+@pytest.mark.parametrize("merges", rest_is_long(MERGES[1:] + MERGES[:1]))
+@pytest.mark.parametrize("filtering", [MATCHING, EVERYTHING], ids=["filtered", "all"])
 async def test_analytics_count_resent_spans_once(stack: Stack, merges: str, filtering: dict[str, Any]) -> None:
     await stack.begin(merges, SPANS)
 
-    for _ in range(3):
+    for _ in range(2):
         body = {"filtering": filtering, "windowing": WINDOW}
         [bucket] = (await stack.ask("/tracing/spans/analytics", **body, focus="span"))["buckets"]
         assert bucket["total"]["count"] == len(SPANS)
@@ -245,7 +253,7 @@ async def test_analytics_count_resent_spans_once(stack: Stack, merges: str, filt
         assert {value["count"] for value in metrics["metrics"].values() if value} == {len(SPANS)}
 
 
-@pytest.mark.parametrize("merges", MERGES[:2])
+@pytest.mark.parametrize("merges", rest_is_long(MERGES[:2]))
 async def test_feed_returns_each_version_once_and_the_last_of_each_span(stack: Stack, merges: str) -> None:
     await stack.begin(merges, SPANS, every=3)
     following: dict[str, Any] = {"by": "created_at", "limit": 10}

@@ -23,6 +23,7 @@ from common.stored_position import StoredPosition
 from common.times import SystemClock, format_us
 from query_api.request.limits import Limits
 from tests.support.api import context_of, serving
+from tests.support.scale import rest_is_long
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record
 
 START_US = START_NS // 1000
@@ -133,7 +134,7 @@ def expected_ids(
 
 
 @pytest.mark.parametrize("kind", ["session", "user"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", rest_is_long(range(3)))
 async def test_pages_return_every_id_once_in_order(api: Api, kind: str, seed: int) -> None:
     source = random.Random(seed)
     spans = random_spans(source, kind=kind)
@@ -183,7 +184,7 @@ async def test_filter_applies_to_ids(api: Api) -> None:
     assert (await api.sessions(filtering={"conditions": [{"field": "parent_id"}]}))["session_ids"] == ["root"]
 
 
-@pytest.mark.parametrize("order", ["ascending", "descending"])
+@pytest.mark.parametrize("order", rest_is_long(["descending", "ascending"]))
 async def test_rate_keeps_ids_of_the_same_traces_on_every_page(api: Api, order: str) -> None:
     spans = [active(n, f"s{n}", start_us=n)._replace(trace_id=(12 * n << 96).to_bytes(16, "big")) for n in range(1, 9)]
     await store_record(api.store, spans)
@@ -196,7 +197,7 @@ async def test_rate_keeps_ids_of_the_same_traces_on_every_page(api: Api, order: 
     await api.sessions(windowing={**following, "rate": None}, status=400)
 
 
-@pytest.mark.parametrize("newest", [None, format_us(START_US + 10_000)], ids=["open", "bounded"])
+@pytest.mark.parametrize("newest", rest_is_long([None, format_us(START_US + 10_000)]), ids=["open", "bounded"])
 @pytest.mark.parametrize("order", ["ascending", "descending"])
 async def test_activity_between_realtime_pages_neither_hides_nor_repeats_an_id(
     api: Api, order: str, newest: str | None
@@ -220,7 +221,7 @@ async def test_activity_between_realtime_pages_neither_hides_nor_repeats_an_id(
 
 @pytest.mark.parametrize("realtime", [False, True], ids=["earliest", "latest"])
 @pytest.mark.parametrize("order", ["ascending", "descending"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", rest_is_long(range(3)))
 async def test_late_spans_between_pages_neither_hide_nor_repeat_an_id(
     api: Api, realtime: bool, order: str, seed: int
 ) -> None:
@@ -262,7 +263,7 @@ async def test_response_has_the_windowing_of_the_reference_and_a_cursor(api: Api
     assert "windowing" not in all_of_it
 
 
-@pytest.mark.parametrize("order", ["ascending", "descending"])
+@pytest.mark.parametrize("order", rest_is_long(["ascending", "descending"]))
 async def test_bounds_beyond_the_calendar_can_be_sent_back(api: Api, order: str) -> None:
     await store_record(api.store, [active(number, f"s{number}", start_us=number) for number in range(1, 5)])
     windowing = {"oldest": "0001-01-01T00:00:00+14:00", "newest": "9999-12-31T23:59:59.999999-14:00", "limit": 1}
@@ -321,7 +322,7 @@ async def test_no_body_is_the_first_page_of_all(api: Api) -> None:
 
 
 @pytest.mark.parametrize("limits", [Limits(insert_pauses_s=(0.1,) * 300)])
-@pytest.mark.parametrize("order", ["descending", "ascending"])
+@pytest.mark.parametrize("order", rest_is_long(["descending", "ascending"]))
 async def test_page_waits_for_the_end_of_an_insert(api: Api, order: str) -> None:
     """A row of ``spans`` is visible a moment before that of ``span_arrivals``, which says that it was sent again."""
     names = ("a", "b", "c")

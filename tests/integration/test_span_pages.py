@@ -36,6 +36,7 @@ from query_api.spans.versions import Position, Version, latest_versions, latest_
 from query_api.spans.window import Window, edge
 from query_api.spans.windowing import Order
 from tests.fakes.faulty_store import Fault, FaultyStore
+from tests.support.scale import few_and_many, rest_is_long
 from tests.support.span_corpus import START_NS, store_record, store_year
 from tests.support.span_pages import SpanId, SpanPages, ids_of
 
@@ -188,11 +189,14 @@ def engine(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> I
         runner.run(store.close())
 
 
-@settings(max_examples=20)
-@given(data=st.data(), sent=records())
-def test_pages_return_what_was_visible_at_the_first_page(
-    engine: Engine, data: st.DataObject, sent: list[Record]
-) -> None:
+@pytest.mark.parametrize("examples", few_and_many(5, 40))
+def test_pages_return_what_was_visible_at_the_first_page(engine: Engine, examples: int) -> None:
+    settings(max_examples=examples)(
+        given(data=st.data(), sent=records())(pages_return_what_was_visible_at_the_first_page)
+    )(engine)
+
+
+def pages_return_what_was_visible_at_the_first_page(engine: Engine, data: st.DataObject, sent: list[Record]) -> None:
     project_id = uuid4()
     deliveries = data.draw(st.permutations([*sent, *data.draw(st.lists(st.sampled_from(sent), max_size=3))]))
     limit = data.draw(st.integers(1, 17), label="limit")
@@ -229,9 +233,14 @@ def test_pages_return_what_was_visible_at_the_first_page(
         assert "complete" not in page or (page["complete"] is False and "windowing" in page and page["count"] < limit)
 
 
-@settings(max_examples=10)
-@given(data=st.data(), sent=records())
-def test_pages_by_hand_made_cursors_return_every_span(engine: Engine, data: st.DataObject, sent: list[Record]) -> None:
+@pytest.mark.parametrize("examples", few_and_many(4, 20))
+def test_pages_by_hand_made_cursors_return_every_span(engine: Engine, examples: int) -> None:
+    settings(max_examples=examples)(
+        given(data=st.data(), sent=records())(pages_by_hand_made_cursors_return_every_span)
+    )(engine)
+
+
+def pages_by_hand_made_cursors_return_every_span(engine: Engine, data: st.DataObject, sent: list[Record]) -> None:
     project_id, limit = uuid4(), data.draw(st.integers(1, 17), label="limit")
     order, bound = data.draw(st.sampled_from([("ascending", "oldest"), ("descending", "newest")]))
 
@@ -257,7 +266,7 @@ def test_pages_by_hand_made_cursors_return_every_span(engine: Engine, data: st.D
     assert engine.runner.run(read_pages()) == expected
 
 
-@pytest.mark.parametrize("order", ["ascending", "descending"])
+@pytest.mark.parametrize("order", rest_is_long(["ascending", "descending"]))
 async def test_spans_of_one_instant_are_returned_once_without_budget(store: ColumnStore, order: str) -> None:
     places = [Place(1 + number // 11, 1 + number % 11, 0) for number in range(100)]
     await store_record(store, [place.span for place in places])
@@ -268,7 +277,7 @@ async def test_spans_of_one_instant_are_returned_once_without_budget(store: Colu
     assert ids_of(*pages) == [place.shown_id for place in expected]
 
 
-@pytest.mark.parametrize("order", ["ascending", "descending"])
+@pytest.mark.parametrize("order", rest_is_long(["descending", "ascending"]))
 async def test_versions_of_one_key_stay_in_one_round(store: ColumnStore, order: str) -> None:
     """Each span has five versions in different partitions, any of them the latest: a round does not fill its page."""
     places = [Place(1, number, number // 4) for number in range(1, 41)]
@@ -291,7 +300,7 @@ RARE = {
 }
 
 
-@pytest.mark.parametrize("order", ["ascending", "descending"])
+@pytest.mark.parametrize("order", rest_is_long(["ascending", "descending"]))
 async def test_rare_match_in_a_year_is_found_over_pages(store: ColumnStore, order: str) -> None:
     await store_year(store, 120_000, rare_every=30_000)
     expected = [(f"{number:032x}", f"{number:016x}") for number in range(30_000, 120_001, 30_000)]
@@ -398,9 +407,12 @@ async def spans_by_id(store: ColumnStore, place: Place) -> list[Rendered]:
     return await spans_of_ids(spans, trace_ids=[place.span.trace_id], span_ids=[place.span.span_id], bytes_max=2**20)
 
 
-@settings(max_examples=10)
-@given(sent=records())
-def test_visible_spans_agree_in_sql_and_python(engine: Engine, sent: list[Record]) -> None:
+@pytest.mark.parametrize("examples", few_and_many(4, 20))
+def test_visible_spans_agree_in_sql_and_python(engine: Engine, examples: int) -> None:
+    settings(max_examples=examples)(given(sent=records())(visible_spans_agree_in_sql_and_python))(engine)
+
+
+def visible_spans_agree_in_sql_and_python(engine: Engine, sent: list[Record]) -> None:
     """Sums over traces count each visible span once: here each has used as many tokens as its number."""
     project_id = uuid4()
     spans = ProjectSpans(engine.store, project_id, clock=SystemClock(), budget_s=60.0)

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from common.clickhouse.connect import open_store
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
@@ -26,6 +28,7 @@ PATH="$WORK/bin:$PATH"
 """
 
 
+@pytest.mark.long
 async def test_commands_print_what_the_page_shows(
     database: Database, chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], tmp_path: Path
 ):

@@ -31,6 +31,7 @@ from query_api.request.limits import Limits
 from tests.fakes.clock import ManualClock
 from tests.fakes.rowless_store import RowlessStore
 from tests.support.api import PATIENT, KnownKeys, context_of, serving
+from tests.support.scale import rest_is_long
 from tests.support.span_corpus import START_NS, store_record, store_year
 
 START_US = START_NS // 1000
@@ -180,7 +181,7 @@ async def test_window_of_traces_includes_oldest_and_excludes_newest(api: Traces,
 
 
 @pytest.mark.parametrize("order", ["descending", "ascending"])
-@pytest.mark.parametrize("limit", [1, 4])
+@pytest.mark.parametrize("limit", rest_is_long([4, 1]))
 async def test_pages_return_every_trace_once_by_its_latest_match(api: Traces, order: str, limit: int) -> None:
     """Ties in time, spans that share ids, unmerged duplicates, versions that moved, other partitions, other projects."""
     source = random.Random(f"{order} {limit}")
@@ -203,7 +204,7 @@ async def test_pages_return_every_trace_once_by_its_latest_match(api: Traces, or
     assert found == expected_order(visible.values(), order)
 
 
-@pytest.mark.parametrize("order", ["descending", "ascending"])
+@pytest.mark.parametrize("order", rest_is_long(["descending", "ascending"]))
 async def test_matches_outside_the_bounds_do_not_move_a_trace(api: Traces, order: str) -> None:
     inside = [span(1, trace=trace, at=trace, name="m") for trace in range(1, 41)]
     outside = [span(2 + late, trace=trace, at=90 * late, name="m") for trace in range(1, 41) for late in (0, 1)]
@@ -214,7 +215,7 @@ async def test_matches_outside_the_bounds_do_not_move_a_trace(api: Traces, order
     assert found == expected_order(inside, order)
 
 
-@pytest.mark.parametrize("order", ["descending", "ascending"])
+@pytest.mark.parametrize("order", rest_is_long(["descending", "ascending"]))
 async def test_pages_return_every_trace_of_one_instant_once(api: Traces, order: str) -> None:
     """More spans of a trace, and more traces, start together than a round reads."""
     few = [span(number, trace=trace, name="m") for trace in range(1, 60) for number in range(1, 8)]
@@ -227,7 +228,7 @@ async def test_pages_return_every_trace_of_one_instant_once(api: Traces, order: 
     assert found == expected_order([*few, *many, *around], order)
 
 
-@pytest.mark.parametrize("order", ["descending", "ascending"])
+@pytest.mark.parametrize("order", rest_is_long(["ascending", "descending"]))
 async def test_traces_after_an_instant_filled_by_one_trace_are_returned(api: Traces, order: str) -> None:
     many = [span(number, trace=2, at=2, name="m") for number in range(1, 100)]
     around = [span(1, trace=trace, at=trace, name="m") for trace in (1, 3)]
@@ -238,7 +239,7 @@ async def test_traces_after_an_instant_filled_by_one_trace_are_returned(api: Tra
     assert found == expected_order([*many, *around], order)
 
 
-@pytest.mark.parametrize("order", ["descending", "ascending"])
+@pytest.mark.parametrize("order", rest_is_long(["descending", "ascending"]))
 async def test_trace_with_more_stale_versions_than_a_round_is_returned(api: Traces, order: str) -> None:
     stored = [span(1, trace=trace, name="m") for trace in (1, 2, 3)]
     for number in range(40):
@@ -248,7 +249,7 @@ async def test_trace_with_more_stale_versions_than_a_round_is_returned(api: Trac
     assert await read_pages(api, limit=1, order=order, filtering=named("m")) == expected_order(stored, order)
 
 
-@pytest.mark.parametrize("order", ["descending", "ascending"])
+@pytest.mark.parametrize("order", rest_is_long(["ascending", "descending"]))
 async def test_pages_return_every_trace_once_while_spans_arrive(api: Traces, order: str) -> None:
     """After each page, new spans would move traces from either side of the position to the other."""
     source = random.Random(order)
@@ -294,7 +295,7 @@ async def test_first_match_that_was_replaced_does_not_hide_its_trace(api: Traces
     assert numbers_of(found) == [7, 6, 5, 4, 1, 3, 2]
 
 
-@pytest.mark.parametrize("order", ["descending", "ascending"])
+@pytest.mark.parametrize("order", rest_is_long(["descending", "ascending"]))
 async def test_unannounced_spans_of_the_first_page_are_returned_once(api: Traces, order: str) -> None:
     """The position is in the table, but its announcement was lost."""
     stored = [span(1, trace=trace, at=trace, name="m") for trace in (1, 2, 3)]
@@ -696,7 +697,7 @@ class StrainedStore:
         return await self._store.select(statement, deadline_s=deadline_s)
 
 
-@pytest.mark.parametrize("order", ["descending", "ascending"])
+@pytest.mark.parametrize("order", rest_is_long(["descending", "ascending"]))
 async def test_rare_matches_in_a_long_time_are_found_over_pages(store: ColumnStore, order: str) -> None:
     hour_us = 3600 * 1_000_000
     matching = [span(1, trace=number, at=number * 40 * hour_us, name="m") for number in range(1, 7)]
@@ -758,7 +759,7 @@ class WalkedStore(StrainedStore):
         return await self._store.select(statement, deadline_s=deadline_s)
 
 
-@pytest.mark.parametrize("order", ["descending", "ascending"])
+@pytest.mark.parametrize("order", rest_is_long(["descending", "ascending"]))
 async def test_time_slices_of_a_scan_end_at_its_bounds(store: ColumnStore, order: str) -> None:
     stored = [span(1, trace=trace, at=trace, name="m") for trace in range(1, 10)]
     async with traces_over(WalkedStore(store, ManualClock())) as api:
@@ -819,7 +820,7 @@ async def test_slice_with_more_matches_than_a_round_is_scanned_completely(store:
     assert found == expected_order(matching, "descending")
 
 
-@pytest.mark.parametrize("order", ["descending", "ascending"])
+@pytest.mark.parametrize("order", rest_is_long(["descending", "ascending"]))
 async def test_rare_matches_among_many_rows_are_found_over_pages(store: ColumnStore, order: str) -> None:
     async with traces_over(store, budget_rows=100_000) as api:
         await store_year(store, 240_000, rare_every=60_000, project_id=api.projects["one"])

@@ -17,6 +17,7 @@ from common.settings import ClickHouseSettings
 from common.span import Event, Span
 from common.times import SystemClock, format_us
 from tests.support.api import context_of, serving
+from tests.support.scale import rest_is_long
 from tests.support.span_corpus import START_NS, store_record
 
 START_US = START_NS // 1000
@@ -24,10 +25,9 @@ WINDOW = {"oldest": format_us(START_US), "newest": format_us(START_US + 3_600_00
 TOTAL = "ag.metrics.tokens.cumulative.total"
 AGENT, STEP, CALL, OTHER_CALL = 1, 2, 3, 4
 SOME_ORDERS = [
-    pytest.param(order, marks=() if order in ((0, 1, 2), (2, 1, 0)) else pytest.mark.long)
-    for order in permutations(range(3))
+    pytest.param(order, marks=() if order == (2, 1, 0) else pytest.mark.long) for order in permutations(range(3))
 ]
-"""Two orders of three records; the others take long."""
+"""The orders of three records: the parts before the whole in `make test`."""
 
 
 @dataclass
@@ -99,7 +99,7 @@ def span(number: int, parent: int | None = None, *, tokens: int = 0, trace: int 
 WHOLE = (span(AGENT, tokens=99), span(STEP, AGENT), span(CALL, STEP, tokens=10), span(OTHER_CALL, STEP, tokens=5))
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (2, 0, 3, 1), (1, 3, 0, 2)])
+@pytest.mark.parametrize("order", rest_is_long([(2, 0, 3, 1), (0, 1, 2, 3), (3, 2, 1, 0), (1, 3, 0, 2)]))
 async def test_trace_in_several_records_is_counted_once_in_any_order(api: Api, order: tuple[int, ...]) -> None:
     for index in order:
         await api.ingest(WHOLE[index])
@@ -196,7 +196,7 @@ async def cumulative(api: Api, path: str) -> Any:
     return value
 
 
-@pytest.mark.parametrize("in_one_record", [True, False])
+@pytest.mark.parametrize("in_one_record", rest_is_long([False, True]))
 async def test_parts_are_absent_if_only_the_total_of_costs_is_known(api: Api, *, in_one_record: bool) -> None:
     spans = [span(AGENT), span(CALL, AGENT)._replace(attributes={"llm.cost.total": 0.5})]
     for record in [spans] if in_one_record else [[span] for span in spans]:
@@ -224,7 +224,7 @@ async def test_part_missing_in_the_innermost_report_comes_from_above(api: Api, o
     assert [bucket["total"]["tokens"] for bucket in counts["buckets"]] == [17]
 
 
-@pytest.mark.parametrize("in_one_record", [True, False])
+@pytest.mark.parametrize("in_one_record", rest_is_long([False, True]))
 async def test_failure_counts_once_if_its_parents_failed_too(api: Api, *, in_one_record: bool) -> None:
     spans = [failed(span(AGENT)), span(STEP, AGENT), failed(span(CALL, STEP)), failed(span(OTHER_CALL, STEP))]
     for record in [spans] if in_one_record else [[span] for span in spans]:

@@ -20,6 +20,7 @@ from schemathesis.engine import events, from_schema
 from schemathesis.generation.case import Case
 from schemathesis.generation.meta import TestPhase
 from schemathesis.hooks import HookContext
+from schemathesis.schemas import BaseSchema
 
 from tests.support.attack_exclusions import WITHOUT_SUCCESS, is_excluded
 
@@ -79,19 +80,27 @@ class _Sampling:
         label = case.operation.label
         self._seen[label] += 1
         number = self._seen[label]
-        return crc32(f"{self._seed} {label} {number}".encode()) / 2**32 < self._rate / number
+        return _draw(self._seed, label, number) < self._rate / number
+
+
+def _draw(seed: int, *values: object) -> float:
+    """Return a number from 0 to 1 that follows from the seed and the values."""
+    return crc32(" ".join(map(str, (seed, *values))).encode()) / 2**32
 
 
 def attack(address: str, *, key: str, admin_key: str, project_id: UUID, requests: int, seed: int) -> AttackReport:
     """Send about ``requests`` requests to the API at ``address``, in this thread, one after the other.
 
-    The requests follow from the seed and from the ids in the responses.
+    The requests follow from the seed and from the ids in the responses. With fewer requests than operations, so do the
+    operations.
     """
     per_operation = requests / OPERATIONS
     config = _config(
         address, key=key, admin_key=admin_key, examples_count=max(1, round(per_operation / 1.6)), seed=seed
     )
-    schema = schemathesis.openapi.from_url(f"{address}/openapi.json", config=config)
+    schema: BaseSchema = schemathesis.openapi.from_url(f"{address}/openapi.json", config=config)
+    if per_operation < 1:
+        schema = schema.include(lambda context: _draw(seed, context.operation.label) < per_operation)
     report = AttackReport()
 
     def counts(_context: HookContext, failure: Failure, case: Case, response: Response) -> bool:

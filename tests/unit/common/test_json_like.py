@@ -22,7 +22,7 @@ def masked(text: str, *, key: str = "*password") -> Any:
 
 @pytest.mark.parametrize("brackets", ["[", "{", "(", '{"a":[', "[{(", '[{"password":['])
 def test_open_brackets_take_memory_in_proportion_to_the_text(brackets: str) -> None:
-    text = brackets * (100_000 // len(brackets)) + " what is a password?"
+    text = brackets * (20_000 // len(brackets)) + " what is a password?"
     tracemalloc.start()
     try:
         masked(text)

@@ -293,7 +293,7 @@ def test_first_hundred_spans_have_a_dead_letter_each(encoding: Encoding, count: 
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-@pytest.mark.parametrize("count", [101, 5_000, 30_000])
+@pytest.mark.parametrize("count", [101, pytest.param(5_000, marks=pytest.mark.long), 30_000])
 def test_further_spans_share_one_dead_letter(encoding: Encoding, count: int) -> None:
     """The largest record is too large to be parsed as a whole."""
     record = record_of(encoding, [f"s{n}" for n in range(count)])

@@ -29,8 +29,15 @@ from ingest.masking import spans as masking_spans
 from ingest.masking.dead_letters import Masking
 from tests.support.attributes import attributes_of
 from tests.support.otlp import START_NS, request
+from tests.support.scale import rest_is_long
 
 SAMPLES = sorted((Path(__file__).parents[2] / "data" / "samples").glob("*.otlp_*"))
+FEW_SAMPLES = [
+    *SAMPLES[::5],
+    *(pytest.param(each, marks=pytest.mark.long) for each in SAMPLES if each not in SAMPLES[::5]),
+]
+"""Every fifth, in either encoding, in `make test`."""
+
 NOW_NS = 1_800_000_000_000_000_000
 RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
 SECRET = "sk-Planted0Secret"
@@ -113,7 +120,7 @@ def plant_in_json(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
-@pytest.mark.parametrize("action", [MaskAction.REDACT, MaskAction.HASH])
+@pytest.mark.parametrize("action", rest_is_long([MaskAction.REDACT, MaskAction.HASH]))
 def test_secret_planted_in_every_text_of_a_sample_is_not_stored(sample: Path, action: MaskAction) -> None:
     if sample.suffix == ".bin":
         message = ExportTraceServiceRequest.FromString(sample.read_bytes())
@@ -265,7 +272,7 @@ def test_rejected_span_with_a_text_that_is_repaired_keeps_its_masked_value(fault
     assert json.loads(letter.value)["span_name"] == "\ufffd [masked]"
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
+@pytest.mark.parametrize("sample", FEW_SAMPLES, ids=lambda path: path.name)
 def test_secret_of_a_rejected_span_is_not_in_its_dead_letter(sample: Path) -> None:
     value, content_type = rejected(sample)
     found = letters(

@@ -16,6 +16,7 @@ from common.kafka.batches import LenientBatches
 from common.kafka.decompression import DECOMPRESSED_BYTES_MAX, GZIP, LZ4, SNAPPY, ZSTD, is_too_large
 from common.kafka.record import UNREAD_BATCH_HEADER
 from common.limits import MIB
+from tests.support.scale import rest_is_long
 
 RECORDS = [
     (b"key", b"value", [("a", b"1"), ("\N{SNOWMAN}", b"\xff"), ("none", None)]),
@@ -119,7 +120,7 @@ def forget_peak() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
 
-@pytest.mark.parametrize("compression", [1, 2, 3, 4])
+@pytest.mark.parametrize("compression", rest_is_long([4, 1, 2, 3]))
 def test_batch_that_is_too_large_when_it_is_decompressed_is_one_record(compression: int):
     count = 22 if compression == SNAPPY else 40
     data = batch([(None, bytes(10 * MIB), [])] * count, compression=compression, first_offset=7)
@@ -155,7 +156,7 @@ def test_content_is_measured_as_the_driver_reads_it(codec: int, payload: bytes):
     assert is_too_large(codec, payload)
 
 
-@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("compression", rest_is_long(COMPRESSIONS))
 def test_batch_below_the_limit_is_read(compression: int):
     data = batch([(None, bytes(10 * MIB), [])] * 6, compression=compression)
 
