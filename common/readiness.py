@@ -87,19 +87,19 @@ class Retry:
         self, act: Callable[[], Awaitable[T]], *, component: str, also: tuple[type[ServiceError], ...] = ()
     ) -> T:
         """Return the result of ``act``; retry after each transient failure except ``LostPartition``, and after those in
-        ``also``.
+        ``also``. The component is ready again when this ends, however it ends.
         """
         backoff = Backoff(delay_s_max=self._delay_s_max)
-        while True:
-            try:
-                result = await act()
-            except ServiceError as exc:
-                if isinstance(exc, LostPartition) or not (exc.transient or isinstance(exc, also)):
-                    raise
-                delay_s = max(backoff.next_delay_s(), exc.retry_after_s if isinstance(exc, Overloaded) else 0.0)
-                self._readiness.red(component, exc.detail)
-                _log.warning("Waiting.", component=component, error=exc.detail, next_try_s=round(delay_s, 2))
-                await self._sleep(delay_s)
-            else:
-                self._readiness.green(component)
-                return result
+        try:
+            while True:
+                try:
+                    return await act()
+                except ServiceError as exc:
+                    if isinstance(exc, LostPartition) or not (exc.transient or isinstance(exc, also)):
+                        raise
+                    delay_s = max(backoff.next_delay_s(), exc.retry_after_s if isinstance(exc, Overloaded) else 0.0)
+                    self._readiness.red(component, exc.detail)
+                    _log.warning("Waiting.", component=component, error=exc.detail, next_try_s=round(delay_s, 2))
+                    await self._sleep(delay_s)
+        finally:  # also if it is cancelled: what nobody waits for must not keep the process unready
+            self._readiness.green(component)
