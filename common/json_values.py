@@ -10,6 +10,7 @@ nothing is rejected this late.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final
 
 import orjson
@@ -33,7 +34,16 @@ INTEGER_CHARS_MAX: Final = 20
 NUMBER_GRAMMAR: Final = "-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][-+]?[0-9]+)?"
 """The grammar of numbers (RFC 8259 §6) as a regular expression that Python and RE2 both accept."""
 
+_NUMBER: Final = re.compile(NUMBER_GRAMMAR)
+
 LEVELS_MAX: Final = SpanLimits().nesting_depth_max
+
+_NUL: Final = r"\u0000"
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+_ESCAPE: Final = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u0000|u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+"""An escape of JSON: a whole pair of surrogates, in a group what cannot be stored, or any other."""
 
 
 class NotJson(ValueError):
@@ -43,6 +53,17 @@ class NotJson(ValueError):
 def is_number(value: object) -> bool:
     """Return whether a value is a JSON number: a boolean is not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def number_in(text: str) -> int | float | None:
+    """Return the JSON-ready number that a text is by the grammar; ``None`` if it is none, or beyond all doubles."""
+    if _NUMBER.fullmatch(text) is None:
+        return None
+    try:
+        number: int | float = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return json_number(number) if isinstance(number, float) else number
 
 
 def json_number(value: float) -> int | float:
@@ -92,20 +113,35 @@ def parsed_json(text: str) -> Any:
 def read_json(text: str, *, levels_max: int = LEVELS_MAX, name: str = "") -> Value:
     """Return the value that ``text`` holds, JSON-ready. ``name`` is the key that it gets, unless a convention names it.
 
-    Raises ``NotJson`` for malformed JSON, lone surrogates, U+0000, nesting past ``levels_max``, the limit of
-    attributes, and paths that take many times the text (``common/nesting.py``). ``NaN``, ``Infinity``
-    and ``-Infinity``, which Python's ``json`` writes, become these texts.
+    Escaped U+0000 and halves of surrogate pairs become U+FFFD, as in texts of spans (``common/codec/repair.py``).
+    ``NaN``, ``Infinity`` and ``-Infinity``, which Python's ``json`` writes, become these texts. Raises ``NotJson`` for
+    malformed JSON, nesting past ``levels_max``, the limit of attributes, and paths that take many times the text
+    (``common/nesting.py``).
     """
-    if "\\u0000" in text:
-        raise NotJson
     try:
-        loaded = parsed_json(text)
+        loaded = _parsed(text)
         value: Value = loaded if _is_ready(loaded, levels_max) else _ready(loaded, levels_max)
     except ValueError as error:
         raise NotJson from error
     if isinstance(value, dict | list) and has_long_paths(name, value):
         raise NotJson
     return value
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return parsed_json(_storable(text) if _NUL in text else text)
+    except ValueError:
+        if _SURROGATE.search(text) is None:
+            raise
+        return parsed_json(_storable(text))
+
+
+def _storable(text: str) -> str:
+    """Return JSON text with U+FFFD for escaped characters that cannot be stored. An escaped backslash before ``u0000``
+    is a backslash, and stays.
+    """
+    return _ESCAPE.sub(lambda escape: escape[0] if escape[1] is None else r"\ufffd", text)
 
 
 def _is_ready(value: Any, levels: int) -> bool:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any, Final
 
-from common.json_values import LEVELS_MAX, NotJson, read_json, scalar_text
+from common.json_values import LEVELS_MAX, NotJson, number_in, read_json, scalar_text
 from common.span import Value
 from ingest.semconv.rows import Converter, MappingError, Reason
 from ingest.semconv.vocabulary import finish_reason_named, provider_named
@@ -72,6 +72,16 @@ def structured(value: Value) -> Value:
     JSON.
     """
     return parsed(value) if isinstance(value, str) else value
+
+
+def json_or_text(value: Value, becomes: Callable[[Value], Any] = lambda found: found) -> Any:
+    """Return what the value that a text holds as JSON becomes. If it is not JSON, raise ``MappingError`` with what the
+    text becomes: its label or its key says JSON, but it is an answer in words, or was cut off.
+    """
+    try:
+        return becomes(structured(value))
+    except MappingError as mapping_error:
+        raise MappingError(mapping_error.reason, found=becomes(value) if value else None) from mapping_error
 
 
 def elements_of(value: Value) -> Value:
@@ -153,21 +163,29 @@ def as_inputs(value: Value) -> dict[str, Any]:
     return value if isinstance(value, dict) else {"value": value}
 
 
+def _numeric(value: Value) -> Value:
+    """Return the number that a text is, because some exporters send every value as text; any other value unchanged."""
+    return number_in(value) if isinstance(value, str) else value
+
+
 def _count(value: Value) -> int:
-    if type(value) is int and value >= 0:
-        return value
+    number = value if type(value) is int else _numeric(value)
+    if type(number) is int and number >= 0:
+        return number
     raise MappingError(Reason.NOT_A_COUNT)
 
 
 def _amount(value: Value) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and isfinite(value):
-        return value
+    number = _numeric(value)
+    if isinstance(number, int | float) and not isinstance(number, bool) and number >= 0 and isfinite(number):
+        return number
     raise MappingError(Reason.NOT_AN_AMOUNT)
 
 
 def _number(value: Value) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return value
+    number = _numeric(value)
+    if isinstance(number, int | float) and not isinstance(number, bool):
+        return number
     raise MappingError(Reason.NOT_A_NUMBER)
 
 
@@ -253,9 +271,9 @@ def always(said: str) -> Converter:
     return Converter(f"`{said}`, whatever the value", lambda _: said)
 
 
-COUNT = Converter("an integer of at least 0", _count)
-AMOUNT = Converter("a number of at least 0", _amount)
-NUMBER = Converter("a number", _number)
+COUNT = Converter("an integer of at least 0, also as text", _count)
+AMOUNT = Converter("a number of at least 0, also as text", _amount)
+NUMBER = Converter("a number, also as text", _number)
 TEXT = Converter("a text", as_text)
 TEXTS = Converter("texts", _texts)
 AS_SENT = Converter("as it was sent", lambda value: value)
@@ -266,6 +284,9 @@ METADATA = Converter("the members of the object", _metadata)
 SETTINGS = Converter("the settings under their normalized names", remembered(_settings))
 OBJECT = Converter("an object, or JSON text of an object", as_object)
 INPUTS = Converter("an object; other JSON and text as `value`", lambda value: as_inputs(parsed_if_json(value)))
-JSON_INPUTS = Converter("parsed JSON; anything but an object as `value`", lambda value: as_inputs(structured(value)))
+JSON_INPUTS = Converter(
+    "parsed JSON; anything but an object as `value`, also text that is not JSON",
+    lambda value: json_or_text(value, as_inputs),
+)
 OUTPUTS = Converter("the text; parsed if it is the JSON of an object or array", parsed_if_json)
-JSON_OUTPUTS = Converter("JSON", structured)
+JSON_OUTPUTS = Converter("JSON; text that is not JSON as it is", json_or_text)

@@ -23,6 +23,7 @@ from ingest.semconv.converters import (
     as_text,
     elements_of,
     first_of,
+    json_or_text,
     parsed_if_json,
     present,
     structured,
@@ -30,21 +31,11 @@ from ingest.semconv.converters import (
     within,
 )
 from ingest.semconv.rows import Converter, MappingError, Reason
-from ingest.semconv.vocabulary import finish_reason_named
+from ingest.semconv.vocabulary import ROLES, finish_reason_named, role_named
 
 Message = dict[str, Any]
 
-_ROLES: Final = {
-    "AIMessage": "assistant",
-    "AIMessageChunk": "assistant",
-    "HumanMessage": "user",
-    "SystemMessage": "system",
-    "ToolMessage": "tool",
-    "ai": "assistant",
-    "human": "user",
-    "system": "system",
-    "tool": "tool",
-}
+_JSON: Final = "application/json"
 _TEXT_PARTS: Final = frozenset({"text", "input_text", "output_text"})
 _CALL_PARTS: Final = frozenset({"tool_call", "tool_use", "tool-call"})
 _RESULT_PARTS: Final = frozenset({"tool_call_response", "tool_result", "tool-result"})
@@ -78,7 +69,10 @@ def _plain(sent: Value) -> Message | None:
     parts = inner.get("parts")
     if isinstance(parts, list) and len(parts) == 1 and isinstance(parts[0], dict) and len(parts[0]) == 2:
         content = parts[0].get("content") if parts[0].get("type") == "text" else None
-    return {"role": role, "content": content} if role and isinstance(role, str) and isinstance(content, str) else None
+    if not (role and isinstance(role, str) and isinstance(content, str)):
+        return None
+    named = ROLES.get(role)
+    return None if named is None else {"role": named, "content": content}
 
 
 def _messages(sent: Value) -> Iterable[Message]:
@@ -86,11 +80,11 @@ def _messages(sent: Value) -> Iterable[Message]:
     if not isinstance(sent, dict):
         raise MappingError(Reason.NOT_MESSAGES)
     inner = _unwrapped(sent)
-    role = inner.get("role") or _ROLES.get(str(inner.get("type", sent.get("type"))))
+    role = _role(inner, sent)
     gathered = _Gathered()
     gathered.add_content(_content(inner), is_result=role == "tool")
     gathered.add_calls(elements_of(inner.get("tool_calls")))
-    message = gathered.message({} if role is None else {"role": as_text(role)})
+    message = gathered.message({} if role is None else {"role": role})
     call_id = inner.get("tool_call_id") or (inner.get("id") if role == "tool" else None)
     message |= _texts(tool_call_id=call_id, name=inner.get("name"))
     reason = as_text(inner.get("finish_reason") or sent.get("finish_reason") or "")
@@ -100,6 +94,15 @@ def _messages(sent: Value) -> Iterable[Message]:
         return (message,)
     is_more = any(key in message for key in ("content", "parts", "tool_calls"))
     return (message, *gathered.results) if is_more else gathered.results
+
+
+def _role(inner: Message, sent: Message) -> str | None:
+    """Return the role of a message, which LangChain says as its type. Raises ``MappingError``."""
+    said = inner.get("role")
+    if said:
+        text = as_text(said)
+        return None if text is None else ROLES.get(text) or role_named(text)
+    return ROLES.get(str(inner.get("type", sent.get("type"))))
 
 
 def _texts(**members: Value) -> dict[str, str]:
@@ -259,17 +262,18 @@ def _spoken(value: Value) -> Value:
     return value
 
 
-def _of_mime_type(value: Value, mime_type: Value) -> Value:
-    """Return a value by its MIME type: JSON is parsed, anything else stays text."""
-    return structured(value) if mime_type == "application/json" else value
-
-
 def _inputs_of_mime_type(value: Value, mime_type: Value) -> dict[str, Any] | None:
-    return None if value is None else as_inputs(_spoken(_of_mime_type(value, mime_type)))
+    if value is None:
+        return None
+    return json_or_text(value, _inputs) if mime_type == _JSON else _inputs(value)
+
+
+def _inputs(value: Value) -> dict[str, Any]:
+    return as_inputs(_spoken(value))
 
 
 def _outputs_of_mime_type(value: Value, mime_type: Value) -> Value:
-    return _spoken(_of_mime_type(value, mime_type))
+    return json_or_text(value, _spoken) if mime_type == _JSON else _spoken(value)
 
 
 CHAT = Converter("messages", chat_of)

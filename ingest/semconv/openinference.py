@@ -13,6 +13,7 @@ from ingest.semconv.tools import TOOLS
 _TOKENS = "metrics.tokens.incremental."
 _COSTS = "metrics.costs.incremental."
 _SAYS_SOMETHING = r"\d+\.message\.(content|tool_calls)"
+_OTHER_INPUTS = r"input\.value|llm\.input_messages\."
 _SAME_SPAN = r"openinference\.span\.kind"
 _MODEL_NOTE = "unless another attribute names the requested model"
 
@@ -36,7 +37,7 @@ def _embedded(sent: Value) -> dict[str, Any] | None:
     return {"value": texts} if texts else None
 
 
-def _documents(sent: Value) -> dict[str, Any] | None:
+def _documents(sent: Value) -> list[dict[str, Any]] | None:
     inner = [element.get("document") for element in to.array_of(sent, Reason.NOT_TEXT) if isinstance(element, dict)]
     documents = [
         {
@@ -46,11 +47,11 @@ def _documents(sent: Value) -> dict[str, Any] | None:
         for element in inner
         if isinstance(element, dict)
     ]
-    return {"documents": documents} if documents else None
+    return documents or None
 
 
 _EMBEDDED_TEXTS = Converter("the texts that were embedded, as `value`", _embedded)
-_DOCUMENTS = Converter("the documents, as `documents`", _documents)
+_DOCUMENTS = Converter("the documents", _documents)
 
 OPENINFERENCE: Final = Convention(
     "openinference",
@@ -74,7 +75,10 @@ OPENINFERENCE: Final = Convention(
         Row("llm.input_messages.*", "data.inputs", CHAT),
         Row("llm.output_messages.*", "data.outputs", CHAT),
         Row("embedding.embeddings.*", "data.inputs", _EMBEDDED_TEXTS),
-        Row("retrieval.documents.*", "data.outputs", _DOCUMENTS, unless=r"output\.value"),
+        Row("retrieval.documents.*", "data.outputs.documents", _DOCUMENTS, unless=r"output\.value"),
+        Row("reranker.query", "data.inputs.query", to.TEXT, unless=_OTHER_INPUTS),
+        Row("reranker.input_documents.*", "data.inputs.documents", _DOCUMENTS, unless=_OTHER_INPUTS),
+        Row("reranker.output_documents.*", "data.outputs.documents", _DOCUMENTS, unless=r"output\.value"),
         Row("llm.tools.*", "data.parameters.tools", TOOLS),
         Row("llm.prompt_template.template", "data.parameters.prompt_template.template", to.AS_SENT),
         Row("llm.prompt_template.version", "data.parameters.prompt_template.version", to.AS_SENT),

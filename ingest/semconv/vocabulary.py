@@ -1,5 +1,5 @@
-"""One word per concept, whatever word was sent: providers and finish reasons, in the words of OpenTelemetry's GenAI
-conventions.
+"""One word per concept, whatever word was sent: providers, finish reasons and roles, in the words of OpenTelemetry's
+GenAI conventions.
 
 A word that is not listed stays unchanged, except that providers become lower case. The kinds of spans of a convention
 are in its file, with the type of span that each is.
@@ -40,16 +40,45 @@ _INTERFACES: Final = (
 )
 
 FINISH_REASONS: Final = {
+    "blocklist": "content_filter",
+    "complete": "stop",
     "content-filter": "content_filter",
+    "content_filter": "content_filter",
+    "content_filtered": "content_filter",
     "end_turn": "stop",
+    "error": "error",
     "function_call": "tool_call",
+    "guardrail_intervened": "content_filter",
+    "length": "length",
     "max_tokens": "length",
+    "prohibited_content": "content_filter",
     "refusal": "content_filter",
     "safety": "content_filter",
+    "spii": "content_filter",
+    "stop": "stop",
     "stop_sequence": "stop",
     "tool-calls": "tool_call",
+    "tool_call": "tool_call",
     "tool_calls": "tool_call",
     "tool_use": "tool_call",
+}
+_ENUMERATION: Final = "finishreason."
+"""Python shows a member of an enumeration with its name: ``FinishReason.STOP``."""
+
+ROLES: Final = {
+    "AIMessage": "assistant",
+    "AIMessageChunk": "assistant",
+    "HumanMessage": "user",
+    "SystemMessage": "system",
+    "ToolMessage": "tool",
+    "ai": "assistant",
+    "assistant": "assistant",
+    "chatbot": "assistant",
+    "human": "user",
+    "model": "assistant",
+    "system": "system",
+    "tool": "tool",
+    "user": "user",
 }
 
 
@@ -62,5 +91,10 @@ def provider_named(name: str) -> str:
 
 
 def finish_reason_named(reason: str) -> str:
-    """Return the one name of a finish reason."""
-    return FINISH_REASONS.get(reason, FINISH_REASONS.get(reason.lower(), reason))
+    """Return the one name of a finish reason, in whatever case it was sent."""
+    return FINISH_REASONS.get(reason) or FINISH_REASONS.get(reason.lower().removeprefix(_ENUMERATION), reason)
+
+
+def role_named(role: str) -> str:
+    """Return the one name of a role, in whatever case it was sent."""
+    return ROLES.get(role) or ROLES.get(role.lower(), role)

@@ -21,11 +21,15 @@ def read(key: str, value: Any, **others: Any) -> tuple[Any, list[str]]:
     return mapped.ag, list(mapped.mapping_errors)
 
 
-@pytest.mark.parametrize("value", [0, 7, 2**64 - 1])
-def test_counts_are_integers_of_at_least_zero(value: int) -> None:
+@pytest.mark.parametrize(
+    ("value", "count"),
+    [(0, 0), (7, 7), (2**64 - 1, 2**64 - 1), ("7", 7), ("7.0", 7), ("1e2", 100), ("18446744073709551615", 2**64 - 1)],
+)
+def test_counts_are_integers_of_at_least_zero(value: Any, count: int) -> None:
     ag, mapping_errors = read("gen_ai.usage.cache_read.input_tokens", value)
 
-    assert (ag, mapping_errors) == ({"metrics": {"tokens": {"incremental": {"cached": value}}}}, [])
+    assert (ag, mapping_errors) == ({"metrics": {"tokens": {"incremental": {"cached": count}}}}, [])
+    assert type(ag["metrics"]["tokens"]["incremental"]["cached"]) is int
 
 
 @pytest.mark.parametrize(("completion", "total"), [(2**63 - 1, 2**64 - 1), (2**63, None)])
@@ -37,7 +41,9 @@ def test_total_is_added_if_an_integer_can_hold_it(completion: int, total: int | 
     assert ag == {"metrics": {"tokens": {"incremental": said}}}
 
 
-@pytest.mark.parametrize("value", [-1, 0.5, "7", True, [7], {"count": 7}, "NaN", 1e30])
+@pytest.mark.parametrize(
+    "value", [-1, 0.5, "-1", "0.5", "7 ", "07", "1,000", "", "abc", "9" * 5_000, True, [7], {"count": 7}, "NaN", 1e30]
+)
 @pytest.mark.parametrize(
     "key",
     ["gen_ai.usage.input_tokens", "llm.token_count.prompt", "gen_ai.usage.prompt_tokens", "ai.usage.promptTokens"],
@@ -46,12 +52,25 @@ def test_value_that_is_not_a_count_becomes_no_metric(key: str, value: Any) -> No
     assert read(key, value) == ({}, ["not_a_count"])
 
 
-@pytest.mark.parametrize(("value", "fits"), [(0, True), (8.85e-06, True), (-0.1, False), ("1", False), (True, False)])
+@pytest.mark.parametrize(
+    ("value", "amount"),
+    [
+        (0, 0),
+        (8.85e-06, 8.85e-06),
+        ("1", 1),
+        ("8.85e-06", 8.85e-06),
+        (-0.1, None),
+        ("-0.1", None),
+        ("1e999", None),
+        ("free", None),
+        (True, None),
+    ],
+)
 @pytest.mark.parametrize("key", ["operation.cost", "gen_ai.usage.cost", "llm.cost.total"])
-def test_costs_are_read_as_numbers(key: str, value: Any, fits: bool) -> None:
-    said = {"metrics": {"costs": {"incremental": {"total": value}}}}
+def test_costs_are_read_as_numbers(key: str, value: Any, amount: float | None) -> None:
+    said = {"metrics": {"costs": {"incremental": {"total": amount}}}}
 
-    assert read(key, value) == ((said, []) if fits else ({}, ["not_an_amount"]))
+    assert read(key, value) == (({}, ["not_an_amount"]) if amount is None else (said, []))
 
 
 @pytest.mark.parametrize(
@@ -63,6 +82,7 @@ def test_costs_are_read_as_numbers(key: str, value: Any, fits: bool) -> None:
         ("session.id", None, {}, []),
         ("session.id", ["s"], {}, ["not_text"]),
         ("gen_ai.request.temperature", 0.5, {"meta": {"request": {"temperature": 0.5}}}, []),
+        ("gen_ai.request.temperature", "0.5", {"meta": {"request": {"temperature": 0.5}}}, []),
         ("gen_ai.request.temperature", "hot", {}, ["not_a_number"]),
         ("gen_ai.request.temperature", True, {}, ["not_a_number"]),
         ("gen_ai.operation.name", "dream", {}, []),
@@ -95,7 +115,9 @@ def test_costs_are_read_as_numbers(key: str, value: Any, fits: bool) -> None:
         ("gen_ai.response.finish_reasons", {"a": 1}, {}, ["not_text"]),
         ("traceloop.entity.input", '{"args": []}', {"data": {"inputs": {"args": []}}}, []),
         ("traceloop.entity.input", '"x"', {"data": {"inputs": {"value": "x"}}}, []),
-        ("traceloop.entity.input", "x", {}, ["not_json"]),
+        ("traceloop.entity.input", "x", {"data": {"inputs": {"value": "x"}}}, ["not_json"]),
+        ("traceloop.entity.input", "", {}, ["not_json"]),
+        ("traceloop.entity.output", "[4", {"data": {"outputs": "[4"}}, ["not_json"]),
         ("traceloop.entity.output", "4", {"data": {"outputs": 4}}, []),
         ("gen_ai.tool.call.result", "4", {"data": {"outputs": "4"}, "type": None}, []),
         ("ai.values", ['"a"', "b"], {"data": {"inputs": {"value": ["a", "b"]}}}, []),
@@ -182,13 +204,17 @@ def test_provider_has_one_name(sent: str, name: str) -> None:
     [
         ("stop", "stop"),
         ("end_turn", "stop"),
-        ("STOP", "STOP"),
+        ("STOP", "stop"),
+        ("TOOL_CALL", "tool_call"),
+        ("COMPLETE", "stop"),
+        ("FinishReason.TOOL_CALLS", "tool_call"),
         ("tool_calls", "tool_call"),
         ("tool-calls", "tool_call"),
         ("tool_use", "tool_call"),
         ("MAX_TOKENS", "length"),
         ("content-filter", "content_filter"),
         ("bored", "bored"),
+        ("Bored", "Bored"),
     ],
 )
 def test_finish_reason_has_one_name(sent: str, name: str) -> None:

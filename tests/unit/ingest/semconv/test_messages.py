@@ -350,7 +350,7 @@ def test_value_is_read_by_its_mime_type() -> None:
     assert said(input__value="[1]", input__mime_type="application/json") == ({"inputs": {"value": [1]}}, [])
     assert said(output__value="4", output__mime_type="application/json") == ({"outputs": 4}, [])
     assert said(output__value="4") == ({"outputs": "4"}, [])
-    assert said(input__value="{", input__mime_type="application/json") == (None, ["not_json"])
+    assert said(input__value="{", input__mime_type="application/json") == ({"inputs": {"value": "{"}}, ["not_json"])
 
 
 def test_readable_messages_of_a_raw_request_are_a_chat() -> None:

@@ -18,7 +18,10 @@ PLACES = {
     "type.span",
     "data",
     "data.inputs",
+    "data.inputs.documents",
+    "data.inputs.query",
     "data.outputs",
+    "data.outputs.documents",
     "session.id",
     "user.id",
     "tags",
@@ -67,6 +70,6 @@ def test_mapped_kinds_are_span_types(row: Row) -> None:
     assert set(kinds) <= set(SPAN_TYPES)
 
 
-@pytest.mark.parametrize("words", [vocabulary.PROVIDERS, vocabulary.FINISH_REASONS])
+@pytest.mark.parametrize("words", [vocabulary.PROVIDERS, vocabulary.FINISH_REASONS, vocabulary.ROLES])
 def test_normalized_words_are_mapped_to_themselves(words: dict[str, str]) -> None:
-    assert not set(words) & set(words.values())
+    assert {word: words.get(word, word) for word in words.values()} == {word: word for word in words.values()}
