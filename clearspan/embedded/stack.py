@@ -22,10 +22,10 @@ from pydantic import SecretStr
 
 from clearspan.embedded.broker import EmbeddedBroker
 from clearspan.embedded.children import Guard, end_left_over, write_children
-from clearspan.embedded.embedded_settings import embedded_settings
 from clearspan.embedded.layout import Layout, Running, Stopping, hold, make_private
 from clearspan.embedded.ports import (
     OTLP_PORTS,
+    free_port,
     require_free_ports,
     why_left_out,
     with_last_ports,
@@ -49,6 +49,27 @@ from ingest.app import open_worker
 from jobs.app import open_jobs
 from jobs.runner import STOP_S as DELIVERIES_STOP_S
 from query_api.http.app import open_api, request_s_max
+
+NO_STREAK: Final = 2**31
+"""More undecodable records than a partition of the embedded broker ever holds."""
+
+
+def embedded_settings(settings: Settings) -> Settings:
+    """Return the settings with the defaults of the embedded stack where the environment has none."""
+    given = settings.model_fields_set
+    changes = {
+        "data_dir": settings.data_dir.resolve(),
+        "api_port": settings.api_port or free_port(),  # written to the data directory before the API listens
+        "worker_port": settings.worker_port or free_port(),  # the same for all workers of this stack
+        "auth": settings.auth if "auth" in given else "off",
+        "log_format": settings.log_format if "log_format" in given else "text",
+        "clickhouse": settings.clickhouse.model_copy(update={"interface": "chdb", "cluster": ""}),
+    }
+    if settings.embedded_broker == "on":
+        # A partition that is held would fill the disk space of the broker, and nothing more could be produced.
+        changes["ingest"] = settings.ingest.model_copy(update={"dead_letter_streak_max": NO_STREAK})
+    return settings.model_copy(update=changes)
+
 
 WATCH_INTERVAL_S: Final = 1.0
 PROGRESS_INTERVAL_S: Final = 1.0

@@ -15,8 +15,7 @@ from uuid import UUID
 from common.errors import NotMigrated, Unavailable
 from common.ids import DEFAULT_USER_ID
 from common.migrations import Migration, is_behind, load_migrations, pending
-from common.postgres.connecting import Connector, connection_options
-from common.postgres.pool import Database, translated
+from common.postgres.pool import Connector, Database, connection_options, translated
 from common.postgres.projects import FIRST_ENVIRONMENTS, SQL
 from common.settings import PostgresSettings
 

@@ -11,10 +11,9 @@ from pydantic import BaseModel
 
 from common.errors import Conflict, InvalidCursor
 from query_api.delivery import schemas
-from query_api.delivery.positions import read_position
 from query_api.delivery.resources import Bodies, ResourceKind, routes_of
 from query_api.delivery.selection import check_filter, selection_of_revision
-from query_api.delivery.shown import shown, skipped_with, state_of
+from query_api.delivery.shown import read_position, shown, skipped_with, state_of
 from query_api.delivery.store import NO_BATCH, PASSED_BATCH, SUBSCRIPTIONS, Subscription
 from query_api.delivery.stored import Values
 from query_api.delivery.targets.opening import open_target

@@ -17,8 +17,8 @@ from common.errors import InvalidInput, NotFound
 from common.postgres.pool import UniqueViolation
 from common.settings import Settings
 from query_api.delivery.schemas import SpanSelection, TestDeliveryResponse
+from query_api.delivery.selection import find_revision, reference_to_store
 from query_api.delivery.stored import ResourceTable, Rows, Stored, Values
-from query_api.delivery.stored_selection import find_revision, reference_to_store
 from query_api.delivery.targets.models import TargetIn, public_members
 from query_api.delivery.targets.opening import (
     kept_secrets,

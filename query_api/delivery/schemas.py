@@ -9,7 +9,6 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from query_api.delivery.positions import POSITION_LENGTH_MAX
 from query_api.delivery.targets.models import TargetIn
 from query_api.filter.parse import FilteringModel, check_groups
 from query_api.registry.kinds import Slug, storable_json
@@ -17,6 +16,7 @@ from query_api.request.json_body import Strict
 from query_api.request.references import ReferenceIn, Text
 
 NAME_LENGTH_MAX: Final = 200
+POSITION_LENGTH_MAX: Final = 131_072
 _FROM: Final = (
     "`now`, `beginning`, a `created_at` as ISO 8601 or relative to now such as `-15m`, or the `position` of a"
     " subscription of this project."

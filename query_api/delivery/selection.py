@@ -15,17 +15,54 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from common.errors import InvalidFilter, InvalidInput
+from common.errors import InvalidFilter, InvalidInput, NotFound
 from common.times import RelativeTime
-from query_api.delivery.stored_selection import find_revision, parse_stored_filter, pinned, stored_references
 from query_api.filter.language import Node
 from query_api.filter.parse import FilteringModel, has_relative_time, parse_filter
 from query_api.filter.sql.compile import Compiled, compile_node
 from query_api.queries.saved import spans_query_in
+from query_api.registry.checks import find_named_revision
 from query_api.registry.store import Lineage
-from query_api.registry.values import Revision
+from query_api.registry.values import References, Revision
+from query_api.request.references import Reference
 from query_api.spans.window import Window
 from query_api.spans.windowing import Order, Windowing
+
+
+def reference_to_store(found: Revision, *, is_pinned: bool) -> dict[str, dict[str, str]]:
+    """Return the reference to a revision, or to its query."""
+    if is_pinned:
+        return {"query_revision_ref": {"id": str(found.id), "slug": found.slug, "version": str(found.version)}}
+    return {"query_ref": {"id": str(found.artifact_id), "slug": found.artifact_slug}}
+
+
+def stored_references(stored: Mapping[str, Any]) -> References | None:
+    """Return the reference that is stored; ``None`` if there is none."""
+    if "query_ref" in stored:
+        return References(Reference(UUID(stored["query_ref"]["id"])), None, None)
+    if "query_revision_ref" in stored:
+        return pinned(UUID(stored["query_revision_ref"]["id"]))
+    return None
+
+
+def pinned(revision_id: UUID) -> References:
+    """Return the reference to a revision."""
+    return References(None, None, Reference(revision_id))
+
+
+async def parse_stored_filter(stored: Mapping[str, Any], *, path: str) -> Node:
+    """Return the tree of the filter that is stored. Raises ``InvalidFilter``."""
+    filtering = FilteringModel.model_validate(stored["filtering"]) if "filtering" in stored else None
+    return await parse_filter(filtering, path=path)
+
+
+async def find_revision(lineage: Lineage, references: References) -> Revision:
+    """Return the revision of a saved query. Raises ``NotFound``."""
+    found = await find_named_revision(lineage, references)
+    if found is None:
+        raise NotFound("There is no revision of a saved query that query_ref or query_revision_ref names.")
+    return found
+
 
 FILTERING_AT: Final = "subscription.filtering"
 

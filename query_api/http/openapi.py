@@ -1,5 +1,10 @@
 """Generate the OpenAPI 3.1 document of the routes from the models that validate requests.
 
+``examples.json`` holds examples by method and path: ``parameters`` of the path and the query string, the body
+``request``, and the body ``response``. ``tests/integration/test_openapi_examples.py`` sends every request to an API and
+compares its response with the example. To add one, write its request with the response ``null``, and run ``make
+golden``.
+
 Source: OpenAPI 3.1.1; JSON Schema 2020-12 as pydantic writes it.
 """
 
@@ -7,17 +12,53 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from http import HTTPStatus
 from importlib.metadata import version
-from typing import Any, Final, Literal, TypeAlias
+from importlib.resources import files
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+import orjson
 from pydantic import BaseModel, Field
 
 from query_api.freshness.headers import COORDINATES_HEADER, DATA_THROUGH_HEADER, WAIT_FOR_HEADER
 from query_api.http.component_schemas import ComponentSchemas
-from query_api.http.examples import add_example
 from query_api.http.operation_ids import operation_id
 from query_api.request.route import Access, Route
+
+FILE: Final = "examples.json"
+
+
+class Example(NamedTuple):
+    """A request to a route and its response; ``None`` is no body."""
+
+    parameters: Mapping[str, Any]
+    request: Any
+    response: Any
+
+
+@cache
+def all_examples() -> Mapping[str, Example]:
+    """Return the examples by method and path, as in ``POST /spans/query``."""
+    stored = orjson.loads(files(__package__).joinpath(FILE).read_bytes())
+    return {
+        name: Example(example.get("parameters", {}), example.get("request"), example["response"])
+        for name, example in stored.items()
+    }
+
+
+def add_example(operation: dict[str, Any], route: Route) -> None:
+    """Add the example of the route, if there is one, to its operation in the document."""
+    example = all_examples().get(f"{route.method} {route.path}")
+    if example is None:
+        return
+    for parameter in operation.get("parameters", ()):
+        if parameter["name"] in example.parameters:
+            parameter["example"] = example.parameters[parameter["name"]]
+    if example.request is not None:
+        operation["requestBody"]["content"]["application/json"]["example"] = example.request
+    operation["responses"][str(route.status)]["content"][route.content_type]["example"] = example.response
+
 
 Json: TypeAlias = dict[str, Any]
 

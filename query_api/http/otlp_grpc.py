@@ -32,8 +32,7 @@ from query_api.http.auditing import Caller, record_refusal
 from query_api.http.authentication import check_scope, running, tenant_of
 from query_api.http.body import read_wire, rules_of
 from query_api.http.dispatch import REQUEST_ID_HEADER, StartupState, authenticate, request_id_of
-from query_api.intake.grpc_status import code_of, status_message, with_retry_info
-from query_api.intake.otlp import PROTOBUF
+from query_api.intake.otlp import PROTOBUF, code_of, status_message, with_retry_info
 from query_api.request.errors import INTERNAL_MESSAGE, new_operation_id, status_of
 from query_api.request.route import NO_PROJECT, Request, Response, Route
 

@@ -28,7 +28,7 @@ from query_api.export import handlers as export
 from query_api.freshness import status as freshness
 from query_api.http import about
 from query_api.intake import models as intake
-from query_api.intake import otlp, otlp_rejected, prepare
+from query_api.intake import otlp, prepare
 from query_api.intake.publish import send_spans
 from query_api.keys.handlers import KEY_ROUTES
 from query_api.masking.handlers import MASKING_ROUTES
@@ -39,7 +39,6 @@ from query_api.queries.saved import QUERY_ROUTES
 from query_api.registry.routes import ENVIRONMENT_ROUTES
 from query_api.request.route import Access, Route
 from query_api.retention import handlers as retention
-from query_api.retention import schemas as retention_models
 
 # fmt: off
 SPANS: Final = (
@@ -130,10 +129,10 @@ def _otlp(prefix: str) -> tuple[Route, ...]:
               intake.IntakeReady, needs=KeyScope.INGEST),
         Route("POST", f"{prefix}/v1/traces", otlp.export_traces, "Send spans as OTLP.", "Intake", None,
               prepare=otlp.prepare_traces, **in_otlp),
-        Route("POST", f"{prefix}/v1/metrics", otlp_rejected.reject, "Reject OTLP metrics.", "Intake", None,
-              prepare=otlp_rejected.prepare_metrics, **in_otlp),
-        Route("POST", f"{prefix}/v1/logs", otlp_rejected.reject, "Reject OTLP logs.", "Intake", None,
-              prepare=otlp_rejected.prepare_logs, **in_otlp),
+        Route("POST", f"{prefix}/v1/metrics", otlp.reject, "Reject OTLP metrics.", "Intake", None,
+              prepare=otlp.prepare_metrics, **in_otlp),
+        Route("POST", f"{prefix}/v1/logs", otlp.reject, "Reject OTLP logs.", "Intake", None,
+              prepare=otlp.prepare_logs, **in_otlp),
     )
 
 
@@ -212,12 +211,12 @@ ACCOUNTS: Final = (
 )
 RETENTION: Final = (
     Route("GET", "/retention", retention.get_retention, "Get what is kept, and what is deleted when.", "Retention",
-          retention_models.RetentionResponse),
+          retention.RetentionResponse),
     Route("PUT", "/retention", retention.set_retention, "Set what is kept.", "Retention",
-          retention_models.RetentionResponse, body=retention_models.SetRetention, body_required=True,
+          retention.RetentionResponse, body=retention.SetRetention, body_required=True,
           ignores_unknown=True),
     Route("DELETE", "/retention", retention.remove_retention, "Keep everything.", "Retention",
-          retention_models.RetentionResponse),
+          retention.RetentionResponse),
 )
 PROBES: Final = (
     Route("GET", "/livez", about.livez, "Check that the process is alive.", "Health", about.Liveness,

@@ -4,18 +4,33 @@
 Records are cut from the request, never encoded again. Rejected spans are reported in ``partial_success``. Errors are
 ``google.rpc.Status`` in the encoding of the request. Sources: OpenTelemetry Protocol 1.x, “OTLP/HTTP response”;
 reference §4.5 for compressed bodies without ``Content-Encoding``.
+
+Errors of calls over OTLP/gRPC have the same body; clients retry ``RESOURCE_EXHAUSTED`` only if the status has a
+``RetryInfo`` (“OTLP/gRPC Throttling”). Metrics and logs are counted and rejected with status 200, because SDKs that
+send all three signals to one address would report an error with every export (“Partial Success”).
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 from google.protobuf.json_format import MessageToDict
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
+    ExportLogsPartialSuccess,
+    ExportLogsServiceRequest,
+    ExportLogsServiceResponse,
+)
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsPartialSuccess,
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTracePartialSuccess,
     ExportTraceServiceResponse,
@@ -24,10 +39,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from common.codec import otlp_json, otlp_protobuf, protobuf_cut
 from common.codec.decoded import Decoded, Rejections
 from common.codec.layout import Layout, SpanPart
-from common.errors import Rejected, ServiceError, TooLarge, UnsupportedMedia
+from common.codec.protobuf_cut import encode_delimited, encode_varint
+from common.errors import ErrorCode, InvalidInput, Rejected, Retryable, ServiceError, TooLarge, UnsupportedMedia
 from common.kafka.record import CONTENT_TYPES as CONTENT_TYPES_OF
 from common.settings import Encoding
-from query_api.intake.grpc_status import code_of, status_message
 from query_api.intake.models import IntakeReady
 from query_api.intake.protobuf_check import plain_trace_ids
 from query_api.intake.publish import PreparedIntake, publish_export
@@ -35,6 +50,38 @@ from query_api.intake.records import Destination, IntakeRecord, IntakeRecords, d
 from query_api.request.errors import headers_of, status_of
 from query_api.request.json_body import json_response
 from query_api.request.route import PrepareContext, Request, Response
+
+INTERNAL: Final = 13
+CODES: Final[Mapping[ErrorCode, int]] = {
+    ErrorCode.INVALID: 3,
+    ErrorCode.REJECTED: 3,
+    ErrorCode.TOO_LARGE: 3,
+    ErrorCode.DEADLINE_EXCEEDED: 4,
+    ErrorCode.FORBIDDEN: 7,
+    ErrorCode.OVERLOADED: 8,
+    ErrorCode.UNAVAILABLE: 14,
+    ErrorCode.UNAUTHORIZED: 16,
+}
+
+_RETRY_INFO: Final = b"type.googleapis.com/google.rpc.RetryInfo"
+
+
+def code_of(error: ServiceError) -> int:
+    """Return the code of gRPC for an error."""
+    return CODES.get(error.code, INTERNAL)
+
+
+def status_message(code: int, text: str) -> bytes:
+    """Encode ``google.rpc.Status``: field 1 is the code, field 2 the message. Its package would be a dependency."""
+    return b"\x08" + encode_varint(code) + encode_delimited(2, text.encode())
+
+
+def with_retry_info(status: bytes, error: Retryable) -> bytes:
+    """Add to a status when to retry: field 3 is an ``Any`` with a ``RetryInfo``, whose field 1 is a ``Duration``."""
+    delay = b"\x08" + encode_varint(max(1, math.ceil(error.retry_after_s)))
+    retry_info = encode_delimited(1, delay)
+    return status + encode_delimited(3, encode_delimited(1, _RETRY_INFO) + encode_delimited(2, retry_info))
+
 
 PROTOBUF: Final = CONTENT_TYPES_OF[Encoding.OTLP_PROTO]
 JSON: Final = CONTENT_TYPES_OF[Encoding.OTLP_JSON]
@@ -223,3 +270,85 @@ _CODECS: Final[Mapping[str, _Codec]] = {
     PROTOBUF: _Codec(otlp_protobuf.decode, otlp_protobuf.lay_out, _checked_protobuf, _count_protobuf),
     JSON: _Codec(otlp_json.decode, otlp_json.lay_out, _checked_json, _count_json),
 }
+
+
+MESSAGE: Final = (
+    "Clearspan stores only traces: nothing of this request is stored. Send metrics and logs to another backend."
+)
+
+_METRIC_KINDS: Final = ("gauge", "sum", "histogram", "exponentialHistogram", "summary")
+
+
+async def reject(request: Request) -> Response:
+    """Reject every record, because Clearspan stores only traces. The status is 200 with `partial_success`, so that SDKs
+    do not retry."""
+    return Response(request.body, content_type=encoding_of(request.headers.get("Content-Type")))
+
+
+def prepare_metrics(body: bytes, context: PrepareContext) -> bytes:
+    """Return the response to an ``ExportMetricsServiceRequest``. Raises ``InvalidInput`` if it cannot be read."""
+    encoding = encoding_of(context.content_type)
+    count = _count_json_points(body) if encoding == JSON else _count_points(body)
+    rejected = ExportMetricsPartialSuccess(rejected_data_points=count, error_message=MESSAGE) if count else None
+    return response_body(ExportMetricsServiceResponse(partial_success=rejected), encoding=encoding)
+
+
+def prepare_logs(body: bytes, context: PrepareContext) -> bytes:
+    """Return the response to an ``ExportLogsServiceRequest``. Raises ``InvalidInput`` if it cannot be read."""
+    encoding = encoding_of(context.content_type)
+    count = _count_json_logs(body) if encoding == JSON else _count_logs(body)
+    rejected = ExportLogsPartialSuccess(rejected_log_records=count, error_message=MESSAGE) if count else None
+    return response_body(ExportLogsServiceResponse(partial_success=rejected), encoding=encoding)
+
+
+def _message(kind: type[Message], body: bytes) -> Any:
+    try:
+        return kind.FromString(body)
+    except DecodeError as exc:
+        raise InvalidInput(f"The body is not an {kind.DESCRIPTOR.name}: {exc}.") from exc
+
+
+def _count_points(body: bytes) -> int:
+    request = _message(ExportMetricsServiceRequest, body)
+    metrics = (
+        metric for resource in request.resource_metrics for scope in resource.scope_metrics for metric in scope.metrics
+    )
+    return sum(len(getattr(metric, kind).data_points) for metric in metrics if (kind := metric.WhichOneof("data")))
+
+
+def _count_logs(body: bytes) -> int:
+    request = _message(ExportLogsServiceRequest, body)
+    return sum(len(scope.log_records) for resource in request.resource_logs for scope in resource.scope_logs)
+
+
+def _count_json_points(body: bytes) -> int:
+    metrics = _elements(_elements(_elements(_documents(body), "resourceMetrics"), "scopeMetrics"), "metrics")
+    kinds = (_object(metric, "metrics").get(kind) for metric in metrics for kind in _METRIC_KINDS)
+    return sum(1 for _ in _elements((kind for kind in kinds if kind is not None), "dataPoints"))
+
+
+def _count_json_logs(body: bytes) -> int:
+    return sum(1 for _ in _elements(_elements(_elements(_documents(body), "resourceLogs"), "scopeLogs"), "logRecords"))
+
+
+def _documents(body: bytes) -> list[Any]:
+    """Return the document in a list; an empty body has none."""
+    try:
+        return [orjson.loads(body)] if body else []
+    except orjson.JSONDecodeError as exc:
+        raise InvalidInput(f"The body is not JSON: {exc}.") from exc
+
+
+def _elements(objects: Iterable[Any], name: str) -> Iterator[Any]:
+    """Return the elements of the list ``name`` in each object. Raises ``InvalidInput`` for anything else."""
+    for parent in objects:
+        members = _object(parent, name).get(name)
+        if not isinstance(members, list | None):
+            raise InvalidInput(f"{name} must be a list.")
+        yield from members or []
+
+
+def _object(value: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{name} must be in a JSON object.")
+    return value

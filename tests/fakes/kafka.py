@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from common.errors import ServiceError, TooLarge, Unavailable
-from common.kafka.partitioner import partition_of
 from common.kafka.record import Coordinates, Header, LostPartition, Partition, Rebalanced, Record
+from query_api.intake.records import partition_of
 
 
 class MemoryBroker:

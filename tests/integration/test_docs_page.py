@@ -7,7 +7,7 @@ import json
 import pytest
 from playwright.async_api import Browser
 
-from query_api.http.examples import all_examples
+from query_api.http.openapi import all_examples
 from tests.support.api import context_of, serving
 from tests.support.explorer import open_page
 

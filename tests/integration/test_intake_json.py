@@ -13,12 +13,12 @@ import pytest
 from common.codec import span_json
 from common.errors import Unavailable
 from common.ids import DEFAULT_PROJECT_ID
-from common.kafka.partitioner import partition_of
 from common.kafka.record import CONTENT_TYPES, Coordinates
 from common.limits import SpanLimits
 from common.settings import Encoding
 from common.span import Span
 from query_api.freshness.headers import read_signed_coordinates
+from query_api.intake.records import partition_of
 from tests.fakes.clock import ManualClock
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving

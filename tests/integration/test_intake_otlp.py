@@ -28,12 +28,12 @@ from opentelemetry.trace import Link, SpanContext
 from common.codec import otlp_json, otlp_protobuf
 from common.errors import Unavailable
 from common.ids import DEFAULT_PROJECT_ID
-from common.kafka.partitioner import partition_of
 from common.limits import SpanLimits
 from common.settings import LimitSettings, Settings
 from common.span import Span
 from common.times import SystemClock
 from query_api.intake.otlp import REASONS_MAX, SPANS_MAX
+from query_api.intake.records import partition_of
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving
 

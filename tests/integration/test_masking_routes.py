@@ -18,8 +18,7 @@ from common.postgres.projects import Projects
 from common.times import SystemClock
 from ingest.masking.current import STALE_S
 from ingest.masking.planned import planned_masks
-from query_api.masking.handlers import APPLIED_WITHIN_S
-from query_api.masking.schemas import RULES_MAX
+from query_api.masking.handlers import APPLIED_WITHIN_S, RULES_MAX
 from tests.support.api import context_of, serving
 
 RULE = {"value": "sk-[a-z]+", "places": ["events", "events"], "action": "redact"}

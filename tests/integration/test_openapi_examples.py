@@ -14,15 +14,14 @@ import pytest
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
 from query_api.freshness.headers import WAIT_FOR_HEADER
-from query_api.http import examples
-from query_api.http.examples import Example, all_examples
-from query_api.http.openapi import openapi_document
+from query_api.http import openapi
+from query_api.http.openapi import Example, all_examples, openapi_document
 from query_api.http.routes import ROUTES
 from query_api.request.route import Access, Route
 from tests.support.example_data import store_example_data
 from tests.support.shell_pages import api_of_a_page
 
-FILE: Final = Path(examples.__file__).with_name(examples.FILE)
+FILE: Final = Path(openapi.__file__).with_name(openapi.FILE)
 DOCUMENT: Final = orjson.loads(orjson.dumps(openapi_document(ROUTES)))
 DESCRIBED: Final = {
     name: {"additionalProperties": False, **schema} if "properties" in schema else schema

@@ -9,7 +9,7 @@ import pytest
 
 from clearspan.cli import main
 from clearspan.console import NOTHING_FOUND
-from clearspan.embedded.embedded_settings import embedded_settings
+from clearspan.embedded.stack import embedded_settings
 from clearspan.environment import read_settings
 from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.record import Partition, Record

@@ -15,7 +15,7 @@ from uuid import UUID
 from common.errors import InvalidInput
 from query_api.analytics.measures import MeasureKind, measured
 from query_api.delivery.alerts.schemas import AlertDefinition, AlertRatio
-from query_api.delivery.stored_selection import find_revision, parse_stored_filter, stored_references
+from query_api.delivery.selection import find_revision, parse_stored_filter, stored_references
 from query_api.filter.language import Node, ValuePlace
 from query_api.filter.parse import FilteringModel, parse_filter, parse_place
 from query_api.filter.sql.compile import compile_node

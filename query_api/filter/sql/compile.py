@@ -1,7 +1,7 @@
 """A filter as SQL over the table ``spans``: the same meaning as ``query_api/filter/matches.py``.
 
 Fields that are columns are here; fields that hold JSON are in ``json.py`` and ``sums.py``, arrays of objects in
-``elements.py``, ``content`` in ``expressions.py``, shorthands in ``shorthands.py``. Every condition is 0 or 1 on every
+``elements.py``, ``content`` in ``expressions.py``, shorthands in ``values.py``. Every condition is 0 or 1 on every
 row, never null, so that ``NOT`` is exact. Values, paths included, travel only as typed parameters; the names of columns
 are constants. The statement around the expression carries the project.
 """
@@ -34,8 +34,8 @@ from query_api.filter.sql.expressions import (
     time_text,
 )
 from query_api.filter.sql.json import json_condition
-from query_api.filter.sql.shorthands import shorthand_condition
 from query_api.filter.sql.sums import USAGE_BYTES_MAX, USAGE_OF, ag_condition
+from query_api.filter.sql.values import shorthand_condition
 from query_api.filter.text_search import TextSearch
 
 

@@ -1,22 +1,45 @@
 """The value of any field as SQL, for statements that sort, group, measure or count by it (contract §3.5).
 
 ``query_api/filter/parse.py`` turns the ``field`` and ``key`` of a request into a ``ValuePlace`` (``parse_place``);
-``value_of`` returns the value there in each row of ``spans``, as filters see it.
+``value_of`` returns the value there in each row of ``spans``, as filters see it. A shorthand (``language.SHORTHANDS``)
+compiles to the conditions on the places of its value, so that it uses their columns and indexes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from common.clickhouse.leaves import MODEL_COLUMN
 from common.clickhouse.span_columns import NO_PARENT
 from common.json_values import NUMBER_GRAMMAR
 from common.span import PROMOTED_TEXTS, SpanKind, StatusCode
-from query_api.filter.language import DURATION, FIELDS, SHORTHANDS, Kind, ValuePlace
-from query_api.filter.sql.expressions import Parameters, double_text, scalar_leaf, time_text
-from query_api.filter.sql.json import json_place
-from query_api.filter.sql.shorthands import DURATION_MS
+from query_api.filter.language import DURATION, FIELDS, SHORTHANDS, Condition, Kind, ValuePlace
+from query_api.filter.sql.expressions import DoubleValue, Parameters, condition_sql, double_text, scalar_leaf, time_text
+from query_api.filter.sql.json import json_condition, json_place
+
+DURATION_MS: Final = "((end_us - start_us) / 1000)"
+"""The shorthand ``duration``: a double, never null."""
+
+
+def shorthand_condition(condition: Condition, parameters: Parameters) -> str:
+    """Return a condition on a shorthand as an expression that is 0 or 1."""
+    places = SHORTHANDS[condition.field]
+    if not places:
+        return condition_sql(condition, DoubleValue(DURATION_MS, parameters))
+    *preferred, last = places
+    found = _at(last, condition, parameters)
+    for place in reversed(preferred):
+        leaf = f"leaves[{parameters.text('.'.join(place.path))}]"
+        here = _at(place, condition, parameters)
+        found = f"({leaf} != '' AND {here} OR {leaf} = '' AND {found})"
+    return found
+
+
+def _at(place: ValuePlace, condition: Condition, parameters: Parameters) -> str:
+    """The same condition on the value at a place."""
+    return json_condition(replace(condition, field=place.field, path=place.path), parameters)
 
 
 class FieldValue(NamedTuple):

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from clearspan.embedded.embedded_settings import embedded_settings
 from clearspan.embedded.layout import Layout
 from clearspan.embedded.ports import with_last_ports, write_last_ports
+from clearspan.embedded.stack import embedded_settings
 from common.settings import Settings
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from common.hosts import HostOrder
-from common.postgres.connecting import connection_options, dsns_of
+from common.postgres.pool import connection_options, dsns_of
 from common.settings import PostgresSettings
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from common.clickhouse import connecting
+from common.clickhouse import server
 from common.settings import ClickHouseSettings
 from tests.support.certificates import Authority
 
@@ -43,11 +43,11 @@ class _Client:
 async def test_certificate_without_a_password_is_the_user(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, password: str, username: str | None, headers: dict[str, str] | None
 ) -> None:
-    monkeypatch.setattr(connecting, "AsyncClient", _Client)
+    monkeypatch.setattr(server, "AsyncClient", _Client)
     client = Authority(tmp_path).issue("client")
     members = {"interface": "https", "username": "ada", "password": password, "tls": {"certificate_file": client}}
 
-    await connecting.connected_client(ClickHouseSettings.model_validate(members), "[::1]", connections=1)
+    await server.connected_client(ClickHouseSettings.model_validate(members), "[::1]", connections=1)
 
     given = _Client.given
     assert (given["host"], given["username"], given["headers"]) == ("::1", username, headers)

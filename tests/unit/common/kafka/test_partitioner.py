@@ -8,7 +8,7 @@ from aiokafka.partitioner import murmur2 as murmur2_of_driver
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.kafka.partitioner import murmur2, partition_of
+from query_api.intake.records import murmur2, partition_of
 
 
 @pytest.mark.parametrize(

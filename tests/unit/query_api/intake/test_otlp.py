@@ -9,10 +9,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from common.codec import otlp_protobuf
 from common.codec.layout import Layout
 from common.errors import ServiceError, TooLarge
-from common.kafka.partitioner import partition_of
 from common.limits import SpanLimits
 from query_api.intake.otlp import error_format, prepare_traces, split_by_destination
-from query_api.intake.records import IntakeRecord, destinations_of
+from query_api.intake.records import IntakeRecord, destinations_of, partition_of
 from query_api.request.route import PrepareContext
 from tests.strategies import NOW_NS
 

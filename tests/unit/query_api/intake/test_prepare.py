@@ -10,9 +10,9 @@ import pytest
 
 from common.codec import span_json
 from common.errors import InvalidInput, TooLarge
-from common.kafka.partitioner import partition_of
 from common.limits import SpanLimits
 from query_api.intake.prepare import PlacedSpan, TraceSpans, flatten, flatten_node, to_records
+from query_api.intake.records import partition_of
 from query_api.request.route import PrepareContext
 from tests.strategies import NOW_NS
 

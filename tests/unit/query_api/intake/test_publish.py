@@ -3,10 +3,9 @@ from __future__ import annotations
 import pytest
 
 from common.errors import Unavailable
-from common.kafka.partitioner import partition_of
 from common.kafka.record import Coordinates
 from query_api.intake.publish import UNACKNOWLEDGED_MAX, publish
-from query_api.intake.records import IntakeRecord
+from query_api.intake.records import IntakeRecord, partition_of
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import PROJECT_A
 
