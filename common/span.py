@@ -175,6 +175,12 @@ NO_METRICS = Metrics()
 AMOUNTS = ("prompt", "completion", "total")
 """The amounts of tokens and of costs, in the order of ``Metrics``."""
 
+COSTS: Final = Metrics._fields[3:6]
+"""The fields that are US dollars."""
+
+COST_DECIMALS: Final = 12
+"""Decimal places of costs: a millionth of a millionth of a dollar. Below are only the errors of binary fractions."""
+
 Usage: TypeAlias = tuple[float, float, float]
 """Prompt, completion and total of one unit: tokens, or costs."""
 

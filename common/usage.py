@@ -11,6 +11,11 @@ not matter.
 A span whose parent is itself or is not in the trace is at the top. Reports in a circle are below each other, so none
 of them counts, unless the trace has no other report: then all do, because usage must not vanish.
 
+Costs are doubles in attributes, tables and responses. A sum of doubles depends on their order, and that of the engine
+changes from statement to statement. So costs are added as integers: *units* of 10⁻¹² dollars, the last decimal of a
+price. Such a sum is exact, and its double is the nearest one, which JSON shows with the decimals that the costs had. A
+cost below 8,192 dollars with at most 12 decimals is exact in units; the double of a larger one has fewer decimals.
+
 The rule is here twice, because a record and a page have the spans of their traces at hand, and sums over many traces
 must stay in the engine: ``counted`` and ``counted_of_each``, and the steps in ``usage.sql``. A test compares them.
 """
@@ -23,7 +28,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from common.clickhouse.select import Select
 from common.named_sql import load_named_sql
-from common.span import NO_METRICS, Metrics, Usage, is_more_than_parts
+from common.span import COST_DECIMALS, COSTS, NO_METRICS, Metrics, Usage, is_more_than_parts
 
 Id = TypeVar("Id", bound=Hashable)
 """Identifies a span among those that are judged together."""
@@ -32,6 +37,74 @@ STEPS: Final = load_named_sql(Path(__file__).with_suffix(".sql"))
 _REPORTED: Final = "reported"
 _COUNTED: Final = "counted_reports"
 _NO_USAGE: Final[Usage] = NO_METRICS[0:3]
+
+UNITS: Final = 10**COST_DECIMALS
+"""Units of a dollar."""
+
+DOLLARS_END: Final = 1e15
+"""Exclusive limit of an amount that is added. The units of a hundred billion such amounts fit into 128 bits."""
+
+_SCALE: Final = f"1e{COST_DECIMALS}"
+_EXACT_END: Final = 2**53
+
+
+def units(dollars: float) -> int:
+    """Return an amount below ``DOLLARS_END`` as a whole number of units."""
+    return round(dollars * 1e12)
+
+
+def dollars(whole_units: int) -> float:
+    """Return the double that is nearest to a number of units."""
+    return whole_units / UNITS
+
+
+def exact_total(amounts: Iterable[float]) -> float:
+    """Add up amounts below ``DOLLARS_END``, exactly and in any order."""
+    return dollars(sum(map(units, amounts)))
+
+
+def is_amount(number: float) -> bool:
+    """Return whether a number can be added: it is finite, and below ``DOLLARS_END`` in either direction."""
+    return -DOLLARS_END < number < DOLLARS_END
+
+
+def rounded(number: float) -> float:
+    """Return a number with the decimals of money; unchanged if it is no amount."""
+    return dollars(units(number)) if is_amount(number) else number
+
+
+def amount_sql(number: str) -> str:
+    """Return a number as an expression; null if it is no amount.
+
+    The engine converts the value below a null, too, so it must be one that ``units_sql`` can convert.
+    """
+    is_amount = f"abs({number}) < {DOLLARS_END:g}"
+    return f"if({is_amount}, if({is_amount}, {number}, 0), NULL)"
+
+
+def units_sql(number: str) -> str:
+    """Return ``units`` as an expression: a whole number of 128 bits, to be added by ``sum``."""
+    return f"toInt128(round({number} * {_SCALE}))"
+
+
+def dollars_sql(whole_units: str) -> str:
+    """Return ``dollars`` as an expression over an aggregate or column of units.
+
+    A number of units that a double cannot hold becomes a text of decimals first, because dividing its double by
+    another would round twice.
+    """
+    decimals = f"toFloat64(toString(reinterpret({whole_units}, 'Decimal(38, {COST_DECIMALS})')))"
+    return f"if(abs({whole_units}) < {_EXACT_END}, toFloat64({whole_units}) / {_SCALE}, {decimals})"
+
+
+def rounded_sql(number: str) -> str:
+    """Return ``rounded`` of an amount as an expression."""
+    return f"round({number} * {_SCALE}) / {_SCALE}"
+
+
+def exact_total_sql(number: str) -> str:
+    """Return the aggregate that adds up amounts, in dollars."""
+    return dollars_sql(f"sum({units_sql(number)})")
 
 
 class Report(NamedTuple):
@@ -58,12 +131,12 @@ def counted(spans: Iterable[Report]) -> Metrics:
                 own.add(span_id)
         if parent_id != span_id:
             parent_of[span_id] = parent_id
-    tokens, costs, errors = _units(metrics_of)
+    tokens, costs, errors = _reports_of(metrics_of)
     failed = _counting(errors, parent_of, ())
     return Metrics(
-        *_sum(_counted_usages(tokens, parent_of, own)),
-        *_sum(_counted_usages(costs, parent_of, own)),
-        errors=_total(errors[span_id] for span_id in failed),
+        *_sum(_counted_usages(tokens, parent_of, own), _sorted_sum),
+        *_sum(_counted_usages(costs, parent_of, own), exact_total),
+        errors=_sorted_sum(errors[span_id] for span_id in failed),
     )
 
 
@@ -74,7 +147,7 @@ def counted_of_each(
 
     ``parent_of`` holds every span. ``own`` are those whose usage is their own by its meaning.
     """
-    tokens, costs, errors = _units(metrics_of)
+    tokens, costs, errors = _reports_of(metrics_of)
     counted_tokens = dict(zip(tokens, _counted_usages(tokens, parent_of, own), strict=True))
     counted_costs = dict(zip(costs, _counted_usages(costs, parent_of, own), strict=True))
     failed = _counting(errors, parent_of, ())
@@ -88,7 +161,7 @@ def counted_of_each(
     }
 
 
-def _units(metrics_of: Mapping[Id, Metrics]) -> tuple[dict[Id, Usage], dict[Id, Usage], dict[Id, float]]:
+def _reports_of(metrics_of: Mapping[Id, Metrics]) -> tuple[dict[Id, Usage], dict[Id, Usage], dict[Id, float]]:
     """Return the reports of tokens, of costs and of errors."""
     return (
         {span: metrics[0:3] for span, metrics in metrics_of.items() if any(metrics[0:3])},
@@ -107,13 +180,13 @@ def _counted_usages(
     return _counted_parts(reports, parent_of, own)
 
 
-def _sum(usages: Iterable[Usage]) -> Usage:
+def _sum(usages: Iterable[Usage], add: Callable[[Iterable[float]], float]) -> Usage:
     """Add up prompts, completions and totals."""
     prompts, completions, totals = zip(*usages, strict=True) if (usages := list(usages)) else ((), (), ())
-    return _total(prompts), _total(completions), _total(totals)
+    return add(prompts), add(completions), add(totals)
 
 
-def _total(amounts: Iterable[float]) -> float:
+def _sorted_sum(amounts: Iterable[float]) -> float:
     """Add up amounts in the order of their size: the last digits of a sum depend on the order, and that of the engine
     changes from statement to statement.
     """
@@ -180,8 +253,17 @@ def trace_sums(reports: Select) -> Select:
     ``reports`` is a query of ``trace_id``, ``span_id``, ``parent_id``, ``usage_is_own`` and the columns of
     ``Metrics``, with one row for each span of these traces.
     """
-    sums = [f"arraySum(counted_{amount}) AS {amount}" for amount in Metrics._fields]
-    return _from_counted(reports, ["trace_id", *sums])
+    added = _from_counted(reports, ["trace_id", *map(_added, Metrics._fields)])
+    amounts = [f"{dollars_sql(name)} AS {name}" if name in COSTS else name for name in Metrics._fields]
+    return Select(reports.project_id, added, ["trace_id", *amounts])
+
+
+def _added(amount: str) -> str:
+    """Return the sum of what counts of the reports of a trace, costs in units."""
+    counted = f"counted_{amount}"
+    if amount in COSTS:
+        counted = f"arrayMap(cost -> {units_sql('cost')}, {counted})"
+    return f"arraySum({counted}) AS {amount}"
 
 
 def counted_totals(reports: Select) -> Select:
@@ -195,7 +277,7 @@ def counted_totals(reports: Select) -> Select:
         " counted_tokens_total, counted_costs_total, at_tokens_total, at_costs_total))) AS report"
     )
     columns = ["trace_id", "reinterpretAsFixedString(report.1) AS span_id"]
-    counts = ["report.2 AS counted_tokens", "report.3 AS counted_costs"]
+    counts = ["report.2 AS counted_tokens", f"{rounded_sql('report.3')} AS counted_costs"]
     return Select(reports.project_id, _from_counted(reports, ["trace_id", each]), [*columns, *counts])
 
 

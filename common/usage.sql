@@ -130,7 +130,7 @@ SELECT
             arrayMap((found, next) -> bitOr(found, at.1[next]), at.1, at.2),
             arrayMap(next -> at.2[next], at.2)
         ),
-        range(if(is_deep, toUInt8(ceil(log2(length(bits)))), 0)),
+        range(if(is_deep, toUInt8(ceil(log2(greatest(length(bits), 1)))), 0)),
         (parent_bits, small_above)
     ).1 AS climbed_bits,
     arrayMap((found, bit) -> bitAnd(found, bitNot(bit)), climbed_bits, bits) AS bits_above,

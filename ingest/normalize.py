@@ -32,6 +32,7 @@ from common.span import (
     StatusCode,
     Value,
 )
+from common.usage import is_amount, rounded
 from ingest.ag import (
     as_number,
     canonical_ag,
@@ -253,7 +254,7 @@ def _own_metrics(metrics: dict[str, Any]) -> Metrics:
         return NO_METRICS
     own = Metrics(
         *(_amounts(tokens) if tokens else _NO_AMOUNTS),
-        *(_amounts(costs) if costs else _NO_AMOUNTS),
+        *(_costs(costs) if costs else _NO_AMOUNTS),
         errors=float(errors or 0),
     )
     return own if any(own) else NO_METRICS
@@ -268,6 +269,12 @@ def _amounts(incremental: dict[str, Any]) -> tuple[float, float, float]:
     completion = float(as_number(incremental.get("completion")) or 0)
     total = as_number(incremental.get("total"))
     return prompt, completion, prompt + completion if total is None else float(total)
+
+
+def _costs(incremental: dict[str, Any]) -> tuple[float, float, float]:
+    """Return what sums add of the costs: nothing of one that is so large that it is no amount of money."""
+    prompt, completion, total = (rounded(amount) if is_amount(amount) else 0.0 for amount in _amounts(incremental))
+    return prompt, completion, total
 
 
 def _write_cumulative(metrics: dict[str, Any], cumulative: Metrics) -> None:

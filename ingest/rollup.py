@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from operator import add
 from typing import Any, Final, TypeAlias
 
 from common.ids import span_id_hex, trace_id_hex
 from common.span import NO_METRICS, Metrics, NormalizedSpan, Span
-from common.usage import counted_of_each
+from common.usage import counted_of_each, dollars, units
 
 CLIENTS: Final = frozenset({"com.anthropic.sdk.python"})
 """Scopes of the spans that model clients make themselves."""
@@ -113,12 +113,22 @@ def roll_up(spans: Sequence[Span], own: Sequence[Metrics], always: Collection[in
     parents_first = _cut_cycles(parents, spans)
     reports = {index: metrics for index, metrics in enumerate(own) if metrics is not NO_METRICS}
     counted = counted_of_each(reports, dict(enumerate(parents)), always)
-    sums = [counted.get(index, NO_METRICS) for index in range(len(spans))]
+    sums = [NO_METRICS] * len(spans)
+    for index, metrics in counted.items():
+        sums[index] = _with_costs(units, metrics)
     for index in reversed(parents_first):
         parent = parents[index]
         if parent is not None and sums[index] is not NO_METRICS:
             sums[parent] = Metrics._make(map(add, sums[parent], sums[index]))
-    return sums
+    return [_with_costs(dollars, metrics) for metrics in sums]
+
+
+def _with_costs(convert: Callable[[Any], float], metrics: Metrics) -> Metrics:
+    """Return the metrics with other costs: in units, which are exact, while they are added."""
+    prompt, completion, total = metrics[3:6]
+    if not (prompt or completion or total):
+        return metrics
+    return Metrics(*metrics[0:3], convert(prompt), convert(completion), convert(total), metrics.errors)
 
 
 def _parents(spans: Sequence[Span]) -> list[int | None]:

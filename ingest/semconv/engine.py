@@ -12,8 +12,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from common.json_values import json_number
 from common.plans import Keys
 from common.span import Attributes
+from common.usage import is_amount, rounded
 from ingest.semconv.conventions import CONVENTIONS
 from ingest.semconv.rows import ALL, MappingError, Row
 
@@ -127,19 +129,19 @@ def _put_together(places: Sequence[tuple[int, str]], made: Sequence[dict[str, An
             made[around][name] = made[at]
     ag = made[0]
     if "metrics" in ag:
-        for used in ag["metrics"].values():
-            _complete_totals(used)
+        for unit, used in ag["metrics"].items():
+            _complete_totals(used, are_costs=unit == "costs")
     _complete_finish_reasons(ag)
     return ag
 
 
-def _complete_totals(used: dict[str, dict[str, Any]]) -> None:
+def _complete_totals(used: dict[str, dict[str, Any]], *, are_costs: bool) -> None:
     """Add missing totals of tokens and costs, if a number in JSON can hold them."""
     for amounts in used.values():
         if "total" not in amounts and ("prompt" in amounts or "completion" in amounts):
             total = amounts.get("prompt", 0) + amounts.get("completion", 0)
             if total < TOTAL_END:
-                amounts["total"] = total
+                amounts["total"] = json_number(rounded(total)) if are_costs and is_amount(total) else total
 
 
 def _complete_finish_reasons(ag: dict[str, Any]) -> None:

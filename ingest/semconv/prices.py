@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from common.prices.file import DOLLARS_MAX
 from common.prices.table import Price, PriceTable
-from common.span import MODEL_CALLS
+from common.span import COST_DECIMALS, MODEL_CALLS
 
 PRICED: Final = frozenset({*MODEL_CALLS, "query"})
 """The types of spans that may get a cost: model calls, and queries, which the reference prices too (§3.3; ours adds
@@ -27,8 +27,6 @@ GIVEN: Final = "instrumentation"
 _NUMBERS: Final = frozenset({int, float})
 _NOTHING: Final[Mapping[str, Any]] = {}
 _PER_TOKENS: Final = 1_000_000
-_DIGITS: Final = 12
-"""Decimal places: a millionth of a millionth of a dollar. Below are only the errors of binary fractions."""
 
 
 class Cost(NamedTuple):
@@ -57,7 +55,9 @@ def cost_of(price: Price, tokens: Mapping[str, Any]) -> Cost | None:
     if total > DOLLARS_MAX:  # absurd, and maybe not finite
         return None
     return Cost(
-        round(of_prompt / _PER_TOKENS, _DIGITS), round(of_completion / _PER_TOKENS, _DIGITS), round(total, _DIGITS)
+        round(of_prompt / _PER_TOKENS, COST_DECIMALS),
+        round(of_completion / _PER_TOKENS, COST_DECIMALS),
+        round(total, COST_DECIMALS),
     )
 
 

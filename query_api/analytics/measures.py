@@ -16,6 +16,7 @@ from common.codec.checks import json_double
 from common.errors import InvalidInput
 from common.span import StatusCode
 from common.times import format_us
+from common.usage import amount_sql, dollars_sql, rounded, units_sql
 from query_api.analytics.groups_models import COUNT, ERRORS, Aggregate, FieldAndKey
 from query_api.filter.language import FIELDS, Kind, ValuePlace
 from query_api.filter.parse import parse_place
@@ -142,22 +143,32 @@ class MeasureColumns:
                 return self._different(self._place(values))
             case _:
                 assert statistic is not None  # noqa: S101 - only a count has none
-                return self._of_numbers(self._number(self._place(values)), statistic)
+                place = self._place(values)
+                return self._of_numbers(self._number(place), statistic, is_cost=place.is_cost)
 
-    def _of_numbers(self, number: str, statistic: Aggregate) -> Callable[[Merge], str]:
+    def _of_numbers(self, number: str, statistic: Aggregate, *, is_cost: bool) -> Callable[[Merge], str]:
         if statistic in PERCENTILES:
             index = list(PERCENTILES).index(statistic) + 1
             levels = ", ".join(map(str, PERCENTILES.values()))
             state = self._partial(f"quantilesExactInclusiveState({levels})({number})")
             return lambda merge: f"{merge(f'quantilesExactInclusiveMerge({levels})', state)}[{index}]"
+        if statistic is Aggregate.SUM:
+            return self._total(number, is_cost=is_cost)
         if statistic is Aggregate.AVG:
-            total, count = self._partial(f"sum({number})"), self._partial(f"count({number})")
-            return lambda merge: f"({merge('sum', total)} / {merge('sum', count)})"
+            total, count = self._total(number, is_cost=is_cost), self._partial(f"count({number})")
+            return lambda merge: f"({total(merge)} / {merge('sum', count)})"
         if statistic is Aggregate.UNIQ:
             state = self._partial(f"uniqExactState({number})")
             return lambda merge: merge("uniqExactMerge", state)
         partial = self._partial(f"{statistic}({number})")
         return lambda merge: merge(str(statistic), partial)
+
+    def _total(self, number: str, *, is_cost: bool) -> Callable[[Merge], str]:
+        if not is_cost:
+            total = self._partial(f"sum({number})")
+            return lambda merge: merge("sum", total)
+        in_units = self._partial(f"sum({units_sql(number)})")
+        return lambda merge: dollars_sql(merge("sum", in_units))
 
     def _different(self, place: ValuePlace) -> Callable[[Merge], str]:
         """Count hashes of 64 bits: two of ten million values have the same one with odds of 1 : 400,000."""
@@ -168,7 +179,8 @@ class MeasureColumns:
     def _number(self, place: ValuePlace) -> str:
         if place.field in USAGE:
             return self._used(USAGE[place.field])
-        return self._pass_on(value_of(place, self._parameters).number, "number")
+        number = value_of(place, self._parameters).number
+        return self._pass_on(amount_sql(number) if place.is_cost else number, "number")
 
     def _used(self, unit: str) -> str:
         """The part of a span's total that counts; null if nothing of it does (``Values.used``)."""
@@ -210,4 +222,7 @@ def shown(values: Measured, statistic: Aggregate | None, found: Any) -> Any:
         return None
     if statistic is None or statistic is Aggregate.UNIQ:
         return found
-    return format_us(round(found)) if values.kind is MeasureKind.TIME else json_double(found)
+    if values.kind is MeasureKind.TIME:
+        return format_us(round(found))
+    is_cost = values.place is not None and values.place.is_cost
+    return json_double(rounded(found) if is_cost else found)

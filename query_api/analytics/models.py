@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
 
+from query_api.filter.language import is_cost_path
 from query_api.filter.parse import PATH_SEGMENTS_MAX, FilteringModel, check_groups
 from query_api.request.json_body import Listed, ShownTime, Strict, parse_json_text, refuse_boolean
 from query_api.request.references import Moment
@@ -74,6 +75,11 @@ class MetricSpec(Strict):
     def key(self) -> str:
         """The path without a leading ``attributes.``."""
         return self.path.removeprefix(ATTRIBUTES)
+
+    @property
+    def are_costs(self) -> bool:
+        """Whether the numbers are amounts of money (``common/usage.py``)."""
+        return is_cost_path(self.key.split("."))
 
 
 DEFAULT_SPECS: Final = (

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from common.clickhouse.select import Select
 from common.codec.checks import json_double
+from common.usage import dollars_sql, exact_total_sql, units_sql
 from query_api.analytics.models import ATTRIBUTES, MetricSpec, MetricType
 from query_api.analytics.statistics import PERCENTILES, Bins, counting_steps, frequencies, histogram, numbers
 from query_api.analytics.values import Values
@@ -83,7 +84,7 @@ def _statistic_of(spec: MetricSpec, values: Values, prefix: str) -> Statistic:
         case MetricType.CONTINUOUS:
             return _continuous(spec, values, prefix)
         case MetricType.DISCRETE:
-            return _discrete(values.number(spec.key), prefix)
+            return _discrete(spec, values, prefix)
         case MetricType.SINGLE:
             return _categorical(values.texts(spec.key), prefix)
         case MetricType.MULTIPLE:
@@ -115,22 +116,22 @@ def _continuous(spec: MetricSpec, values: Values, prefix: str) -> Statistic:
 
     def members(row: Row) -> Members:
         bins = Bins(row["first"], row["last"], len(row["bins"]))
-        return {**numbers(row), "hist": histogram(bins, row["bins"])}
+        return {**numbers(row, are_costs=spec.are_costs), "hist": histogram(bins, row["bins"])}
 
-    aggregates = _aggregates(values.number(spec.key), prefix)
+    aggregates = _aggregates(spec, values, prefix)
     steps = counting_steps(spec, prefix, values.parameters)
     return Statistic(
         prefix, aggregates, (*_NUMBER_COLUMNS, "first", "last", "bins"), members, [_percentiles(prefix), *steps]
     )
 
 
-def _discrete(number: str, prefix: str) -> Statistic:
+def _discrete(spec: MetricSpec, values: Values, prefix: str) -> Statistic:
     """Numbers, and how often each occurs."""
 
     def members(row: Row) -> Members:
-        return {**numbers(row), **_frequencies(row, json_double)}
+        return {**numbers(row, are_costs=spec.are_costs), **_frequencies(row, json_double)}
 
-    aggregates, steps = _aggregates(number, prefix), [_percentiles(prefix), *_frequency_steps(prefix)]
+    aggregates, steps = _aggregates(spec, values, prefix), [_percentiles(prefix), *_frequency_steps(prefix)]
     return Statistic(prefix, aggregates, (*_NUMBER_COLUMNS, "freq", "uniq"), members, steps)
 
 
@@ -165,10 +166,12 @@ def _counted(counted: str, prefix: str) -> Statistic:
 _NUMBER_COLUMNS: Final = ("count", "sum", "min", "max", "percentiles")
 
 
-def _aggregates(number: str, prefix: str) -> Columns:
+def _aggregates(spec: MetricSpec, values: Values, prefix: str) -> Columns:
     """The numbers of a bucket, ``values``, and the aggregates that both kinds of number have."""
-    functions = {"count": "count", "sum": "sum", "min": "min", "max": "max", "values": "groupArray"}
-    return {f"{prefix}{name}": f"{function}({number})" for name, function in functions.items()}
+    number = values.number(spec.key)
+    functions = {"count": "count", "min": "min", "max": "max", "values": "groupArray"}
+    aggregates = {f"{prefix}{name}": f"{function}({number})" for name, function in functions.items()}
+    return {**aggregates, f"{prefix}sum": exact_total_sql(number) if spec.are_costs else f"sum({number})"}
 
 
 def _percentiles(prefix: str) -> Columns:
@@ -214,13 +217,20 @@ async def counts_of(
         in_all = focus is Focus.TRACE
         numbers[unit] = values.number(f"ag.metrics.{unit}.cumulative.total") if in_all else values.used(unit)
     is_error = values.of_row(IS_ERROR)
-    total = [f"sum({number}) AS total_{name}" for name, number in numbers.items()]
-    errors = [f"sumIf({number}, {is_error}) AS errors_{name}" for name, number in numbers.items()]
+    total = [f"{_sum(name, number)} AS total_{name}" for name, number in numbers.items()]
+    errors = [f"{_sum(name, number, only_if=is_error)} AS errors_{name}" for name, number in numbers.items()]
     counts = [_BUCKET, "count() AS total_count", f"countIf({is_error}) AS errors_count"]
     query = Select(spans.project_id, values.rows(spans.project_id), [*counts, *total, *errors], group_by=["bucket"])
     rows = (await spans.select(query, step="counts of buckets")).to_pylist()
     found = {row["bucket"]: (_part(row, "total"), _part(row, "errors")) for row in rows}
     return [found.get(index, (NOTHING, NOTHING)) for index in range(buckets_count)]
+
+
+def _sum(name: str, number: str, *, only_if: str = "") -> str:
+    are_costs = name == "costs"
+    added = units_sql(number) if are_costs else number
+    total = f"sumIf({added}, {only_if})" if only_if else f"sum({added})"
+    return dollars_sql(total) if are_costs else total
 
 
 def _part(row: Row, part: str) -> Members:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from common.codec.checks import json_double
+from common.usage import rounded
 from query_api.analytics.models import BINS_MAX, MetricSpec
 from query_api.filter.sql.expressions import Parameters
 
@@ -27,23 +28,25 @@ _TINY: Final = 1e-9
 """A median below this part of the distance between p01 and p99 is zero except for rounding."""
 
 
-def numbers(row: Mapping[str, Any]) -> dict[str, Any]:
+def numbers(row: Mapping[str, Any], *, are_costs: bool = False) -> dict[str, Any]:
     """Return the statistics of numbers.
 
-    ``row``: ``count``, ``sum``, ``min``, ``max`` and ``percentiles``, in the order of ``PERCENTILES``.
+    ``row``: ``count``, ``sum``, ``min``, ``max`` and ``percentiles``, in the order of ``PERCENTILES``. Those of costs
+    are rounded to the decimals of money.
     """
+    shown = (lambda number: json_double(rounded(number))) if are_costs else json_double
     count, low, high = row["count"], row["min"], row["max"]
     at = dict(zip(PERCENTILES, row["percentiles"], strict=True))
     widths = {share: at[above] - at[below] for share, (below, above) in MIDDLES.items()}
     members: dict[str, Any] = {
         "count": count,
-        "sum": json_double(row["sum"]),
-        "mean": json_double(row["sum"] / count),
-        "min": json_double(low),
-        "max": json_double(high),
-        "range": json_double(high - low),
-        "pcts": {percentile_name(percent): json_double(value) for percent, value in at.items()},
-        "iqrs": {f"iqr{share}": json_double(width) for share, width in widths.items()},
+        "sum": shown(row["sum"]),
+        "mean": shown(row["sum"] / count),
+        "min": shown(low),
+        "max": shown(high),
+        "range": shown(high - low),
+        "pcts": {percentile_name(percent): shown(value) for percent, value in at.items()},
+        "iqrs": {f"iqr{share}": shown(width) for share, width in widths.items()},
     }
     if _is_a_measure(at[50], low=at[1], high=at[99]):
         members["pscs"] = {f"psc{share}": json_double(width / abs(at[50])) for share, width in widths.items()}

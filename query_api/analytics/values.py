@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from common.clickhouse.select import Select
-from query_api.filter.language import Condition, Operand, Operator
+from common.usage import amount_sql
+from query_api.filter.language import Condition, Operand, Operator, is_cost_path
 from query_api.filter.sql.compile import EVERY_ROW, Compiled, compile_condition
 from query_api.filter.sql.expressions import IS_ROOT, Parameters
 from query_api.filter.sql.sums import VisibleSums
@@ -57,10 +58,13 @@ class Values:
         return _name(self._derived, self._typed(path), "typed")
 
     def number(self, path: str) -> str:
-        """Return the number at a path; null for any other value, and for a number past the largest double."""
+        """Return the number at a path; null for any other value, for a number past the largest double, and for a cost
+        that is no amount of money.
+        """
         typed = self._typed(path)
         number = f"toFloat64OrNull(if(startsWith({typed}, 'n'), substring({typed}, 2), ''))"
-        return _name(self._derived, f"if(isFinite({number}), {number}, NULL)", "number")
+        finite = f"if(isFinite({number}), {number}, NULL)"
+        return _name(self._derived, amount_sql(number) if is_cost_path(path.split(".")) else finite, "number")
 
     def used(self, unit: str) -> str:
         """Return the part of a span's total ``tokens`` or ``costs`` that counts.

@@ -140,7 +140,13 @@ ATTRIBUTES: Final = "attributes"
 """The field, and the member of ``resource`` and ``scope``."""
 
 DURATION: Final = "duration"
+COST: Final = "cost"
 """The shorthand for the milliseconds from ``start_time`` to ``end_time``: a number on every span, 0 without an end."""
+
+
+def is_cost_path(path: Sequence[str]) -> bool:
+    """Return whether the numbers at a path in ``attributes`` are amounts of money."""
+    return tuple(path[:3]) == ("ag", "metrics", "costs")
 
 
 class ValuePlace(NamedTuple):
@@ -148,6 +154,11 @@ class ValuePlace(NamedTuple):
 
     field: str
     path: tuple[str, ...] = ()
+
+    @property
+    def is_cost(self) -> bool:
+        """Whether the value is an amount of money (``common/usage.py``)."""
+        return self.field == COST or (self.field == ATTRIBUTES and is_cost_path(self.path))
 
 
 SERVICE_NAME: Final = ValuePlace("resource", (ATTRIBUTES, "service", "name"))
@@ -166,7 +177,7 @@ SHORTHANDS: Final[Mapping[str, tuple[ValuePlace, ...]]] = {
     "session": (_in_ag("session", "id"),),
     "user": (_in_ag("user", "id"),),
     "tokens": (_in_ag("metrics", "tokens", "incremental", "total"),),
-    "cost": (_in_ag("metrics", "costs", "incremental", "total"),),
+    COST: (_in_ag("metrics", "costs", "incremental", "total"),),
 }
 """Shorthand → where its value is: at the first of the places that has a leaf (``common/clickhouse/leaves.py``), or at
 the last. An object or array that holds a scalar has none. ``duration`` is computed (contract §3.5)."""

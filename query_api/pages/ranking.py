@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from common.clickhouse.select import Select, Table
 from common.errors import DeadlineExceeded, InvalidFilter, InvalidInput
 from query_api.explain.explain import explained
-from query_api.filter.language import ATTRIBUTES, DURATION, FIELDS, Node, ValuePlace
+from query_api.filter.language import ATTRIBUTES, COST, DURATION, FIELDS, Node, ValuePlace
 from query_api.filter.parse import parse_place
 from query_api.filter.sql.compile import Compiled, compile_node
 from query_api.filter.sql.expressions import Parameters
@@ -54,7 +54,6 @@ CANDIDATES_MAX: Final = 50_000
 
 SORT_AT: Final = "windowing.sort"
 TOKENS: Final = "tokens"
-COST: Final = "cost"
 RANKED_FIELDS: Final = (DURATION, TOKENS, COST)
 """The fields to sort by; any other name is the path of an attribute."""
 

@@ -19,10 +19,11 @@ from typing import Any, Final, NamedTuple
 
 from common.clickhouse.select import Select, Table
 from common.span import NO_METRICS
-from query_api.filter.language import DURATION
+from common.usage import exact_total_sql
+from query_api.filter.language import COST, DURATION
 from query_api.filter.sql.compile import EVERY_ROW
 from query_api.pages.page import Batch
-from query_api.pages.ranking import COST, TOKENS, Ranking, RankingScan, bits_of, double, window_until
+from query_api.pages.ranking import TOKENS, Ranking, RankingScan, bits_of, double, window_until
 from query_api.pages.snapshot import TraceWindow
 from query_api.pages.trace_search import FoundTrace
 from query_api.spans.latest_versions import latest_of_traces
@@ -145,7 +146,8 @@ class TraceRankingScan(RankingScan[RankedTrace, TracePosition]):
     def _bounds(self, conditions: Sequence[str], values: Mapping[str, Any], last_bound: float | None) -> Select:
         """Return the query of traces by their bounds, from ``last_bound`` on: what all versions of spans report."""
         prompt, completion, total = _AMOUNTS[self._ranking.place.field]
-        bound = f"sum(greatest({total}, {prompt} + {completion}, {prompt}, {completion}, 0.)) AS bound"
+        bound = f"greatest({total}, {prompt} + {completion}, {prompt}, {completion}, 0.)"
+        bound = f"{exact_total_sql(bound) if self._ranking.place.is_cost else f'sum({bound})'} AS bound"
         having = [f"countIf({total} != 0 OR {prompt} != 0 OR {completion} != 0) > 0"]
         if conditions:
             having.append(f"countIf({' AND '.join(conditions)}) > 0")

@@ -15,9 +15,9 @@ from pydantic import BaseModel, Field
 
 from common.clickhouse.select import Join, Select
 from common.codec.checks import json_double
-from common.span import AMOUNTS, MODEL_CALLS, Metrics, StatusCode
+from common.span import AMOUNTS, COSTS, MODEL_CALLS, Metrics, StatusCode
 from common.times import format_us
-from common.usage import trace_sums
+from common.usage import exact_total_sql, trace_sums
 from query_api.analytics.buckets import Buckets, buckets_of
 from query_api.analytics.statements import IS_ERROR
 from query_api.filter.parse import FilteringModel, parse_filter
@@ -53,7 +53,7 @@ _OF_ALL: Final = (
     *("sum(spans_count) AS spans", "count() AS traces", "sum(calls_count) AS calls", "sum(errors_count) AS errors"),
     f"quantilesExactInclusive({', '.join(map(str, PERCENTILES.values()))})(lasted_ms) AS percentiles",
 )
-_USED: Final = tuple(f"sum({name}) AS {name}" for name in _USAGE)
+_USED: Final = tuple(f"{exact_total_sql(name) if name in COSTS else f'sum({name})'} AS {name}" for name in _USAGE)
 
 
 class CountParameters(Strict):

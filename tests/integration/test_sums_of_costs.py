@@ -1,0 +1,133 @@
+"""Sums of costs over the real engine: the same in every answer, whatever the order of spans, records and blocks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from common.clickhouse.store import ColumnStore
+from common.span import Span
+from common.times import SystemClock, format_us
+from tests.support.api import context_of, serving
+from tests.support.scale import scaled
+from tests.support.span_corpus import START_NS, store_record
+
+START_US = START_NS // 1000
+WINDOW = {"oldest": format_us(START_US), "newest": format_us(START_US + 3_600_000_000)}
+CALLS = scaled(2_000, 20_000)
+COST = {"of": "cost", "as": ["sum", "avg", "min", "max", "p50", "uniq"]}
+OF_ATTRIBUTE = {
+    "of": {"field": "attributes", "key": "ag.metrics.costs.incremental.total"},
+    "as": ["sum", "avg", "min", "max", "p50", "uniq"],
+}
+CUMULATIVE = "attributes.ag.metrics.costs.cumulative.total"
+
+
+@pytest.fixture
+async def client(store: ColumnStore) -> AsyncIterator[aiohttp.ClientSession]:
+    async with serving(context_of(store=store, clock=SystemClock())) as session:
+        yield session
+
+
+async def post(client: aiohttp.ClientSession, path: str, body: Any) -> Any:
+    async with client.post(path, json=body) as response:
+        assert response.status == 200, await response.text()
+        return await response.json()
+
+
+def span(number: int, *, parent: int | None = 1, trace: int = 1, **attributes: Any) -> Span:
+    return Span(
+        trace_id=trace.to_bytes(16, "big"),
+        span_id=number.to_bytes(8, "big") * 2,
+        parent_id=None if parent is None else parent.to_bytes(8, "big") * 2,
+        name=f"s{number}",
+        kind=1,
+        start_ns=START_NS + number * 1_000,
+        end_ns=START_NS + 1_000_000_000,
+        status_code=0,
+        status_message=None,
+        attributes=attributes,
+    )
+
+
+def call(number: int, cost: float, **members: Any) -> Span:
+    attributes: dict[str, Any] = {"gen_ai.operation.name": "chat", "gen_ai.usage.cost": cost}
+    return span(number, **members, **attributes)
+
+
+async def store_in_blocks(store: ColumnStore, spans: list[Span], *, count: int) -> None:
+    """Store spans as several records in a random order, each an insert of its own."""
+    random.Random(1).shuffle(spans)
+    for offset in range(count):
+        await store_record(store, spans[offset::count], offset=offset)
+
+
+async def test_equal_queries_answer_equal_sums(client: aiohttp.ClientSession, store: ColumnStore) -> None:
+    """2,000 calls of 0.0000015 dollars in six records; doubles add up to 0.002999999999999972 or another number."""
+    expected = round(CALLS * 0.0000015, 12)
+    await store_in_blocks(store, [span(1, parent=None), *(call(n + 2, 0.0000015) for n in range(CALLS))], count=6)
+    one = {"sum": expected, "avg": 0.0000015, "min": 0.0000015, "max": 0.0000015, "p50": 0.0000015, "uniq": 1}
+
+    for _ in range(3):
+        (group,) = (await post(client, "/spans/groups/query", {"measures": [COST, OF_ATTRIBUTE]}))["groups"]
+        assert group["values"] == {"cost": one, "ag.metrics.costs.incremental.total": one}
+        for focus in ("span", "trace"):
+            counts = await post(client, "/tracing/spans/analytics", {**WINDOW, "interval": 60, "focus": focus})
+            assert [bucket["total"]["costs"] for bucket in counts["buckets"]] == [expected]
+
+    metrics = await post(client, "/spans/analytics/query", {"windowing": {**WINDOW, "interval": 60}})
+    (bucket,) = metrics["buckets"]
+    assert {name: bucket["metrics"][CUMULATIVE][name] for name in ("sum", "mean", "max")} == {
+        "sum": expected,
+        "mean": expected,
+        "max": expected,
+    }
+    assert [summary["cost"] for summary in (await post(client, "/traces/summaries/query", {}))["summaries"]] == [
+        expected
+    ]
+    has_it = {"field": "attributes", "key": CUMULATIVE.removeprefix("attributes."), "operator": "eq", "value": expected}
+    found = await post(client, "/spans/query", {"filtering": {"conditions": [has_it]}})
+    assert [each["attributes"]["ag"]["metrics"]["costs"]["cumulative"] for each in found["spans"]] == [
+        {"total": expected}
+    ]
+
+
+async def test_statistics_have_the_decimals_of_money(client: aiohttp.ClientSession, store: ColumnStore) -> None:
+    costs = [0.1, 0.2, 0.0000003, 0.7]
+    await store_record(store, [call(n + 1, cost, parent=None, trace=n + 1) for n, cost in enumerate(costs)])
+
+    (group,) = (await post(client, "/spans/groups/query", {"measures": [COST]}))["groups"]
+    assert group["values"]["cost"] == {
+        "sum": 1.0000003,
+        "avg": 0.250000075,
+        "min": 0.0000003,
+        "max": 0.7,
+        "p50": 0.15,
+        "uniq": 4,
+    }
+    ranked = await post(client, "/traces/query", {"windowing": {"sort": {"by": "cost"}}})
+    assert [trace["spans"].popitem()[0] for trace in ranked["traces"]] == ["s4", "s2", "s1", "s3"]
+
+
+async def test_hostile_costs_fail_no_query(client: aiohttp.ClientSession, store: ColumnStore) -> None:
+    """What no call costs stays in the attributes and is added to nothing; what is too small is nothing."""
+    costs = [1e308, 1e15, 1.7e308, 10**18, 1e-13, 1e14, 0.5]
+    await store_record(store, [call(n + 1, cost, parent=None, trace=n + 1) for n, cost in enumerate(costs)])
+    expected = 1e14 + 0.5
+
+    (group,) = (await post(client, "/spans/groups/query", {"measures": [COST, OF_ATTRIBUTE]}))["groups"]
+    assert group["values"]["cost"]["sum"] == expected
+    assert group["values"]["cost"]["max"] == 1e14
+    assert group["values"]["ag.metrics.costs.incremental.total"]["sum"] == expected
+    counts = await post(client, "/tracing/spans/analytics", {**WINDOW, "interval": 60})
+    assert [bucket["total"]["costs"] for bucket in counts["buckets"]] == [expected]
+    await post(client, "/spans/analytics/query", {"windowing": {**WINDOW, "interval": 60}})
+    ranked = await post(client, "/traces/query", {"windowing": {"sort": {"by": "cost"}}})
+    assert [trace["spans"].popitem()[0] for trace in ranked["traces"]] == ["s6", "s7"]
+    shown = await post(client, "/spans/query", {"windowing": {"order": "ascending"}})
+    totals = [each["attributes"]["ag"]["metrics"]["costs"]["incremental"]["total"] for each in shown["spans"]]
+    assert totals == costs
