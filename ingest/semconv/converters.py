@@ -17,7 +17,7 @@ from ingest.semconv.rows import Converter, MappingError, Reason
 from ingest.semconv.vocabulary import finish_reason_named, provider_named
 
 RESERVED_META: Final = frozenset(
-    {"configuration", "cost_source", "counted_in", "request", "response", "system", "tool"}
+    {"configuration", "cost_source", "counted_in", "request", "response", "system", "tool", "unpriced_model"}
 )
 """Members of ``ag.meta`` with a meaning of their own: users' metadata of these names stays in the attributes."""
 

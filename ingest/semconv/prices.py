@@ -1,7 +1,8 @@
 """The costs of spans to which no instrumentation gave any, from the prices of models (ADR 0010).
 
 A span gets a cost from the table (``common/prices``) only if it is a model call with a model and tokens, and the model
-is in the table. A cost that came with the span is never changed. ``ag.meta.cost_source`` says which of the two it is.
+is in the table. A cost that came with the span wins unless it is 0. ``ag.meta.cost_source`` says which of the two it
+is.
 
 Tokens that were read from the provider's cache, or written to it, are part of the prompt in all conventions that are
 mapped; if they exceed the prompt, they were counted separately, as Anthropic's own API does.
@@ -24,6 +25,10 @@ PRICED: Final = frozenset({*MODEL_CALLS, "query"})
 GIVEN: Final = "instrumentation"
 """``ag.meta.cost_source`` of a cost that came with the span."""
 
+UNPRICED: Final = "unpriced_model"
+"""The member of ``ag.meta`` that names the model of a call with tokens for which nobody knows a price."""
+
+_PARTS: Final = ("prompt", "completion", "total")
 _NUMBERS: Final = frozenset({int, float})
 _NOTHING: Final[Mapping[str, Any]] = {}
 _PER_TOKENS: Final = 1_000_000
@@ -64,27 +69,42 @@ def cost_of(price: Price, tokens: Mapping[str, Any]) -> Cost | None:
 def add_costs(ag: dict[str, Any], prices: PriceTable) -> None:
     """Add the cost of a span to its canonical ``ag`` if it has none and its model has a price, and mark its source.
 
-    Safe to repeat: an existing cost keeps its value and its mark.
+    A cost of 0 that came with tokens of a model with a price is none: libraries send it if they know no price. If the
+    table has no price either, ``UNPRICED`` names the model. Safe to repeat: a cost keeps its value and its mark.
     """
+    meta = ag.get("meta", _NOTHING)
+    if UNPRICED in meta:
+        meta = ag["meta"] = {name: value for name, value in meta.items() if name != UNPRICED}
     costs = ag["metrics"]["costs"]
     given = costs.get("incremental")
-    if given and not _NUMBERS.isdisjoint(map(type, given.values())):
-        _mark(ag, GIVEN)
+    is_given = bool(given) and not _NUMBERS.isdisjoint(map(type, given.values()))
+    if is_given and (meta.get("cost_source", GIVEN) != GIVEN or any(map(_is_charged, given.values()))):
+        _mark(ag, meta.get("cost_source", GIVEN))
         return
-    tokens = ag["metrics"]["tokens"].get("incremental")
-    if not tokens or ag["type"].get("span") not in PRICED:
-        return
-    price = _price_of_call(ag, prices)
-    cost = None if price is None else cost_of(price, tokens)
-    if cost is not None:
+    model = _model_with_tokens(ag)
+    price = prices.price_of(model, _provider_of(meta)) if model else None
+    cost = None if price is None else cost_of(price, ag["metrics"]["tokens"]["incremental"])
+    if cost is not None and (cost.total or not is_given):
         prompt, completion, total = cost
         costs["incremental"] = {**(given or {}), "prompt": prompt, "completion": completion, "total": total}
         _mark(ag, prices.source)
+    elif is_given:
+        _mark(ag, GIVEN)
+    elif model and price is None:
+        ag["meta"] = {**meta, UNPRICED: model}
 
 
-def _price_of_call(ag: Mapping[str, Any], prices: PriceTable) -> Price | None:
-    provider = ag.get("meta", _NOTHING).get("system")
-    return prices.price_of(model_of(ag), provider if isinstance(provider, str) else "")
+def _model_with_tokens(ag: Mapping[str, Any]) -> str:
+    """Return the model of a call that used tokens; ``''`` if the span is none, or names no model."""
+    tokens = ag["metrics"]["tokens"].get("incremental")
+    if not tokens or ag["type"].get("span") not in PRICED or not any(_count(tokens.get(part)) for part in _PARTS):
+        return ""
+    return model_of(ag)
+
+
+def _provider_of(meta: Mapping[str, Any]) -> str:
+    provider = meta.get("system")
+    return provider if isinstance(provider, str) else ""
 
 
 def model_of(ag: Mapping[str, Any]) -> str:
@@ -100,8 +120,12 @@ def model_of(ag: Mapping[str, Any]) -> str:
 
 def _mark(ag: dict[str, Any], source: str) -> None:
     meta = ag.get("meta", _NOTHING)
-    if "cost_source" not in meta:
+    if meta.get("cost_source") != source:
         ag["meta"] = {**meta, "cost_source": source}
+
+
+def _is_charged(amount: Any) -> bool:
+    return type(amount) in _NUMBERS and amount != 0
 
 
 def _count(said: Any) -> float:

@@ -10,8 +10,10 @@ import pytest
 
 from common.prices.file import DOLLARS_MAX, list_prices, read_prices
 from common.prices.table import PriceTable
+from common.span import Span
 from ingest.ag import canonical_ag
-from ingest.semconv.prices import GIVEN, PRICED, add_costs, cost_of
+from ingest.normalize import normalize
+from ingest.semconv.prices import GIVEN, PRICED, UNPRICED, add_costs, cost_of
 
 HEADER = "provider,model,input,cached_input,cache_write,output\n"
 
@@ -165,9 +167,118 @@ def test_other_spans_repeat_usage_and_cost_nothing(span_type: str) -> None:
 
 def test_sent_cost_wins_and_is_marked() -> None:
     ag = an_ag()
+    ag["metrics"]["costs"]["incremental"] = {"total": 0.5}
+
+    assert priced(ag) == ({"total": 0.5}, GIVEN)
+
+
+@pytest.mark.parametrize("zero", [{"total": 0}, {"prompt": 0.0, "completion": 0, "total": 0.0}])
+def test_sent_cost_of_zero_is_none_if_the_model_has_a_price(zero: dict[str, Any]) -> None:
+    ag = an_ag()
+    ag["metrics"]["costs"]["incremental"] = zero
+
+    assert priced(ag) == ({"prompt": 4.05e-06, "completion": 5.4e-06, "total": 9.45e-06}, list_prices().source)
+
+
+@pytest.mark.parametrize(
+    "ag",
+    [an_ag(model="my-own-model"), an_ag(span_type="agent"), an_ag(tokens={"prompt": 0, "completion": 0})],
+    ids=["unknown model", "no model call", "no tokens"],
+)
+def test_sent_cost_of_zero_is_kept_without_a_price(ag: dict[str, Any]) -> None:
     ag["metrics"]["costs"]["incremental"] = {"total": 0}
 
     assert priced(ag) == ({"total": 0}, GIVEN)
+
+
+def test_own_price_of_zero_stays_zero(tmp_path: Path) -> None:
+    table = read_prices(a_file(tmp_path, "# as of 2026-11-27", "me,gpt-4o-mini,0,,,0"))
+    sent, missing = an_ag(), an_ag()
+    sent["metrics"]["costs"]["incremental"] = {"total": 0}
+    for ag in (sent, missing):
+        add_costs(ag, table)
+    again = canonical_ag(copy.deepcopy(missing), trace_type="invocation")
+    add_costs(again, list_prices())  # as if it was published again, to another installation
+
+    assert (sent["metrics"]["costs"]["incremental"], sent["meta"]["cost_source"]) == ({"total": 0}, GIVEN)
+    assert missing["metrics"]["costs"]["incremental"] == {"prompt": 0, "completion": 0, "total": 0}
+    assert again == missing
+
+
+def test_zero_of_a_library_is_replaced_and_kept_as_it_was_sent() -> None:
+    """OpenLIT sends 0 if its price list lacks the model or cannot be fetched."""
+    sent = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "gpt-4o-mini",
+        "gen_ai.usage.cost": 0,
+        "gen_ai.usage.input_tokens": 100,
+        "gen_ai.usage.output_tokens": 20,
+    }
+    span = Span(bytes(15) + b"a", bytes(7) + b"b", None, "chat gpt-4o-mini", 0, 0, 0, 0, None, sent)
+    (normalized,) = normalize([span])
+    attributes = normalized.attributes
+
+    assert attributes["ag"]["metrics"]["costs"]["incremental"] == {
+        "prompt": 1.5e-05,
+        "completion": 1.2e-05,
+        "total": 2.7e-05,
+    }
+    assert attributes["ag"]["meta"]["cost_source"] == list_prices().source
+    assert attributes["gen_ai"]["usage"]["cost"] == 0
+
+
+def test_model_without_a_price_is_named() -> None:
+    ag = an_ag(model="my-own-model")
+
+    assert priced(ag) == (None, None)
+    assert ag["meta"][UNPRICED] == "my-own-model"
+
+
+@pytest.mark.parametrize("provider", ["ollama", "vllm"])
+def test_self_hosted_model_without_a_price_is_named(provider: str) -> None:
+    ag = an_ag(model="mistral-small")
+    ag["meta"]["system"] = provider
+    add_costs(ag, list_prices())
+
+    assert ag["meta"][UNPRICED] == "mistral-small"
+
+
+@pytest.mark.parametrize(
+    "ag",
+    [
+        an_ag(),
+        an_ag(model=""),
+        an_ag(model="my-own-model", tokens={"prompt": 0, "completion": 0}),
+        an_ag(model="my-own-model", tokens={"reasoning": 5}),
+        an_ag(model="my-own-model", span_type="tool"),
+    ],
+    ids=["known", "no model", "no tokens", "other tokens", "no model call"],
+)
+def test_nothing_is_named_without_a_model_or_tokens(ag: dict[str, Any]) -> None:
+    add_costs(ag, list_prices())
+
+    assert UNPRICED not in ag["meta"]
+
+
+def test_model_with_a_sent_cost_is_not_named() -> None:
+    ag = an_ag(model="my-own-model")
+    ag["metrics"]["costs"]["incremental"] = {"total": 0.5}
+    add_costs(ag, list_prices())
+
+    assert UNPRICED not in ag["meta"]
+
+
+def test_model_that_has_a_price_by_now_is_no_longer_named(tmp_path: Path) -> None:
+    ag = an_ag(model="my-own-model")
+    add_costs(ag, list_prices())
+    add_costs(ag, list_prices())
+    assert ag["meta"][UNPRICED] == "my-own-model"
+
+    add_costs(ag, read_prices(a_file(tmp_path, "me,my-own-model,1,,,2")))
+
+    assert UNPRICED not in ag["meta"]
+    assert ag["metrics"]["costs"]["incremental"]["total"] == 4.5e-05
 
 
 def test_cost_that_is_not_a_number_is_ignored() -> None:
