@@ -44,8 +44,7 @@ from jobs.app import open_jobs
 from jobs.subscriptions import delivery
 from jobs.subscriptions.reading import BatchReader, stored_at
 from query_api.delivery.selection import selection_of
-from query_api.delivery.store import SUBSCRIPTIONS, Subscription
-from query_api.delivery.stored import Rows
+from query_api.delivery.stored import SUBSCRIPTIONS, Rows, Subscription
 from query_api.delivery.targets.opening import open_target
 from query_api.delivery.targets.target import DeliveryBatch, RejectedSpans, Target
 from query_api.delivery.targets.webhook import new_secret

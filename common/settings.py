@@ -11,17 +11,66 @@ from pathlib import Path
 from typing import Final, Literal
 from uuid import UUID
 
-from pydantic import Field, SecretStr
+from pydantic import Field, IPvAnyNetwork, SecretStr
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import override
 
-from common.access_settings import AccessSettings
-from common.delivery_settings import DeliverySettings
 from common.ids import DEFAULT_PROJECT_ID
 from common.kafka_settings import Encoding, KafkaSettings, TopicSettings
 from common.limits import KIB, MIB, NESTING_DEPTH_BOUND, SpanLimits
 from common.setting_types import PREFIX, Directory, File, Group, Name, Port, file_variable, secrets_of
 from common.store_settings import ClickHouseSettings, PostgresSettings
+
+
+class DeliverySettings(Group):
+    """Subscriptions, and the processes that deliver them."""
+
+    private_addresses: Literal["on", "off"] = "off"
+    """on: webhooks and OTLP endpoints may be at loopback, link-local and private addresses."""
+    refused_networks: list[IPvAnyNetwork] = Field(default_factory=list)
+    """Networks in which no target may be, Kafka included, even if private addresses are allowed: `["192.0.2.0/24"]`."""
+    subscriptions_max: int = Field(100, ge=0, le=10_000)
+    """Subscriptions of one project; a further one gets 409."""
+    batch_spans_max: int = Field(1_000, ge=1, le=10_000)
+    """Spans of one batch."""
+    batch_bytes_max: int = Field(2 * MIB, ge=KIB, le=64 * MIB)
+    """Spans of one batch, in bytes; a larger span is a batch of its own."""
+    batches_max: int = Field(64, ge=1, le=10_000)
+    """Batches that one process holds in memory at the same time."""
+    timeout_s: float = Field(30.0, gt=0, le=600)
+    """Time in which a target must acknowledge a batch, in seconds."""
+    retry_delay_max_s: float = Field(60.0, gt=0, le=3_600)
+    """Longest pause between two tries of a batch, in seconds, unless the target asks for a longer one."""
+    retry_for_s: float = Field(86_400.0, gt=0, le=2_592_000)
+    """How long a batch is retried before its subscription is paused, in seconds."""
+    lease_s: float = Field(10.0, ge=1, le=300)
+    """A process that does not renew its leases for this long loses its jobs to another one, in seconds."""
+    parquet_directory: Path | None = None
+    """The directory in which each project has a folder for its Parquet files; by default there are none."""
+    s3_buckets: list[str] = Field(default_factory=list)
+    """The S3 buckets in which each project has a prefix for its Parquet files, with the credentials of the process."""
+    s3_endpoint: str | None = None
+    """The address of a server that speaks S3; by default that of AWS."""
+    s3_region: str | None = None
+    """The region of the buckets; by default that of the environment."""
+    alerts_max: int = Field(100, ge=0, le=10_000)
+    """Alerts of one project; a further one gets 409."""
+    alert_every_min_s: int = Field(10, ge=1, le=3_600)
+    """The shortest time between two evaluations of an alert, in seconds."""
+
+
+class AccessSettings(Group):
+    """Keys, and the audit log of what is done with them."""
+
+    keys_max: int = Field(1_000, ge=1, le=100_000)
+    """Keys of one project that are in force; a further one gets 409. As many that have ended are remembered."""
+    audit_writes_max: int = Field(100_000, ge=100, le=100_000_000)
+    """Changes of one project that the audit log keeps; the oldest go first."""
+    audit_refusals_max: int = Field(10_000, ge=100, le=100_000_000)
+    """Entries of refused requests that the audit log keeps for one project, and for requests without a valid key."""
+    audit_days_max: float = Field(400.0, gt=0, le=36_500)
+    """Age at which entries are deleted from the audit log, in days."""
+
 
 __all__ = [
     "ClickHouseSettings",

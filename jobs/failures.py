@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from common.delivery_settings import DeliverySettings
 from common.named_sql import load_named_sql
 from common.postgres.leases import Kind, Lease, Leases
 from common.postgres.pool import Database
+from common.settings import DeliverySettings
 from common.telemetry import get_logger
 from query_api.delivery.targets.target import TargetUnavailable
 

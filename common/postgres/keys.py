@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid4
 
-from common.access_settings import AccessSettings
 from common.errors import Conflict, NotFound, ServiceError
 from common.ids import DEFAULT_USER_ID
 from common.named_sql import load_named_sql
@@ -27,6 +26,7 @@ from common.postgres.pool import Database, Transaction
 from common.remembering import REMEMBERED_MAX, Remembering
 from common.running_requests import RunningRequests
 from common.scopes import KeyScope, with_included
+from common.settings import AccessSettings
 from common.telemetry import get_logger
 from common.times import Clock
 

@@ -40,7 +40,7 @@ from jobs.subscriptions.pace import Pace
 from jobs.subscriptions.reading import BatchReader, ReadBatch, stored_at
 from jobs.subscriptions.store import LeasedSubscription, LeasedSubscriptions, NewBatch
 from query_api.delivery.selection import Selection, selection_of
-from query_api.delivery.store import batch_id_of
+from query_api.delivery.stored import batch_id_of
 from query_api.delivery.targets.opening import open_target
 from query_api.delivery.targets.target import DeliveryBatch, RejectedSpans, Target, TargetRefused, TargetUnavailable
 from query_api.pages.arrivals import Positions

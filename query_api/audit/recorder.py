@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from common.access_settings import AccessSettings
 from common.errors import ServiceError, Unavailable
 from common.postgres.audit import (
     TRIM_ROWS,
@@ -29,6 +28,7 @@ from common.postgres.audit import (
     EndedWrite,
     Entities,
 )
+from common.settings import AccessSettings
 from common.telemetry import AUDIT_ENTRIES, AUDIT_FAILURES, AUDIT_LOST, get_logger
 from common.times import Clock
 

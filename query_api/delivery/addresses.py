@@ -21,8 +21,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from typing_extensions import override
 from yarl import URL
 
-from common.delivery_settings import DeliverySettings
 from common.host_names import resolve
+from common.settings import DeliverySettings
 
 IPV4: Final[Mapping[IPv4Network, str]] = {
     IPv4Network("0.0.0.0/8"): "this network, RFC 791",

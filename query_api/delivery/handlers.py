@@ -11,14 +11,12 @@ from pydantic import BaseModel
 
 from common.errors import Conflict, InvalidCursor
 from query_api.delivery import schemas
-from query_api.delivery.resources import Bodies, ResourceKind, routes_of
+from query_api.delivery.resources import Bodies, ResourceKind, routes_of, test_response, test_span
 from query_api.delivery.selection import check_filter, selection_of_revision
 from query_api.delivery.shown import read_position, shown, skipped_with, state_of
-from query_api.delivery.store import NO_BATCH, PASSED_BATCH, SUBSCRIPTIONS, Subscription
-from query_api.delivery.stored import Values
+from query_api.delivery.stored import NO_BATCH, PASSED_BATCH, SUBSCRIPTIONS, Subscription, Values
 from query_api.delivery.targets.opening import open_target
 from query_api.delivery.targets.target import DeliveryBatch, Target
-from query_api.delivery.testing import test_response, test_span
 from query_api.filter.parse import FilteringModel
 from query_api.freshness.follow import look_up_stored
 from query_api.pages.arrivals import Positions

@@ -23,7 +23,7 @@ from query_api.delivery.schemas import (
     SubscriptionOut,
     TargetOut,
 )
-from query_api.delivery.store import Subscription, batch_id_of
+from query_api.delivery.stored import Subscription, batch_id_of
 from query_api.pages.arrivals import WHOLE_RECORD, ArrivalPlace, Positions
 from query_api.request.route import Request
 from query_api.spans.window import fingerprint, read_cursor, write_cursor

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from common.delivery_settings import DeliverySettings
 from common.postgres.pool import Database
-from common.settings import ClickHouseSettings
+from common.settings import ClickHouseSettings, DeliverySettings
 from jobs.alerts.evaluation import GROUPS_MAX
 from jobs.alerts.jobs import EVALUATIONS_MAX, SENDERS_MAX, WAITING_MAX
 from tests.support.delivery import deliveries, delivery_settings

@@ -21,14 +21,13 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from pydantic import SecretStr
 
-from common.access_settings import AccessSettings
 from common.errors import InvalidStatement
 from common.postgres.audit import AuditActor, AuditFilter, AuditKind, AuditLog, AuditSubject, BegunWrite, EndedWrite
 from common.postgres.keys import KeyOwner, Keys, KeyWanted
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
 from common.scopes import KeyScope
-from common.settings import PostgresSettings, Settings
+from common.settings import AccessSettings, PostgresSettings, Settings
 from common.times import SystemClock
 from query_api.audit.recorder import AuditRecorder, recording
 from query_api.http.dispatch import StartupState

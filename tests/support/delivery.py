@@ -16,10 +16,9 @@ from aiohttp import web
 from standardwebhooks import Webhook
 
 from common.clickhouse.store import ColumnStore
-from common.delivery_settings import DeliverySettings
 from common.postgres.pool import Database
 from common.postgres.projects import Projects
-from common.settings import Settings
+from common.settings import DeliverySettings, Settings
 from common.span import Span
 from common.times import Clock, SystemClock
 from jobs.app import open_jobs

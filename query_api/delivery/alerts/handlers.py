@@ -36,13 +36,12 @@ from query_api.delivery.alerts.store import (
     breaches_of,
     drop_message,
 )
-from query_api.delivery.resources import Bodies, ResourceKind, routes_of
+from query_api.delivery.resources import Bodies, ResourceKind, routes_of, test_response
 from query_api.delivery.schemas import State, TargetOut
 from query_api.delivery.shown import last_error_of, state_of
 from query_api.delivery.stored import DEFAULT, Values
 from query_api.delivery.targets.opening import open_message_target, refuse_spans_only
 from query_api.delivery.targets.target import MessageTarget
-from query_api.delivery.testing import test_response
 from query_api.filter.parse import FilteringModel
 from query_api.queries.saved import spans_query_in
 from query_api.request.route import Request, Response

@@ -12,8 +12,7 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
-from common.kafka.batches import LenientBatches
-from common.kafka.decompression import DECOMPRESSED_BYTES_MAX, GZIP, LZ4, SNAPPY, ZSTD, is_too_large
+from common.kafka.batches import DECOMPRESSED_BYTES_MAX, GZIP, LZ4, SNAPPY, ZSTD, LenientBatches, is_too_large
 from common.kafka.record import UNREAD_BATCH_HEADER
 from common.limits import MIB
 from tests.support.scale import rest_is_long

@@ -10,9 +10,9 @@ from uuid import UUID
 import pytest
 from structlog.testing import capture_logs
 
-from common.access_settings import AccessSettings
 from common.errors import InvalidInput, ServiceError, Unavailable
 from common.postgres.audit import NO_PROJECT, AuditActor, AuditKind, AuditSubject, CountedRefusals
+from common.settings import AccessSettings
 from common.telemetry import AUDIT_ENTRIES, AUDIT_LOST
 from common.times import SystemClock
 from query_api.audit import recorder

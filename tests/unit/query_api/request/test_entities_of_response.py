@@ -7,7 +7,7 @@ from uuid import uuid4
 import orjson
 import pytest
 
-from query_api.audit.entities import entities_of_response
+from query_api.http.auditing import entities_of_response
 
 
 @pytest.mark.parametrize("name", ["meta", "data", "tags", "flags", "attributes", "references", "links"])
