@@ -49,11 +49,13 @@ from ingest.semconv.conventions import USAGE_ROOTS
 from ingest.semconv.engine import KeyMapping, map_attributes, mapping_of, united
 from ingest.semconv.events import with_events
 from ingest.semconv.prices import add_costs
+from ingest.semconv.prompt_tokens import include_cache
 
 PLANS_MAX: Final = 512
 
 EXCEPTION_EVENT: Final = "exception"
 _IDENTITY: Final = ("exception.type", "exception.message")
+_NOTHING: Final[dict[str, Any]] = {}
 _STOPPED_BY_ERROR: Final = "error"
 
 _PROMOTED_FIRST: Final = len(Span._fields) - len(PROMOTED_TEXTS)
@@ -120,6 +122,8 @@ def _normalized(span: Span, trace_type: str, prices: PriceTable, mask: PlannedMa
     mapped = map_attributes(plan.mapping, sent, attributes, _mapping_of)
     if mapped is not None and span.events:
         mapped = with_events(mapped, span.events)
+    if mapped is not None and (tokens := _tokens_with_cache(mapped.ag)):
+        include_cache(tokens, mapped.ag, span.scope.name, attributes)
     is_native = attributes.get("ag") is not None
     ag = _ag(attributes.get("ag"), None if mapped is None else mapped.ag, trace_type)
     failure = None if "exception" in ag else _failure_of(span, attributes, None if mapped is None else mapped.ag)
@@ -145,6 +149,12 @@ def _normalized(span: Span, trace_type: str, prices: PriceTable, mask: PlannedMa
         metrics is not NO_METRICS and USAGE_ROOTS.isdisjoint(attributes),  # usage_is_own
         *(_promoted(ag) if span.parent_id is None else span[_PROMOTED_FIRST:]),
     )
+
+
+def _tokens_with_cache(mapped: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the tokens that a span reports itself, if some are of the provider's cache."""
+    tokens: dict[str, Any] = mapped.get("metrics", _NOTHING).get("tokens", _NOTHING).get("incremental", _NOTHING)
+    return tokens if tokens.get("cached") or tokens.get("cache_write") else None
 
 
 def _ag(sent: Value, mapped: dict[str, Any] | None, trace_type: str) -> dict[str, Any]:

@@ -131,6 +131,8 @@ def _put_together(places: Sequence[tuple[int, str]], made: Sequence[dict[str, An
     if "metrics" in ag:
         for unit, used in ag["metrics"].items():
             _complete_totals(used, are_costs=unit == "costs")
+        if "type" not in ag:
+            _complete_type(ag)
     _complete_finish_reasons(ag)
     return ag
 
@@ -142,6 +144,16 @@ def _complete_totals(used: dict[str, dict[str, Any]], *, are_costs: bool) -> Non
             total = amounts.get("prompt", 0) + amounts.get("completion", 0)
             if total < TOTAL_END:
                 amounts["total"] = json_number(rounded(total)) if are_costs and is_amount(total) else total
+
+
+def _complete_type(ag: dict[str, Any]) -> None:
+    """Make a span of no known kind a model call, if it requested a model and has tokens of an answer.
+
+    An agent may repeat the usage of its calls, so a span that names an agent is not one.
+    """
+    tokens = ag["metrics"].get("tokens", {}).get("incremental", {})
+    if tokens.get("completion") and "model" in ag.get("meta", {}).get("request", {}) and "unsupported" not in ag:
+        ag["type"] = {"span": "chat"}
 
 
 def _complete_finish_reasons(ag: dict[str, Any]) -> None:

@@ -4,8 +4,8 @@ A span gets a cost from the table (``common/prices``) only if it is a model call
 is in the table. A cost that came with the span wins unless it is 0. ``ag.meta.cost_source`` says which of the two it
 is.
 
-Tokens that were read from the provider's cache, or written to it, are part of the prompt in all conventions that are
-mapped; if they exceed the prompt, they were counted separately, as Anthropic's own API does.
+Tokens that were read from the provider's cache, or written to it, are part of the prompt (``prompt_tokens.py``); if
+they exceed the prompt, they were counted separately, as Anthropic's own API does.
 """
 
 from __future__ import annotations

@@ -60,8 +60,34 @@ def _embedded(value: Value) -> dict[str, Any]:
     return {"value": [to.parsed_value(text) for text in value] if isinstance(value, list) else to.parsed_value(value)}
 
 
+def _cache_of_provider(value: Value) -> dict[str, Any] | None:
+    """Return the tokens of the cache in the metadata of a provider: its usage, or members next to it."""
+    if isinstance(value, str) and "ache" not in value:
+        return None
+    usages = [
+        members
+        for provider in to.as_object(value).values()
+        if isinstance(provider, dict)
+        for members in (provider.get("usage"), provider.get("usageMetadata"), provider)
+        if isinstance(members, dict)
+    ]
+    tokens = {
+        "cached": next((count for usage in usages if _is_count(count := to.first_of(usage, *_CACHED))), None),
+        "cache_write": next((count for usage in usages if _is_count(count := to.first_of(usage, *_WRITTEN))), None),
+    }
+    return to.present(**tokens)
+
+
+def _is_count(value: Value) -> bool:
+    return type(value) is int and value >= 0
+
+
+_CACHED: Final = ("cache_read_input_tokens", "cacheReadInputTokens", "cachedPromptTokens", "cachedContentTokenCount")
+_WRITTEN: Final = ("cache_creation_input_tokens", "cacheCreationInputTokens", "cacheWriteInputTokens")
+
 _PROMPT = Converter("messages", _prompt)
 _ANSWER = Converter("one message", _answer)
+_CACHE = Converter("the tokens of the cache, in the provider's words", _cache_of_provider)
 _EMBEDDED = Converter("the texts that were embedded, as `value`", _embedded)
 
 VERCEL: Final = Convention(
@@ -117,8 +143,12 @@ VERCEL: Final = Convention(
         Row("ai.usage.inputTokens", _TOKENS + "prompt", to.COUNT, note="streamed responses", generations="5"),
         Row("ai.usage.outputTokens", _TOKENS + "completion", to.COUNT, note="streamed responses", generations="5"),
         Row("ai.usage.totalTokens", _TOKENS + "total", to.COUNT, generations="5"),
+        Row("ai.response.providerMetadata", "metrics.tokens.incremental.*", _CACHE, generations="5"),
         Row("ai.usage.cachedInputTokens", _TOKENS + "cached", to.COUNT, generations="5"),
         Row("ai.usage.reasoningTokens", _TOKENS + "reasoning", to.COUNT, generations="5"),
+        Row("ai.usage.inputTokenDetails.cacheReadTokens", _TOKENS + "cached", to.COUNT, generations="6"),
+        Row("ai.usage.inputTokenDetails.cacheWriteTokens", _TOKENS + "cache_write", to.COUNT, generations="6"),
+        Row("ai.usage.outputTokenDetails.reasoningTokens", _TOKENS + "reasoning", to.COUNT, generations="6"),
         Row("ai.telemetry.functionId", "unsupported.agent.name", to.TEXT, generations="5"),
         Row("ai.telemetry.functionId", "unsupported.agent.id", to.TEXT, generations="5"),
         Row("ai.telemetry.metadata.sessionId", "session.id", to.TEXT, generations="5"),
