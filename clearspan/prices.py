@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final
 
+from clearspan.client.output import note
 from clearspan.command import Group, Option, command
 from clearspan.console import NOTHING_FOUND, fail, print_json
 from clearspan.price_update import update
@@ -66,6 +68,8 @@ def show(
     else:
         print(f"{len(table.prices)} models, {table.source}, US dollars per 1,000,000 tokens\n")
         _print_rows(table.prices)
+        if warning := table.age_warning(datetime.now(UTC).date()):
+            note(warning)
     return 0
 
 

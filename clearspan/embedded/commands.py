@@ -14,6 +14,7 @@ import time
 import urllib.error
 import urllib.request
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 from clearspan.console import confirm, fail, no_stack
@@ -22,6 +23,7 @@ from clearspan.embedded.guard import is_alive
 from clearspan.embedded.layout import Layout, Running, StackError, Stopping, is_held, make_root
 from clearspan.program import called
 from common.migrations import InvalidMigration
+from common.prices.file import prices_of
 from common.settings import InvalidSettings, Settings
 
 READY_TIMEOUT_S = 60.0
@@ -210,6 +212,8 @@ def status(settings: Settings) -> int:
         return 1
     print(f"Clearspan is running as process {running.pid}.\n")
     print(_addresses(running))
+    if warning := prices_of(settings).age_warning(datetime.now(UTC).date()):
+        print(f"\nWarning: {warning}")
     return 0
 
 

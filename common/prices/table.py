@@ -11,6 +11,9 @@ from common.prices.names import SELF_HOSTED, names_of
 MODEL_CHARS_MAX: Final = 256
 """Maximum length of a model name; a longer one is unknown."""
 
+AGE_DAYS_MAX: Final = 90
+"""Age of a table from which on people are warned."""
+
 _REMEMBERED_MAX: Final = 4_096
 
 
@@ -72,6 +75,16 @@ class PriceTable:
             self._remembered.clear()
         self._remembered[key] = price
         return price
+
+    def age_warning(self, today: date) -> str | None:
+        """Return a sentence if the table is older than ``AGE_DAYS_MAX``; ``None`` too if its date is not known."""
+        days = 0 if self.as_of is None else (today - self.as_of).days
+        if days <= AGE_DAYS_MAX:
+            return None
+        return (
+            f"The prices of models are of {self.as_of}, {days} days old: costs of newer models are missing, others may"
+            " be wrong. `clearspan prices update` takes newer ones."
+        )
 
     def _find(self, model: str, provider: str) -> Price | None:
         rows = map(self._by_name.get, names_of(model, provider))

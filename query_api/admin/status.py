@@ -1,9 +1,10 @@
-"""``GET /admin/status``: how far data is stored, open dead letters, versions. A missing part says why it is missing."""
+"""``GET /admin/status``: how far data is stored, dead letters, prices, versions. A missing part says why."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
+from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any, NamedTuple, TypeVar
 
@@ -12,6 +13,8 @@ from pydantic import BaseModel, Field
 from common.clickhouse.dead_letters import DeadLetterSelection
 from common.clickhouse.store import read_version
 from common.errors import ServiceError
+from common.fair_share import in_thread
+from common.prices.file import InvalidPrices, prices_of
 from common.stored_position import ALL_PROJECTS
 from common.times import format_us
 from query_api.admin.dead_letters import table_of
@@ -36,6 +39,16 @@ class OpenDeadLettersCount(BaseModel):
     open: int | None = Field(None, description="The number of open dead letters of all projects.")
     at: str | None = Field(None, description="The time of that number.")
     reason: str | None = Field(None, description="Why the number is absent.")
+
+
+class PricesStatus(BaseModel):
+    """The price table from which costs are computed that nobody reported."""
+
+    as_of: str | None = Field(
+        None, description="The day of the prices in the file that the settings of this process name, else built in."
+    )
+    warning: str | None = Field(None, description="What to do if the prices are older than 90 days.")
+    reason: str | None = Field(None, description="Why the day is absent.")
 
 
 class Versions(BaseModel):
@@ -63,24 +76,28 @@ class Status(BaseModel):
         description="Every partition, ordered by topic and number. `last_stored` is about all projects."
     )
     dead_letters: OpenDeadLettersCount = Field(description="The open dead letters.")
+    prices: PricesStatus = Field(description="The prices of models.")
     versions: Versions = Field(description="The versions of what runs.")
 
 
 async def get_status(request: Request) -> Response:
-    """Return how far the data of all projects is stored, the number of open dead letters, and versions.
+    """Return how far the data of all projects is stored, the number of open dead letters, the age of prices, versions.
 
     A part that is not available is left out, with the reason.
     """
     context = request.context
     timeout_s = context.limits.status_part_s
-    freshness, dead_letters, clickhouse, postgres = await asyncio.gather(
+    freshness, dead_letters, clickhouse, postgres, prices = await asyncio.gather(
         _part(_freshness(context), timeout_s),
         _part(_count_dead_letters(context), timeout_s),
         _part(read_version(context.store, deadline_s=timeout_s), timeout_s),
         _part(_postgres_version(context), timeout_s),
+        _part(_prices(context), timeout_s),
     )
     if isinstance(freshness, Missing):
         freshness = Freshness(count=0, reason=freshness.reason, partitions=[])
+    if isinstance(prices, Missing):
+        prices = PricesStatus(reason=prices.reason)
     if isinstance(dead_letters, Missing):
         dead_letters = OpenDeadLettersCount(reason=dead_letters.reason)
     return json_response(
@@ -91,6 +108,7 @@ async def get_status(request: Request) -> Response:
             behind_records=_behind_records(freshness),
             partitions=freshness.partitions,
             dead_letters=dead_letters,
+            prices=prices,
             versions=_versions(context, {"clickhouse": clickhouse, "postgres": postgres}),
         )
     )
@@ -114,6 +132,17 @@ async def _freshness(context: ApiContext) -> Freshness:
 async def _count_dead_letters(context: ApiContext) -> OpenDeadLettersCount:
     count = await table_of(context).count(DeadLetterSelection())
     return OpenDeadLettersCount(open=count, at=format_us(context.clock.now_ns() // 1_000))
+
+
+async def _prices(context: ApiContext) -> PricesStatus:
+    try:
+        table = await in_thread(prices_of, context.settings)
+    except InvalidPrices as error:
+        return PricesStatus(reason=str(error))
+    if table.as_of is None:
+        return PricesStatus(reason="The file of prices has no line `# as of DATE`.")
+    today = datetime.fromtimestamp(context.clock.now_ns() / 1e9, UTC).date()
+    return PricesStatus(as_of=table.as_of.isoformat(), warning=table.age_warning(today))
 
 
 async def _postgres_version(context: ApiContext) -> str:

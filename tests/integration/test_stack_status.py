@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 
 import pytest
 
 from clearspan.embedded import commands
-from clearspan.embedded.layout import Running
+from clearspan.embedded.layout import Layout, Running, hold
+from common.settings import Settings
 from tests.support.ports import free_port
 
 
@@ -63,3 +65,18 @@ def test_address_of_kafka_is_doubted_if_it_was_configured(has_own_broker: bool, 
     stack = stack_at(f"http://127.0.0.1:{free_port()}", has_own_broker=has_own_broker)
 
     assert commands._waiting_for(stack) == reason
+
+
+@pytest.mark.parametrize(("as_of", "is_warned"), [("2026-01", True), ("9999-01-01", False)])
+def test_status_warns_of_old_prices(
+    tmp_path: Path, as_of: str, is_warned: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "prices.csv"
+    path.write_text(f"# as of {as_of}\nprovider,model,input,cached_input,cache_write,output\nme,mine,1,,,2\n")
+    layout = Layout(tmp_path)
+    with responding(200) as address, hold(layout):
+        stack_at(address).write(layout)
+
+        assert commands.status(Settings(data_dir=tmp_path)) == 0
+
+    assert ("Warning: The prices of models are of 2026-01-01" in capsys.readouterr().out) is is_warned

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from pathlib import Path
 from typing import Any, NoReturn, cast
 
 import pyarrow as pa
@@ -12,7 +15,7 @@ from pydantic import SecretStr
 from common.clickhouse.store import Statement
 from common.errors import Unavailable
 from common.postgres.pool import Database
-from common.settings import Settings
+from common.settings import IngestSettings, Settings
 from query_api.request.limits import Limits
 from query_api.request.progress import KnownEndOffsets
 from tests.fakes.clock import ManualClock
@@ -62,6 +65,7 @@ async def test_missing_parts_say_why_and_the_others_are_present(aiohttp_client: 
     answer = await status_of(broker, aiohttp_client)
 
     assert answer["versions"].pop("clearspan")
+    assert answer.pop("prices")["as_of"]
     assert answer == {
         "reason": "ClickHouse is unavailable.",
         "partitions": [],
@@ -70,6 +74,46 @@ async def test_missing_parts_say_why_and_the_others_are_present(aiohttp_client: 
             "reasons": {"clickhouse": "ClickHouse is unavailable.", "postgres": "Postgres is unavailable."},
         },
     }
+
+
+@pytest.mark.parametrize(
+    ("comment", "expected"),
+    [
+        ("# as of {90}", {"as_of": "{90}"}),
+        (
+            "# as of {91}",
+            {
+                "as_of": "{91}",
+                "warning": "The prices of models are of {91}, 91 days old: costs of newer models are missing, others"
+                " may be wrong. `clearspan prices update` takes newer ones.",
+            },
+        ),
+        ("", {"reason": "The file of prices has no line `# as of DATE`."}),
+    ],
+)
+async def test_prices_that_are_older_than_90_days_are_warned_of(
+    aiohttp_client: Client, tmp_path: Path, comment: str, expected: dict[str, str]
+) -> None:
+    today = datetime.fromtimestamp(ManualClock().now_ns() / 1e9, UTC).date()
+    days = {f"{{{age}}}": str(today - timedelta(days=age)) for age in (90, 91)}
+
+    def dated(text: str) -> str:
+        return reduce(lambda text, age: text.replace(age, days[age]), days, text)
+
+    path = tmp_path / "prices.csv"
+    path.write_text(dated(f"{comment}\nprovider,model,input,cached_input,cache_write,output\nme,mine,1,,,2\n"))
+
+    answer = await status_of(MemoryBroker(), aiohttp_client, ingest=IngestSettings(prices_file=path))
+
+    assert answer["prices"] == {name: dated(text) for name, text in expected.items()}
+
+
+async def test_prices_that_cannot_be_read_say_why(aiohttp_client: Client, tmp_path: Path) -> None:
+    settings = IngestSettings(prices_file=tmp_path / "nowhere.csv")
+
+    answer = await status_of(MemoryBroker(), aiohttp_client, ingest=settings)
+
+    assert "nowhere.csv cannot be read" in answer["prices"]["reason"]
 
 
 async def test_slow_part_is_left_out(aiohttp_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ export function StatusView() {
         <${Tile} title="Records not stored yet" value=${number(status.behind_records) || 'unknown'} />
         <${Tile} title="Open dead letters" note=${status.dead_letters.reason}
           value=${html`<a href=${href(['dead-letters'])}>${status.dead_letters.open == null ? 'unknown' : number(status.dead_letters.open)}</a>`} />
+        <${Tile} title="Prices of models" value=${status.prices.as_of ?? 'unknown'} note=${status.prices.warning ?? status.prices.reason} />
         <${Tile} title="Version" value=${status.versions.clearspan} note="ClickHouse ${status.versions.clickhouse ?? '?'}, Postgres ${status.versions.postgres ?? '?'}" />
       </div>
       <section class="card"><h2>Partitions</h2><table class="plain"><thead><tr><th>Topic</th><th class="numeric">Partition</th><th class="numeric wide">Last offset produced</th>
