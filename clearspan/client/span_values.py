@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from clearspan.client.connection import WrongUsage
 from clearspan.client.requests import FAILED, read_field
+from common.paths import value_at
 from query_api.filter.language import ATTRIBUTES, DURATION, SHORTHANDS
-from query_api.filter.matches import shorthand_value, value_at
+from query_api.filter.matches import shorthand_value
 
 Span = Mapping[str, Any]
 

@@ -9,9 +9,9 @@ rely on it: the worker writes leaves, the compiler of filters asks for them by p
   would cost four entries for each span.
 - A null is not a leaf: absent and null are the same (contract §3.2). In SQL an absent leaf is ``''``, which is the text
   of no leaf.
-- The segments of a path are joined by dots; those of an array are its indexes in decimal. A dot inside a key of a
-  nested object is stored as U+0000, which no key can contain (such a span is rejected): no two leaves share a path,
-  and a dotted path cannot reach such a key.
+- The path of a leaf is the key that finds it (``common/paths.py``): the names on the way to it, joined by dots; those
+  in an array are its indexes in decimal. U+0000, which no key can contain, ends the path of a leaf that no key finds,
+  because its names have dots and another value is in its way (``HIDDEN``). No two leaves that are found share a path.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import chain, count
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
 from common.json_values import number_text
 from common.nesting import nest
+from common.paths import located
 from common.plans import CHARACTERS_MAX, Keys, Plans
 
 ALWAYS_OBJECT_PATHS = frozenset(
@@ -64,7 +65,12 @@ _ARRAY = "["
 _NULL = "0"
 """The first letters of notes, before a path. Those of empty containers are the texts of their leaves."""
 
-_DOT_IN_KEY = "\0"
+HIDDEN: Final = "\0"
+"""The end of the path of a leaf that no key finds."""
+
+_DOT_IN_NAME: Final = "\0"
+"""Stands for a dot inside a name until it is known whether a key finds the leaf."""
+
 _INDEXES = tuple(map(str, range(64)))  # enough for most arrays
 
 
@@ -78,7 +84,7 @@ class _MemberPaths(dict[str, str]):
         self._prefix = "" if container is None else f"{container}."
 
     def __missing__(self, name: str) -> str:
-        path = self._prefix + name.replace(".", _DOT_IN_KEY)
+        path = self._prefix + name.replace(".", _DOT_IN_NAME)
         if len(self) < MEMBERS_MAX and len(path) <= PATH_CHARACTERS_MAX:
             self[name] = path
         return path
@@ -104,6 +110,8 @@ def has_pair(typed: str) -> bool:
 
 class SpanLeaves:
     """The leaves of one span: ``paths`` and ``texts`` are parallel, in the order of the document.
+
+    In ``paths`` U+0000 stands for a dot inside a name: ``Templates`` knows the paths that are stored.
 
     ``notes`` say what the paths leave open: which containers are arrays, which are empty, where nulls are. Spans with
     the same paths and notes have the same template (``Templates``).
@@ -278,16 +286,27 @@ _NO_KEYS: Final[Keys] = ()
 _Signature: TypeAlias = tuple[Keys, Keys, Keys]
 
 
+class Template(NamedTuple):
+    """What spans of one structure have in common.
+
+    ``text``: ``template_of`` their attributes. ``stored_paths``: the paths of their leaves as they are stored, if a
+    name has a dot.
+    """
+
+    text: bytes
+    stored_paths: Keys | None
+
+
 class Templates:
     """The templates of spans, at most ``TEMPLATES_MAX``; when there are more, all are forgotten."""
 
     def __init__(self) -> None:
-        self._templates: dict[_Signature, bytes] = {}
+        self._templates: dict[_Signature, Template] = {}
 
     def __len__(self) -> int:
         return len(self._templates)
 
-    def of(self, nested: dict[str, Any], leaves: SpanLeaves, flat_keys: Keys | None) -> bytes:
+    def of(self, nested: dict[str, Any], leaves: SpanLeaves, flat_keys: Keys | None) -> Template:
         """Return the template of ``nested``, whose leaves are ``leaves``.
 
         ``flat_keys`` are the dotted keys that ``nested`` was made of without ``ag``, if the leaves were found by them:
@@ -296,12 +315,26 @@ class Templates:
         signature = (flat_keys or _NO_KEYS, tuple(leaves.paths), tuple(leaves.notes))
         template = self._templates.get(signature)
         if template is None:
-            template = template_of(nested)
-            if len(template) + sum(map(len, chain(*signature))) <= CHARACTERS_MAX:
+            template = Template(template_of(nested), _stored_paths(nested, leaves.paths))
+            if len(template.text) + sum(map(len, chain(*signature))) <= CHARACTERS_MAX:
                 if len(self._templates) >= TEMPLATES_MAX:
                     self._templates.clear()
                 self._templates[signature] = template
         return template
+
+
+def _stored_paths(nested: dict[str, Any], paths: list[str]) -> Keys | None:
+    if not any(_DOT_IN_NAME in path for path in paths):
+        return None
+    return tuple(_stored_path(nested, path) if _DOT_IN_NAME in path else path for path in paths)
+
+
+def _stored_path(nested: dict[str, Any], path: str) -> str:
+    """Return the key of a leaf, and ``HIDDEN`` after it if that key does not find this leaf."""
+    names = tuple(name.replace(_DOT_IN_NAME, ".") for name in path.split("."))
+    key = ".".join(names)
+    found = located(nested, tuple(key.split(".")))
+    return key if found is not None and found.names == names else key + HIDDEN
 
 
 def template_of(nested: dict[str, Any]) -> bytes:

@@ -1,15 +1,30 @@
-"""The JSON texts of the members of a span that are stored as responses contain them."""
+"""JSON texts of a span: its members as responses contain them, and what only names with dots lead to in them.
+
+The latter are the columns ``resource_by_key``, ``scope_by_key`` and ``attributes_by_key`` of the table ``spans``, and
+empty for nearly every span. They have values by the key that finds them (``common/paths.py``). The engine's JSON
+functions take a path as arguments, one for each name, so they cannot try where the names of a key end; here one
+argument leads to a value. A key that only begins others has null: it exists. Of ``attributes`` there are objects and
+arrays alone, since ``leaves`` has the scalars, and says which keys begin others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import orjson
 
 from common.ids import span_id_hex, trace_id_hex
+from common.paths import Located, located
 from common.span import Event, Link, Resource, Scope
 from common.times import format_us
+
+BY_KEY_BYTES_MAX: Final = 256 * 1024
+"""Of a text of values by key. The values nearest to the root are in it first."""
+
+_NAME_WITH_DOT: Final = re.compile(rb'"[^"]*\.(?:[^"\\]|\\.)*":', re.DOTALL)
 
 
 def events_json(events: Sequence[Event]) -> bytes:
@@ -58,3 +73,51 @@ def repaired_json(places: Sequence[str]) -> bytes:
 def _present(**members: Any) -> dict[str, Any]:
     """Return the members that are neither empty nor zero: the others are absent from responses."""
     return {name: member for name, member in members.items() if member}
+
+
+def source_values(text: bytes) -> bytes:
+    """Return the values by key of a resource or scope, given as JSON text."""
+    if _NAME_WITH_DOT.search(text) is None:
+        return b""
+    document = orjson.loads(text)
+    values = dict(_values_by_key(document))
+    for key in list(values):
+        segments = key.split(".")
+        for count in range(1, len(segments)):
+            if located(document, tuple(segments[:count])) is None:
+                values[".".join(segments[:count])] = None
+    return _bounded_json(values)
+
+
+def attribute_values(nested: dict[str, Any]) -> bytes:
+    """Return the objects and arrays by key of nested attributes."""
+    return _bounded_json({key: value for key, value in _values_by_key(nested) if isinstance(value, dict | list)})
+
+
+def _values_by_key(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield each value below a name with a dot with the key that finds it, those nearest to the root first."""
+    waiting = deque([Located((), document)])
+    while waiting:
+        names, value = waiting.popleft()
+        members = value.items() if isinstance(value, dict) else ((str(at), each) for at, each in enumerate(value))
+        for name, member in members:
+            inner = Located((*names, name), member)
+            if isinstance(member, dict | list):
+                waiting.append(inner)
+            if member is not None and any("." in each for each in inner.names):
+                key = ".".join(inner.names)
+                found = located(document, tuple(key.split(".")))
+                if found is not None and found.names == inner.names:
+                    yield key, member
+
+
+def _bounded_json(values: dict[str, Any]) -> bytes:
+    size = 0
+    parts = []
+    for key, value in values.items():
+        part = orjson.dumps(key) + b":" + orjson.dumps(value)
+        size += len(part)
+        if size > BY_KEY_BYTES_MAX:
+            break
+        parts.append(part)
+    return b"{" + b",".join(parts) + b"}" if parts else b""

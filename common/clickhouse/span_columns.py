@@ -22,7 +22,14 @@ import pyarrow as pa
 
 from common.arrow_views import Numbers, lengths_of
 from common.clickhouse.leaves import SpanLeaves, Templates
-from common.clickhouse.member_json import events_json, links_json, repaired_json, source_json
+from common.clickhouse.member_json import (
+    attribute_values,
+    events_json,
+    links_json,
+    repaired_json,
+    source_json,
+    source_values,
+)
 from common.span import NO_METRICS, PROMOTED_TEXTS, Attributes, Metrics, NormalizedSpan, Span
 
 SPANS_TABLE: Final = "spans"
@@ -104,7 +111,10 @@ _COLUMNS: Final = (
     "resource",
     "scope",
     "repaired",
+    "resource_by_key",
+    "scope_by_key",
     "attributes_template",
+    "attributes_by_key",
     "response_bytes",
     "leaves",
 )
@@ -126,6 +136,7 @@ ATTRIBUTES_BYTES: Final = "attributes_bytes"
 NORMALIZED: Final = (
     *_DERIVED,
     "attributes_template",
+    "attributes_by_key",
     ATTRIBUTES_BYTES,
     "usage_is_own",
     *Metrics._fields,
@@ -220,6 +231,7 @@ class NormalizedColumns:
         self._metrics: list[Metrics] = []
         self._attributes_bytes: list[int] = []
         self._templates = _DictionaryColumn()
+        self._by_key: list[bytes] = []
         self._leaf_offsets: list[int] = [0]
         self._leaf_paths: list[str] = []
         self._leaf_texts: list[str] = []
@@ -250,16 +262,20 @@ class NormalizedColumns:
         else:
             flat_keys = None
             leaves.append(nested)
-        self._leaf_paths.extend(leaves.paths)
+        template = _templates.of(nested, leaves, flat_keys)
+        has_dots = template.stored_paths is not None
+        self._by_key.append(attribute_values(nested) if has_dots else b"")
+        self._leaf_paths.extend(template.stored_paths or leaves.paths)
         self._leaf_texts.extend(leaves.texts)
         self._leaf_offsets.append(len(self._leaf_paths))
-        return len(orjson.dumps(nested)), _templates.of(nested, leaves, flat_keys)
+        return len(orjson.dumps(nested)), template.text
 
     def columns(self) -> dict[str, pa.Array]:
         """Return the columns by name."""
         columns: dict[str, pa.Array] = {name: pa.array(values, _KINDS[name]) for name, values in self._columns.items()}
         columns[ATTRIBUTES_BYTES] = pa.array(self._attributes_bytes, pa.int64())
         columns["attributes_template"] = self._templates.array()
+        columns["attributes_by_key"] = pa.array(self._by_key, pa.binary())
         columns["usage_is_own"] = pa.array(np.array(self._usage_is_own, np.uint8))
         leaf_paths, leaf_texts = pa.array(self._leaf_paths, pa.string()), pa.array(self._leaf_texts, pa.string())
         columns["leaves"] = pa.MapArray.from_arrays(pa.array(self._leaf_offsets, pa.int32()), leaf_paths, leaf_texts)
@@ -304,10 +320,20 @@ def time_columns(start_ns: Numbers, end_ns: Numbers) -> dict[str, pa.Array]:
 
 
 def table_of(columns: Mapping[str, pa.Array]) -> pa.Table:
-    """Return the rows of these columns, with the one that follows from the others."""
+    """Return the rows of these columns, with those that follow from the others."""
     lengths = columns[ATTRIBUTES_BYTES].to_numpy() + sum(lengths_of(columns[name]) for name in ("events", "links"))
     response_bytes = pa.array(lengths + RESPONSE_FRAME_BYTES, pa.uint32())
-    return pa.table({name: response_bytes if name == "response_bytes" else columns[name] for name in _COLUMNS})
+    followed = {f"{name}_by_key": _values_by_key(columns[name]) for name in ("resource", "scope")}
+    complete = {**columns, **followed, "response_bytes": response_bytes}
+    return pa.table({name: complete[name] for name in _COLUMNS})
+
+
+def _values_by_key(sources: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Return what ``source_values`` says of each resource or scope."""
+    numbers: dict[bytes, int] = {}
+    number_of = [numbers.setdefault(source_values(text), len(numbers)) for text in sources.dictionary.to_pylist()]
+    indexes = np.array(number_of, np.int32)[sources.indices.to_numpy()]
+    return pa.DictionaryArray.from_arrays(pa.array(indexes), pa.array(list(numbers), pa.binary()))
 
 
 def stamped(rows: pa.Table, *, stored_us: int) -> pa.Table:

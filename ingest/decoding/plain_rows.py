@@ -70,6 +70,7 @@ def _derived_columns(arrays: SpanArrays, spans: Numbers, key_sets: Sequence[KeyS
         "references": nothing,
         "hashes": nothing,
         "attributes_template": texts.templates(),
+        "attributes_by_key": nothing,
         ATTRIBUTES_BYTES: texts.attributes_bytes(),
         "leaves": texts.leaves(),
     }

@@ -2,8 +2,8 @@
 
 Both count visible spans of a sample and look at leaves (``common/clickhouse/leaves.py``), which have no
 paths of arrays. A path with a segment ``0`` after the first one is taken as one of an array, so whatever is below the
-path before that segment is counted as one array. Spans with the same paths and types are counted together first: there
-are few shapes of spans.
+path before that segment is counted as one array, unless a scalar is there. Spans with the same paths and types are
+counted together first: there are few shapes of spans.
 
 A sample are the newest spans that match, because their wide columns are read. Narrow columns choose the rows, of every
 version: the newest that match, at most ``sample_spans``, and none after the first ``sample_bytes`` of their responses.
@@ -155,10 +155,11 @@ _NO_SCALARS: Final = ("", "a", "o")
 
 _ABOVE_FIRST_ELEMENT: Final = "^(.+?[.])0(?:[.]|$)"
 _IS_NESTED: Final = "match(array, '.[.][0-9]+[.]')"
-_ARRAYS: Final = (
+_FIRST_ARRAYS: Final = (
     f"arraySlice(arraySort(array -> ({_IS_NESTED}, array), arrayDistinct(arrayFilter("
     f"array -> array != '', arrayMap(path -> extract(path, '{_ABOVE_FIRST_ELEMENT}'), paths)))), 1, {ARRAYS_MAX})"
 )
+_ARRAYS: Final = f"arrayFilter(array -> NOT has(paths, left(array, -1)), {_FIRST_ARRAYS})"
 _LEAVES: Final = "arrayZip(CAST(paths, 'Array(String)'), extractAll(letters, '.'))"
 _IS_OUTSIDE: Final = "NOT arrayExists(array -> startsWith(leaf.1, array), arrays)"
 

@@ -16,10 +16,11 @@ import pyarrow as pa
 
 from common.errors import InvalidInput
 from common.json_values import number_text
+from common.paths import value_at
 from common.span import PROMOTED_TEXTS
 from common.times import parse_time_ns
 from query_api.filter.language import ATTRIBUTES, DURATION
-from query_api.filter.matches import shorthand_value, value_at
+from query_api.filter.matches import shorthand_value
 
 SpanObject: TypeAlias = Mapping[str, Any]
 """A span as ``/spans/query`` returns it."""

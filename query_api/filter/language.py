@@ -11,7 +11,6 @@ are a ``not`` around the operator that they negate (contract §3.2: exact comple
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -19,9 +18,6 @@ from enum import Enum, StrEnum, auto
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from common.span import PROMOTED_TEXTS, SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
-
-INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
-"""A segment of a path that can be an index."""
 
 
 class Kind(Enum):
@@ -324,11 +320,6 @@ class NotNormalError(TypeError):
 
     def __init__(self, condition: Condition) -> None:
         super().__init__(f"not in normal form: {condition.field} {condition.operator}")
-
-
-def is_index(segment: str) -> bool:
-    """Return whether a segment of a path can be an index: at most nine decimal digits, without a leading zero."""
-    return INDEX.fullmatch(segment) is not None
 
 
 def flattened(partial: Mapping[str, Any]) -> dict[tuple[str, ...], Any] | None:

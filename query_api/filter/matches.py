@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Any, Final, assert_never
 
 from common.json_values import INT64_MIN, INTEGER_CHARS_MAX, NUMBER_GRAMMAR, UINT64_MAX, is_number
+from common.paths import exists_at, value_at
 from common.times import parse_time_ns
 from query_api.filter.elements import BELOW_ATTRIBUTES
 from query_api.filter.language import (
@@ -34,7 +35,6 @@ from query_api.filter.language import (
     NotNormalError,
     OperandKind,
     Operator,
-    is_index,
 )
 from query_api.filter.text_search import Content, Phrase, TextSearch, parse_content, spaced, text_of, words_of
 
@@ -74,6 +74,8 @@ def _condition_matches(condition: Condition, span: Mapping[str, Any]) -> bool:
         return False
     if kind is Kind.ELEMENTS:
         return _elements_match(condition, value)
+    if kind is Kind.JSON and condition.operator is Operator.EXISTS:
+        return exists_at(value, condition.path)
     return _holds(condition, _compared(condition, kind, value))
 
 
@@ -147,18 +149,6 @@ def _is_around_a_scalar(value: Any) -> bool:
 
 def _time_us(text: str) -> int:
     return parse_time_ns(text) // 1000
-
-
-def value_at(value: Any, path: Sequence[str]) -> Any:
-    """Return the value at a path of keys of objects and indexes of arrays; ``None`` if there is none."""
-    for segment in path:
-        if isinstance(value, dict):
-            value = value.get(segment)
-        elif isinstance(value, list) and is_index(segment):
-            value = value[int(segment)] if int(segment) < len(value) else None
-        else:
-            return None
-    return value
 
 
 def same(stored: Any, wanted: Any) -> bool:

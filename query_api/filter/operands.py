@@ -21,11 +21,11 @@ import orjson
 from common.errors import InvalidFilter
 from common.ids import parse_span_id, parse_trace_id
 from common.json_values import INT64_MIN, UINT64_MAX, is_number
+from common.paths import INDEX, LEVELS_MAX
 from common.times import RELATIVE_TIMES, RelativeTime, parse_time_ns
 from query_api.filter.language import (
     ATTRIBUTES,
     FIELDS,
-    INDEX,
     OPERATORS,
     Condition,
     Field,
@@ -293,9 +293,6 @@ _READERS: Final[Mapping[Kind, Reader]] = {
     Kind.SHORTHAND: read_scalar,
 }
 
-
-LEVELS_MAX: Final = 96
-"""Attributes nest 24 levels by their keys and at most 64 by their values: nothing is deeper."""
 
 LARGE: Final = 1_000
 """From this number of values or words on, a filter is parsed and compiled in a thread. They take 8 ms, a thread 0.1 ms

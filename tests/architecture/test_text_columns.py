@@ -19,6 +19,9 @@ FILTER_JS: Final = Path(__file__).parents[2] / "query_api/explorer/page/app/filt
 OF_A_SPAN: Final = {
     "attributes_template": "attributes",
     "leaves": "attributes",
+    "attributes_by_key": "attributes",
+    "resource_by_key": "resource",
+    "scope_by_key": "scope",
 }
 """Columns that are made of a field of ``Span`` with another name."""
 

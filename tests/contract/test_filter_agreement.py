@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 
 from common.clickhouse.leaves import typed_text
 from common.json_values import number_text
+from common.paths import value_at
 from common.settings import ClickHouseSettings
 from common.times import parse_time_ns
 from query_api.filter.language import FIELDS, SHORTHANDS, SUMS_MAX, Kind, Node, Operator
-from query_api.filter.matches import number_of, shorthand_value, value_at
+from query_api.filter.matches import number_of, shorthand_value
 from query_api.filter.parse import FilteringModel, parse, parse_place, resolve_times
 from query_api.filter.sql.compile import compile_filter
 from query_api.filter.sql.expressions import Parameters, text_condition, visible_number

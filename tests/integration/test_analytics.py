@@ -18,12 +18,12 @@ import pytest
 
 from common.clickhouse.store import ColumnStore
 from common.json_values import is_number
+from common.paths import value_at
 from common.settings import QuerySettings, Settings
 from common.span import Event, Scope, Span
 from common.times import SystemClock, format_us
 from query_api.analytics.models import TotalsModel
 from query_api.analytics.statements import FREQUENCIES_MAX
-from query_api.filter.matches import value_at
 from tests.support.api import context_of, serving
 from tests.support.deleting import delete
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, store_record

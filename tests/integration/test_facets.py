@@ -4,8 +4,9 @@ sample."""
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -15,15 +16,16 @@ import pytest
 import pytest_asyncio
 
 from common.clickhouse.connect import open_store
-from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, typed_text
+from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, HIDDEN, SpanLeaves, Templates, typed_text
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore
 from common.ids import DEFAULT_PROJECT_ID, span_id_hex, trace_id_hex
+from common.paths import value_at
 from common.settings import ClickHouseSettings
 from common.times import SystemClock, format_us
 from query_api.analytics.facets import ARRAYS_MAX, VALUE_BYTES_MAX
 from query_api.filter.language import FIELDS, SHORTHANDS, Kind
-from query_api.filter.matches import shorthand_value, value_at
+from query_api.filter.matches import shorthand_value
 from query_api.request.limits import Limits
 from tests.support.api import KnownKeys, context_of, serving
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, random_span, store_record
@@ -33,6 +35,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 KEYS = {"own": DEFAULT_PROJECT_ID, "other": OTHER_PROJECT_ID}
 SECRET: Final = "only.elsewhere"
 START_US = START_NS // 1000
+TYPES = {"s": "string", "n": "number", "b": "boolean", "a": "array", "o": "object"}
 WINDOWS: list[dict[str, Any]] = [
     {},
     {"oldest": format_us(START_US + 1_000_000)},
@@ -109,40 +112,27 @@ async def api(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -
     await store.close()
 
 
-def has_scalar(value: Any) -> bool:
-    members = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
-    return value is not None if members is None else any(map(has_scalar, members))
-
-
 def types_by_path(attributes: dict[str, Any]) -> dict[str, str]:
+    """The rule of the docs: below an array, or an object with a member ``0``, nothing is listed."""
+    leaves = SpanLeaves()
+    leaves.append(attributes)
+    paths = Templates().of(attributes, leaves, None).stored_paths or leaves.paths
+    letters = {path: text[0] for path, text in zip(paths, leaves.texts, strict=True) if not path.endswith(HIDDEN)}
+    firsts = filter(None, (re.match(r"(.+?)\.0(?:\.|$)", path, re.DOTALL) for path in paths))
+    arrays = {first[1] for first in firsts} - set(paths)
+    types = {**{path: TYPES[letter] for path, letter in letters.items()}, **dict.fromkeys(arrays, "array")}
     return {
         path: kind
-        for path, kind in _types_by_path("", attributes)
-        if path not in ALWAYS_OBJECT_PATHS and not is_sum(path)
+        for path, kind in types.items()
+        if not any(path.startswith(f"{array}.") for array in arrays)
+        and path not in ALWAYS_OBJECT_PATHS
+        and not is_sum(path)
     }
 
 
 def is_sum(path: str) -> bool:
     [*above, last] = (path.split(".") + [""] * 4)[:4]
     return above[:2] == ["ag", "metrics"] and above[2] != "duration" and last == "cumulative"
-
-
-def _types_by_path(prefix: str, members: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The rule of the docs: below an array, or an object with a member ``0``, nothing is listed."""
-    for name, value in members.items():
-        path = prefix + name
-        if value is None or "." in name:
-            continue
-        if not isinstance(value, dict | list):
-            yield path, {str: "string", bool: "boolean"}.get(type(value), "number")
-            continue
-        inner = value if isinstance(value, dict) else {str(index): each for index, each in enumerate(value)}
-        if path and inner.get("0") is not None:
-            yield path, "array"
-            continue
-        if not has_scalar(value):
-            yield path, "object" if isinstance(value, dict) else "array"
-        yield from _types_by_path(f"{path}.", inner)
 
 
 def expected_paths(spans: list[dict[str, Any]]) -> dict[str, tuple[set[str], int]]:
@@ -163,7 +153,7 @@ def value_of_key(key: Any, span: dict[str, Any]) -> Any:
         key = {"field": "attributes", "key": key.removeprefix("attributes.")}
     holder = span.get(key["field"])
     if key["field"] != "attributes" and key["key"] != "name":
-        holder = value_at(holder, ["attributes"])
+        return value_at(holder, ["attributes", *key["key"].split(".")])
     return value_at(holder, key["key"].split("."))
 
 

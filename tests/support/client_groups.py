@@ -12,8 +12,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from common.json_values import is_number, number_text
+from common.paths import value_at
 from common.times import format_us, parse_time_ns
-from query_api.filter.matches import shorthand_value, value_at
+from query_api.filter.matches import shorthand_value
 
 Shown: TypeAlias = dict[str, Any]
 Amounts: TypeAlias = tuple[float, float, float]

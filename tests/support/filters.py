@@ -9,10 +9,11 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from query_api.filter.language import ALLOWED_OPERATORS, FIELDS, SHORTHANDS, Field, GroupOperator, Kind
-from tests.support.span_corpus import ANALYTICS, KEYS, SCALARS, SEGMENTS, START_NS, TEXTS
+from tests.support.span_corpus import ANALYTICS, COLLIDING_KEYS, KEYS, SCALARS, SEGMENTS, START_NS, TEXTS
 
 PATHS = st.lists(st.sampled_from(SEGMENTS), min_size=1, max_size=4).map(".".join) | st.sampled_from(
     [
+        *COLLIDING_KEYS,
         "ag",
         "ag.type",
         "ag.type.trace",

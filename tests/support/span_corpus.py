@@ -19,6 +19,9 @@ OTHER_PROJECT_ID = UUID("00000000-0000-7000-8000-00000000000b")
 
 SEGMENTS = ("a", "b", "", "0", "1", "10", "é", "x y")
 KEYS = (*SEGMENTS, "a.b", "0.1", ".")
+COLLIDING_KEYS = ("a", "a.b", "a.b.a", "a.b.a.b", "a.0", "a.0.b", "b", "b.a", "b.a.b")
+"""Keys of attributes of which one often continues another."""
+
 TEXTS = (
     "",
     "a",
@@ -86,7 +89,8 @@ def random_value(source: random.Random, *, depth: int = 3) -> Any:
 
 
 def random_attributes(source: random.Random) -> dict[str, Any]:
-    return {source.choice(KEYS): random_value(source) for _ in range(source.randrange(6))}
+    keys = source.choice((KEYS, COLLIDING_KEYS))
+    return {source.choice(keys): random_value(source) for _ in range(source.randrange(6))}
 
 
 def random_shorthands(source: random.Random) -> dict[str, Any]:
@@ -117,7 +121,12 @@ def random_owner_attributes(source: random.Random) -> dict[str, Any]:
     """Of a resource or scope: with a service, and under names that its members have too."""
     named = {key: random_value(source, depth=1) for key in ("name", "version") if source.random() < 0.3}
     service = source.choice(
-        ({}, {"service": {"name": source.choice((*TEXTS, random_value(source, depth=1)))}}, {"service": "a"})
+        (
+            {},
+            {"service": {"name": source.choice((*TEXTS, random_value(source, depth=1)))}},
+            {"service": "a"},
+            {"service": "a", "service.name": source.choice((*TEXTS, random_value(source, depth=1)))},
+        )
     )
     return {**random_attributes(source), **named, **service}
 

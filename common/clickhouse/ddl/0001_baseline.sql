@@ -62,6 +62,12 @@ CREATE TABLE IF NOT EXISTS spans{on_cluster}
     scope                     LowCardinality(String),
     repaired                  LowCardinality(String),
 
+    -- What only names with dots lead to in the attributes, the resource and the scope, by the key that finds it, as JSON
+    -- text; '' in nearly every row (common/clickhouse/member_json.py).
+    attributes_by_key         String                               CODEC(ZSTD(1)),
+    resource_by_key           LowCardinality(String)               CODEC(ZSTD(1)),
+    scope_by_key              LowCardinality(String)               CODEC(ZSTD(1)),
+
     -- About the uncompressed size of the row's columns.
     response_bytes            UInt32                               CODEC(T64, ZSTD(1)),
 
@@ -88,10 +94,16 @@ CREATE TABLE IF NOT EXISTS spans{on_cluster}
 
     -- `service.name` of the resource: '' if it is absent, U+0000 if it is not a text (no stored text contains U+0000).
     service_name              LowCardinality(String)               MATERIALIZED
-        if(
-            JSONType(resource, 'attributes', 'service', 'name') IN ('String', 'Null'),
+        multiIf(
+            JSONType(resource, 'attributes', 'service', 'name') = 'String',
             JSONExtractString(resource, 'attributes', 'service', 'name'),
-            '\0'
+            JSONType(resource, 'attributes', 'service', 'name') != 'Null',
+            '\0',
+            JSONType(resource_by_key, 'attributes.service.name') = 'String',
+            JSONExtractString(resource_by_key, 'attributes.service.name'),
+            JSONHas(resource_by_key, 'attributes.service.name'),
+            '\0',
+            ''
         )
         CODEC(ZSTD(1)),
 

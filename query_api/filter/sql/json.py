@@ -20,10 +20,10 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final
 
-from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, has_pair, typed_text
+from common.clickhouse.leaves import ALWAYS_OBJECT_PATHS, HIDDEN, has_pair, typed_text
 from common.clickhouse.select import ATTRIBUTES_COLUMN
-from query_api.filter.language import ATTRIBUTES, SERVICE_NAME, Condition, ValuePlace, is_index
-from query_api.filter.operands import LEVELS_MAX
+from common.paths import LEVELS_MAX, is_index
+from query_api.filter.language import ATTRIBUTES, SERVICE_NAME, Condition, ValuePlace
 from query_api.filter.sql.containers import Arguments, call, canonical_json, is_json, type_is
 from query_api.filter.sql.expressions import (
     Bounds,
@@ -61,7 +61,7 @@ def json_condition(condition: Condition, parameters: Parameters) -> str:
 def json_place(place: ValuePlace, parameters: Parameters) -> JsonPlace | None:
     """Return the value at a place in JSON; ``None`` if no span can have one there."""
     if any("\0" in segment for segment in place.path) or len(place.path) > LEVELS_MAX:
-        return None  # no key holds U+0000; in the map of leaves it represents a dot inside a key
+        return None  # no key holds U+0000; in the map of leaves it marks those that no key finds
     if place.field == ATTRIBUTES:
         return AttributePlace(place.path, parameters)
     if place == SERVICE_NAME:
@@ -78,7 +78,8 @@ class JsonPlace(Subject):
         self._parameters = parameters
 
     def exists(self) -> str:
-        return f"({self._json('JSONExtractRaw')} NOT IN ('', 'null'))"
+        is_value = self._by_segments(lambda arguments: f"{_raw(arguments)} NOT IN ('', 'null')")
+        return f"({call('JSONHas', self._by_key())} OR {is_value})"
 
     def equals(self, operand: Any) -> str:
         if isinstance(operand, Mapping | list):
@@ -95,7 +96,7 @@ class JsonPlace(Subject):
             return self.equals([operand])
         if not isinstance(operand, str) or "\0" in operand:
             return self._holds([operand], is_all=True)
-        return self._has_member_or_element(operand, self._has_elements([operand], is_all=True))
+        return self._has_member_or_element(operand)
 
     def compares(self, bounds: Bounds) -> str:
         if bounds[0][0] == "=" and isinstance(bounds[0][1], str):
@@ -109,61 +110,64 @@ class JsonPlace(Subject):
         """Return the typed text of the scalar as responses show it; ``''`` if there is none."""
         return let("typed", self._typed_scalar(), visible_typed("typed"))
 
-    def _scalar(self) -> str:
-        """The scalar as a text that is compared for equality: here its JSON. ``''`` or ``null`` if there is none."""
-        return self._json("JSONExtractRaw")
-
-    def _wanted(self, scalars: list[Any]) -> str:
-        """An array of scalars, each written as those that it is compared with."""
-        return f"JSONExtractArrayRaw({self._parameters.text(canonical_json(scalars))})"
-
-    def _elements(self) -> str:
-        """An array of the values one level below, in the same form: the elements, if the value is an array."""
-        return self._json("JSONExtractArrayRaw")
-
     def _typed_scalar(self) -> str:
-        return let("raw", self._scalar(), typed_from_json("raw"))
+        return let("raw", self._at(_raw), typed_from_json("raw"))
 
     def _container_guards(self, operand: Any) -> list[str]:  # noqa: ARG002 - for subclasses
         """Conditions that an index answers and that hold wherever the value is the container ``operand``."""
         return []
 
     def _equals_scalar(self, operand: Any) -> str:
-        return f"({self._scalar()} = {self._wanted([operand])}[1])"
+        return f"({self._at(_raw)} = {self._wanted([operand])}[1])"
 
     def _compares(self, bounds: Bounds) -> str:
         return let("typed", self._typed_scalar(), ordered("typed", bounds, self._parameters))
 
     def _is_in(self, wanted: list[Any], *, is_all: bool) -> str:
         """``is_in`` of at least one value, all different."""
-        held = self._holds(wanted, is_all=is_all)
-        return held if is_all and len(wanted) > 1 else f"({self._is_scalar_of(wanted)} OR {held})"
-
-    def _is_scalar_of(self, wanted: list[Any]) -> str:
-        return f"has({self._wanted(wanted)}, {self._scalar()})"
-
-    def _holds(self, scalars: list[Any], *, is_all: bool) -> str:
-        """Whether the value is an array that holds one (all) of the scalars."""
-        return f"({self._has_elements(scalars, is_all=is_all)} AND {self._at(partial(type_is, 'Array'))})"
-
-    def _has_elements(self, scalars: list[Any], *, is_all: bool) -> str:
-        """Whether one (all) of the scalars are one level below, in an array or an object."""
-        return f"{'hasAll' if is_all else 'hasAny'}({self._elements()}, {self._wanted(scalars)})"
-
-    def _has_member_or_element(self, key: str, has_element: str) -> str:
-        place = self._parameters.text(key)
+        if is_all and len(wanted) > 1:
+            return self._holds(wanted, is_all=True)
 
         def is_so(arguments: Arguments) -> str:
-            is_member = f"{call('JSONExtractRaw', (*arguments, place))} NOT IN ('', 'null')"
-            is_object, is_array = type_is("Object", arguments), type_is("Array", arguments)
-            return f"multiIf({is_object}, {is_member}, {is_array}, {has_element}, 0)"
+            is_scalar = f"has({self._wanted(wanted)}, {_raw(arguments)})"
+            return f"({is_scalar} OR {self._is_array_with(wanted, arguments, is_all=is_all)})"
 
         return self._at(is_so)
 
-    def _json(self, function: str) -> str:
-        return self._at(partial(call, function))
+    def _holds(self, scalars: list[Any], *, is_all: bool) -> str:
+        """Whether the value is an array that holds one (all) of the scalars."""
+        return self._at(partial(self._is_array_with, scalars, is_all=is_all))
+
+    def _has_member_or_element(self, key: str) -> str:
+        place = self._parameters.text(key)
+
+        def is_so(arguments: Arguments) -> str:
+            is_member = f"{_raw((*arguments, place))} NOT IN ('', 'null')"
+            return f"if({type_is('Object', arguments)}, {is_member}, {self._is_array_with([key], arguments)})"
+
+        return self._at(is_so)
+
+    def _is_array_with(self, scalars: list[Any], arguments: Arguments, *, is_all: bool = True) -> str:
+        elements = call("JSONExtractArrayRaw", arguments)
+        held = f"{'hasAll' if is_all else 'hasAny'}({elements}, {self._wanted(scalars)})"
+        return f"({held} AND {type_is('Array', arguments)})"
+
+    def _wanted(self, scalars: list[Any]) -> str:
+        """An array of scalars, each written as the engine writes those that it is compared with."""
+        return f"JSONExtractArrayRaw({self._parameters.text(canonical_json(scalars))})"
 
     def _at(self, expression: Callable[[Arguments], str]) -> str:
+        """``expression`` of the arguments that lead to the value (``common/paths.py``)."""
+        if len(self._path) == 1:
+            return self._by_segments(expression)
+        by_key = self._by_key()
+        return f"if({call('JSONHas', by_key)}, {expression(by_key)}, {self._by_segments(expression)})"
+
+    def _by_key(self) -> Arguments:
+        """The arguments that lead to the value if names with dots do."""
+        return (f"{self._column.removesuffix('_json')}_by_key", self._parameters.text(".".join(self._path)))
+
+    def _by_segments(self, expression: Callable[[Arguments], str]) -> str:
         """``expression`` of the arguments that lead to the path, whether its numbered segments are indexes or keys."""
         arguments: Arguments = (self._column,)
         positions: list[tuple[str, str]] = []
@@ -214,7 +218,7 @@ class AttributePlace(JsonPlace):
 
     def __init__(self, path: Sequence[str], parameters: Parameters) -> None:
         super().__init__(ATTRIBUTES_COLUMN, path, parameters)
-        self._leaf_path = ".".join(segment.replace(".", "\0") for segment in path)
+        self._leaf_path = ".".join(path)
 
     def exists(self) -> str:
         if self._leaf_path in ALWAYS_OBJECT_PATHS:
@@ -233,23 +237,26 @@ class AttributePlace(JsonPlace):
         """The typed text of the scalar; ``''`` if there is none."""
         return _LEAF_COLUMNS.get(self._leaf_path) or f"leaves[{self._parameters.text(self._leaf_path)}]"
 
-    def _wanted(self, scalars: list[Any]) -> str:
-        return self._parameters.texts([typed_text(scalar) for scalar in scalars])
-
-    def _elements(self) -> str:
+    def _has_leaves(self, scalars: list[Any], *, is_all: bool) -> str:
+        """Whether leaves one level below are one (all) of the scalars: so it is wherever an array holds them."""
         prefix = self._leaf_path + "."
         rest = f"substring(path, {len(prefix.encode()) + 1})"
         is_below = f"startsWith(path, {self._parameters.text(prefix)}) AND position({rest}, '.') = 0"
-        return f"arrayFilter((leaf, path) -> {is_below}, mapValues(leaves), mapKeys(leaves))"
+        leaves = f"arrayFilter((leaf, path) -> {is_below}, mapValues(leaves), mapKeys(leaves))"
+        return f"{'hasAll' if is_all else 'hasAny'}({leaves}, {self._typed_texts(scalars)})"
+
+    def _typed_texts(self, scalars: list[Any]) -> str:
+        return self._parameters.texts(list(map(typed_text, scalars)))
 
     def _container_guards(self, operand: Any) -> list[str]:
-        guards = [self._narrowed(path, value) for path, value in islice(self._scalars_in(operand), GUARDS_MAX)]
+        scalars = islice(self._scalars_in(operand), GUARDS_MAX)
+        guards = [self._narrowed(scalar, path, path + HIDDEN) for path, scalar in scalars]
         texts = [text for text in _texts_of_arrays(operand) if words_of(text)]
         words = self._word_of_each(texts[:GUARDS_MAX])
         return [*guards, f"hasAllTokens(content, {words})"] if words else guards
 
     def _equals_scalar(self, operand: Any) -> str:
-        found = self._narrowed(self._leaf_path, operand)
+        found = self._narrowed(operand, self._leaf_path)
         if _is_exact_pair(self._leaf_path, typed_text(operand)):
             return found  # the index alone answers, and the map of leaves is not read
         return f"({found} AND {self._scalar()} = {self._parameters.text(typed_text(operand))})"
@@ -257,13 +264,17 @@ class AttributePlace(JsonPlace):
     def _compares(self, bounds: Bounds) -> str:
         return self._where_it_occurs(ordered(self._scalar(), bounds, self._parameters))
 
+    def _is_in(self, wanted: list[Any], *, is_all: bool) -> str:
+        held = self._holds(wanted, is_all=is_all)
+        return held if is_all and len(wanted) > 1 else f"({self._is_scalar_of(wanted)} OR {held})"
+
     def _is_scalar_of(self, wanted: list[Any]) -> str:
-        found = super()._is_scalar_of(wanted)
+        found = f"has({self._typed_texts(wanted)}, {self._scalar()})"
         if not self._word_of_each(wanted):
             return found
         path = self._parameters.text(self._leaf_path)
         short = [value for value in wanted if has_pair(typed_text(value))]
-        pairs = f"arrayMap(typed -> concat({path}, '=', typed), {self._wanted(short)})"
+        pairs = f"arrayMap(typed -> concat({path}, '=', typed), {self._typed_texts(short)})"
         words = self._word_of_each([value for value in wanted if not has_pair(typed_text(value))])
         in_pairs = [f"hasAny(leaf_pairs, {pairs})"] if short else []
         in_words = [f"hasAnyTokens(content, {words})"] if words else []
@@ -271,13 +282,14 @@ class AttributePlace(JsonPlace):
 
     def _holds(self, scalars: list[Any], *, is_all: bool) -> str:
         """Leaves would have to be looked up under every index of the array; instead the words of its texts are."""
-        held = super()._holds(scalars, is_all=is_all)
+        held = f"({self._has_leaves(scalars, is_all=is_all)} AND {super()._holds(scalars, is_all=is_all)})"
         words = self._word_of_each(scalars)
         return f"({'hasAllTokens' if is_all else 'hasAnyTokens'}(content, {words}) AND {held})" if words else held
 
-    def _has_member_or_element(self, key: str, has_element: str) -> str:
+    def _has_member_or_element(self, key: str) -> str:
         member = AttributePlace((*self._path, key), self._parameters)
-        return f"(({has_element} OR {member.exists()}) AND {super()._has_member_or_element(key, has_element)})"
+        may_have = f"({self._has_leaves([key], is_all=True)} OR {member.exists()})"
+        return f"({may_have} AND {super()._has_member_or_element(key)})"
 
     def _where_it_occurs(self, comparison: str) -> str:
         """Evaluate a comparison only where the index says that the path may occur. ``indexHint`` is true of every
@@ -285,27 +297,30 @@ class AttributePlace(JsonPlace):
         """
         return f"({self._may_occur(self._leaf_path)} AND {comparison})"
 
-    def _may_occur(self, path: str) -> str:
-        return f"indexHint(mapContains(leaves, {self._parameters.text(path)}))"
+    def _may_occur(self, *paths: str) -> str:
+        occur = (f"mapContains(leaves, {self._parameters.text(path)})" for path in paths)
+        return f"indexHint({' OR '.join(occur)})"
 
     def _scalars_in(self, operand: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         """The leaves that a value must have to be ``operand``: those reached through objects alone."""
         if not isinstance(operand, Mapping):
             return
         for key, member in operand.items():
-            member_path = f"{path or self._leaf_path}.{key.replace('.', chr(0))}"
+            member_path = f"{path or self._leaf_path}.{key}"
             if isinstance(member, Mapping):
                 yield from self._scalars_in(member, member_path)
             elif member is not None and not isinstance(member, list):
                 yield member_path, member
 
-    def _narrowed(self, path: str, scalar: Any) -> str:
-        """Return a condition that an index answers, and that may be true of rows without the scalar too."""
+    def _narrowed(self, scalar: Any, *paths: str) -> str:
+        """Return a condition that an index answers, and that may be true of rows without the scalar at one of the paths
+        too."""
         typed, parameters = typed_text(scalar), self._parameters
         if has_pair(typed):
-            return f"has(leaf_pairs, concat({parameters.text(path)}, '=', {parameters.text(typed)}))"
+            pairs = [f"concat({parameters.text(path)}, '=', {parameters.text(typed)})" for path in paths]
+            return f"has(leaf_pairs, {pairs[0]})" if len(pairs) == 1 else f"hasAny(leaf_pairs, [{', '.join(pairs)}])"
         words = _rarest(words_of(scalar)) if isinstance(scalar, str) else []
-        return f"hasAllTokens(content, {parameters.texts(words)})" if words else self._may_occur(path)
+        return f"hasAllTokens(content, {parameters.texts(words)})" if words else self._may_occur(*paths)
 
     def _word_of_each(self, values: list[Any]) -> str | None:
         """The placeholder of the longest word of each value; ``None`` unless each value has a word in the index."""
@@ -313,6 +328,11 @@ class AttributePlace(JsonPlace):
             return None
         words = {max(words_of(value), key=len, default="") if isinstance(value, str) else "" for value in values}
         return None if "" in words else self._parameters.texts(sorted(words))
+
+
+def _raw(arguments: Arguments) -> str:
+    """The JSON of the value, which serves as a text to compare scalars by; ``''`` or ``null`` if there is none."""
+    return call("JSONExtractRaw", arguments)
 
 
 def _position_of(arguments: Arguments, segment: str, as_key: str) -> str:

@@ -167,6 +167,35 @@ def test_key_of_a_derived_attribute_masks_it_and_what_is_read_from_it() -> None:
     assert ag["data"]["inputs"] == REDACTED
 
 
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"error": True, "error.type": SECRET},
+        {"error.type": SECRET, "error": True},
+        {"error": {"": True, "type": SECRET}},
+        {"x": {"error": True}, "error": True, "error.type": SECRET},
+    ],
+)
+def test_rule_masks_the_key_that_was_sent(attributes: dict[str, Any]) -> None:
+    span = {
+        "trace_id": "1" * 32,
+        "span_id": "2" * 16,
+        "start_time": "2026-05-01T12:00:00Z",
+        "attributes": attributes,
+    }
+    rule = MaskRule(MaskAction.REDACT, key="error.type")
+    chunk = of(
+        json.dumps({"spans": [span]}).encode(),
+        content_type="application/vnd.clearspan.span+json",
+        masking=masking(rule),
+    )
+
+    [stored] = attributes_of(decode_chunk(chunk, RULES).rows)
+
+    assert SECRET not in stored.decode()
+    assert REDACTED in stored.decode()
+
+
 def test_span_json_is_masked_in_every_member() -> None:
     span = {
         "trace_id": "a" * 32,

@@ -71,7 +71,14 @@ def test_groups_are_boolean_functions(operator: str, both: bool, one: bool, neit
     ]
 
 
-@pytest.mark.parametrize("key", ["null", "nowhere", "num.below", "array.2", "array.9", "nest.a.b"])
+def test_key_that_was_sent_finds_a_name_with_a_dot() -> None:
+    assert holds(key="nest.a.b", value=1)
+    assert holds(key="nest.a.b", operator="exists")
+    assert holds(key="nest.a", operator="exists")
+    assert not holds(key="nest.a", value=1)
+
+
+@pytest.mark.parametrize("key", ["null", "nowhere", "num.below", "array.2", "array.9", "nest.a.c"])
 def test_absent_and_null_are_the_same(key: str) -> None:
     assert holds(key=key)
     assert not holds(key=key, operator="is_not")

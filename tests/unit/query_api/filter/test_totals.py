@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from common.errors import InvalidFilter
+from common.paths import LEVELS_MAX
 from query_api.filter.language import STEPS_MAX, SUMS_MAX, VALUES_MAX, flattened
-from query_api.filter.operands import LEVELS_MAX
 from query_api.filter.parse import CONDITIONS_MAX, FilteringModel, parse
 
 FULL_LIST = [f"v{number}" for number in range(VALUES_MAX // 10)]
