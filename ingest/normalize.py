@@ -126,8 +126,8 @@ def _normalized(span: Span, trace_type: str, prices: PriceTable, mask: PlannedMa
         include_cache(tokens, mapped.ag, span.scope.name, attributes)
     is_native = attributes.get("ag") is not None
     ag = _ag(attributes.get("ag"), None if mapped is None else mapped.ag, trace_type)
-    failure = None if "exception" in ag else _failure_of(span, attributes, None if mapped is None else mapped.ag)
-    if failure is not None:
+    failure = _failure_of(span, attributes, None if mapped is None else mapped.ag)
+    if failure is not None and not _has_exception(attributes.get("ag")):
         ag["exception"] = failure
     attributes["ag"] = ag
     _write_computed(ag, span)
@@ -185,13 +185,17 @@ def _promoted(ag: dict[str, Any]) -> list[str | None]:
     return texts
 
 
+def _has_exception(sent: Value) -> bool:
+    return isinstance(sent, dict) and isinstance(sent.get("exception"), dict)
+
+
 def _failure_of(span: Span, nested: Attributes, mapped: Mapping[str, Any] | None) -> dict[str, str] | None:
     """Return ``{type?, message?}`` of what went wrong, which becomes ``ag.exception``; ``None`` if nothing did.
 
     Some instrumentations record an ``exception`` event, some send ``error.type`` and a status, some a status alone. The
     last event counts, on any span; what it omits comes from the others. The others alone count only if the span follows
     a convention: a status says little about other spans. ``nested`` are the span's attributes, ``mapped`` is what its
-    convention says, if it follows one.
+    convention says, if it follows one: its ``exception`` completes the rest.
     """
     if mapped is None and not span.events:
         return None
@@ -204,7 +208,8 @@ def _failure_of(span: Span, nested: Attributes, mapped: Mapping[str, Any] | None
         "type": scalar_text(said.get("exception.type")) or error_type,
         "message": scalar_text(said.get("exception.message")) or span.status_message,
     }
-    return {name: text for name, text in members.items() if text}
+    mapped_members = {} if mapped is None else mapped.get("exception", {})
+    return mapped_members | {name: text for name, text in members.items() if text}
 
 
 def _exceptions_count(events: Iterable[Event]) -> int:
@@ -231,7 +236,7 @@ def _error_type(nested: Attributes) -> str | None:
 
 
 def _is_failed(span: Span, mapped: Mapping[str, Any]) -> bool:
-    if span.status_code == StatusCode.STATUS_CODE_ERROR:
+    if "exception" in mapped or span.status_code == StatusCode.STATUS_CODE_ERROR:
         return True
     return _STOPPED_BY_ERROR in mapped.get("meta", {}).get("response", {}).get("finish_reasons", ())
 

@@ -21,10 +21,12 @@ from typing import Any, Final
 
 from tests.support.instrumentation_page import PAGE
 from tests.support.model_api import COMPLETION_TOKENS, PROMPT_TOKENS, serving_model_api
+from tests.support.model_api import MODEL as MODEL_RESPONDED
 from tests.support.stack import RunningStack, running_stack
 
 TIMEOUT_S: Final = 900
 FILES: Final = {"python": ("greet.py", "python greet.py"), "js": ("greet.mjs", "node greet.mjs")}
+MODEL: Final = "gpt-4o-mini"
 WITHOUT_A_MODEL: Final = "OpenTelemetry alone"
 """Its span is created by hand: it has no messages and no completion."""
 
@@ -95,7 +97,8 @@ def _is_whole(snippet: Snippet, spans: list[dict[str, Any]]) -> bool:
             return False
     used = root["attributes"]["ag"]["metrics"]["tokens"]["cumulative"]
     is_named = snippet.ids <= {root.get("session_id"), root.get("user_id")}
-    return call["meta"]["request"]["model"] == "gpt-4o-mini" and used == tokens and is_named
+    is_model = call["meta"]["request"]["model"] in (MODEL, MODEL_RESPONDED)  # Langfuse has one name for both
+    return is_model and used == tokens and is_named
 
 
 def _versions(snippet: Snippet, folder: Path, environment: dict[str, str]) -> list[str]:

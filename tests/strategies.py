@@ -8,7 +8,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, Instr
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
-NOW_NS = 1_795_300_000_000_000_000  # 2026-11-22, the moment at which drawn records are read
+NOW_NS = 1_796_000_000_000_000_000  # 2026-11-30, the moment at which drawn records are read
 EARLIEST_NS = 946_684_800_000_000_000  # 2000-01-01
 
 uint32 = st.integers(0, 2**32 - 1)

@@ -8,6 +8,7 @@ from typing import Final
 
 from ingest.semconv import converters as to
 from ingest.semconv.genai import GENAI
+from ingest.semconv.langfuse import LANGFUSE
 from ingest.semconv.openinference import OPENINFERENCE
 from ingest.semconv.openllmetry import OPENLLMETRY
 from ingest.semconv.pydantic_ai import PYDANTIC_AI
@@ -24,7 +25,7 @@ OPENTELEMETRY: Final = Convention(
     ),
 )
 
-CONVENTIONS: Final = (OPENTELEMETRY, OPENLLMETRY, OPENINFERENCE, GENAI, PYDANTIC_AI, VERCEL)
+CONVENTIONS: Final = (OPENTELEMETRY, OPENLLMETRY, OPENINFERENCE, GENAI, PYDANTIC_AI, VERCEL, LANGFUSE)
 
 USAGE_ROOTS: Final = frozenset(
     source.partition(".")[0]

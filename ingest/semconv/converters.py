@@ -222,6 +222,10 @@ def _metadata(value: Value) -> dict[str, Any]:
     return {name: member for name, member in _members(value).items() if name not in RESERVED_META}
 
 
+def _json_metadata(value: Value) -> dict[str, Any]:
+    return {name: parsed_value(member) for name, member in _metadata(value).items()}
+
+
 _NO_SETTINGS: Final = frozenset({"_type", "input", "messages", "model_name", "system", "tools"})
 _RENAMED_SETTINGS: Final = {
     "max_output_tokens": "max_tokens",
@@ -281,6 +285,7 @@ TAGS = Converter("an object: each text becomes a tag with the value `true`", _ta
 FINISH_REASONS_READ = Converter("a list of reasons, each one word", _finish_reasons)
 PROVIDER = Converter("the normalized name of the provider", remembered(_provider))
 METADATA = Converter("the members of the object", _metadata)
+JSON_METADATA = Converter("the members of the object, parsed where they are JSON", _json_metadata)
 SETTINGS = Converter("the settings under their normalized names", remembered(_settings))
 OBJECT = Converter("an object, or JSON text of an object", as_object)
 INPUTS = Converter("an object; other JSON and text as `value`", lambda value: as_inputs(parsed_if_json(value)))

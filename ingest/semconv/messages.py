@@ -30,6 +30,7 @@ from ingest.semconv.converters import (
     value_of,
     within,
 )
+from ingest.semconv.response_items import is_item, without_items
 from ingest.semconv.rows import Converter, MappingError, Reason
 from ingest.semconv.vocabulary import ROLES, finish_reason_named, role_named
 
@@ -45,12 +46,15 @@ _REASONING_PARTS: Final = frozenset({"reasoning", "thinking"})
 def messages_of(sent: Value) -> list[Message]:
     """Return the messages of a list, an object with numbered members, or a list in JSON. Raises ``MappingError``."""
     messages: list[Message] = []
-    for message in array_of(structured(sent), Reason.NOT_MESSAGES):
+    elements = array_of(structured(sent), Reason.NOT_MESSAGES)
+    for message in elements:
         plain = _plain(message)
-        if plain is None:
-            messages.extend(_messages(message))
-        else:
+        if plain is not None:
             messages.append(plain)
+        elif isinstance(message, dict) and "type" in message and "role" not in message and is_item(message):
+            return messages_of(without_items(elements))
+        else:
+            messages.extend(_messages(message))
     return messages
 
 

@@ -19,6 +19,15 @@ GIVEN: Final[dict[str, dict[str, tuple[int, int]]]] = {
     },
     "genai-openai-v2-legacy": {"06cdf8d5": (14, 12), "676db4bd": (13, 12), "892e2a69": (3, 0)},
     "genai-openai-v2-older": {"535805be": (13, 15), "5d4984b3": (11, 13), "70824688": (16, 13)},
+    "langfuse-sdk": {
+        "4b7867ef": (1046, 50),
+        "55f612f4": (140, 10),  # 100, 40 from the cache
+        "67399d27": (1046 + 1046, 50 + 50),
+        "9e92141a": (30, 8),
+        "14288730": (30, 8),
+        "d30e5f81": (6, 0),
+        "a358fde7": (140, 10),
+    },
     "langgraph-rag": {"274d4537": (57, 9), "07b90117": (20 + 134, 15 + 11)},
     "openinference-anthropic": {
         "06b7e96a": (166, 22),  # 16, 120 from the cache, 30 written to it

@@ -41,6 +41,16 @@ MODEL_CALLS: Final[Spans] = {
         "9ef96a3af2676b6e",
         "09fcac0c73ca6585",  # 500
     },
+    "langfuse-sdk-01": {"6ba3c9ff9fa44c3e", "047a71785cb12647"},
+    "langfuse-sdk-02": {
+        "16fddae2cfc6abfe",
+        "60d3b2bad3fd92bc",
+        "1c535881d5ae42eb",  # 400
+        "5e89b3156dae6c46",  # the Responses API
+        "e226b40c2efb5d56",
+        "c96079053d889a0a",  # embeddings
+        "77f28ff4e7aa53b1",  # an observation that the application makes itself
+    },
     "langgraph-rag-01": {
         "7e2f92f02c3ff387",
         "1d2cf434e5b0cf51",
@@ -133,6 +143,7 @@ FAILED_MODEL_CALLS: Final[Spans] = {
     "genai-openai-v2-01": {"124112819e3fcb53", "38f16955f44a609c"},  # error.type and a status
     "genai-openai-v2-legacy-01": {"53b794cc2d351fe8"},
     "genai-openai-v2-older-01": {"09fcac0c73ca6585"},
+    "langfuse-sdk-02": {"1c535881d5ae42eb"},
     "langgraph-rag-01": {"c9c93ab2492d0b57"},
     "openinference-anthropic-01": {"e4e57b74c2ccabd2", "9c3086fb5c712f94"},
     "openinference-openai-01": {"ff7627668b52d64a"},
@@ -147,6 +158,8 @@ CALLS_OVER_TOKENS: Final[dict[int, Spans]] = {
         # not the chat of `agenta-sdk` that its application says 53 of: stored by hand under a name the reference sets aside
         "agenta-sdk-01": {"9fe6fcc7375d90c3"},  # 53
         "genai-openai-v2-01": {"3c3928639d54ad53"},  # 105
+        "langfuse-sdk-01": {"6ba3c9ff9fa44c3e", "047a71785cb12647"},  # 1096, 150
+        "langfuse-sdk-02": {"16fddae2cfc6abfe", "60d3b2bad3fd92bc", "77f28ff4e7aa53b1"},  # 1096 twice, 150
         "langgraph-rag-01": {"7e2f92f02c3ff387", "a1deaafdc584ee0b"},  # 66, 138
         "openinference-anthropic-01": {
             *("fd86017d0a8ed43f", "ca89060d2c570b1d"),  # 188
@@ -166,13 +179,19 @@ CALLS_OVER_TOKENS: Final[dict[int, Spans]] = {
         "vercel-ai-v7-01": {"bcaddf7b1716b6a1"},  # 109
     },
     179: {
+        "langfuse-sdk-01": {"6ba3c9ff9fa44c3e"},
+        "langfuse-sdk-02": {"16fddae2cfc6abfe", "60d3b2bad3fd92bc"},
         "openinference-anthropic-01": {"fd86017d0a8ed43f", "ca89060d2c570b1d"},
         "pydantic-ai-agent-03": {"497c06f1b497681b"},
     },
 }
 
 TOOLS_RUN: Final[dict[str, Spans]] = {
-    "get_weather": {"openinference-openai-01": {"06504a0a03ab9dbe"}},
+    "get_weather": {
+        "langfuse-sdk-01": {"1f4df6df46e22098"},
+        "langfuse-sdk-02": {"9ef6a099f82c67c9"},
+        "openinference-openai-01": {"06504a0a03ab9dbe"},
+    },
     "get_tram_times": {"openinference-openai-01": {"c45f92517cec9f58"}},
     "search_notes": {"langgraph-rag-01": {"487c1ad0b567c25f"}},
     "next_ferry": {"openllmetry-classic-01": {"e27cea2965f6b776"}},
@@ -187,7 +206,10 @@ TOOLS_RUN: Final[dict[str, Spans]] = {
 }
 
 TOOLS_ASKED_FOR: Final[dict[str, Spans]] = {
-    "get_weather": {"openinference-openai-01": {"7e93740a9c8cbec5"}},
+    "get_weather": {
+        "langfuse-sdk-02": {"16fddae2cfc6abfe", "5e89b3156dae6c46", "e226b40c2efb5d56"},
+        "openinference-openai-01": {"7e93740a9c8cbec5"},
+    },
     "get_tram_times": {"openinference-openai-01": {"7e93740a9c8cbec5"}},  # the second call of one message
     "count_syllables": {"openinference-anthropic-01": {"3776e540424df0d7"}},
     "search_notes": {"langgraph-rag-01": {"1d2cf434e5b0cf51"}},
@@ -214,6 +236,7 @@ CALLS_OF_SESSION: Final[dict[str, Spans]] = {
     },
     "desk-17": {"langgraph-rag-01": {"7e2f92f02c3ff387"}},
     "thread-5": {"langgraph-rag-01": {"1d2cf434e5b0cf51", "a1deaafdc584ee0b"}},
+    "sess-f1": {"langfuse-sdk-01": {"6ba3c9ff9fa44c3e"}, "langfuse-sdk-02": MODEL_CALLS["langfuse-sdk-02"]},
     "island-4": {"openllmetry-classic-01": MODEL_CALLS["openllmetry-classic-01"]},
     "chat-88": {"traceloop-sdk-01": MODEL_CALLS["traceloop-sdk-01"]},
     "river-3": {"agenta-litellm-01": {"c5a3564a1f8b1934"}, "agenta-litellm-02": {"e76acd1221dac6df"}},

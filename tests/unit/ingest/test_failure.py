@@ -116,6 +116,7 @@ def test_failed_model_calls_of_all_samples_are_found() -> None:
         ("genai-openai-v2-01", "chat gpt-4o-mini"),
         ("genai-openai-v2-legacy-01", "chat gpt-4o"),
         ("genai-openai-v2-older-01", "chat gpt-4o"),
+        ("langfuse-sdk-02", "OpenAI-generation"),
         ("langgraph-rag-01", "ChatOpenAI"),
         ("openinference-anthropic-01", "anthropic.messages.create"),
         ("openinference-anthropic-01", "messages.create"),
@@ -130,4 +131,4 @@ def test_failed_model_calls_of_all_samples_are_found() -> None:
         for name in NAMES
         for normalized in normals_of(name)
     )
-    assert counted == 13  # two of `genai-openai-v2`: one rejected, one interrupted
+    assert counted == 14  # two of `genai-openai-v2`: one rejected, one interrupted

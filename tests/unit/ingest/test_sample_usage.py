@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import chain
-from pathlib import Path
 
 import pytest
 
@@ -19,9 +18,7 @@ from common.span import Metrics, NormalizedSpan, Span
 from common.usage import Report, counted
 from ingest.normalize import normalize
 from tests.support.provider_tokens import GIVEN
-
-SAMPLES = Path(__file__).parents[2] / "data" / "samples"
-NOW_NS = 1_795_260_000_000_000_000
+from tests.support.sample_records import NOW_NS, SAMPLES
 
 
 @cache

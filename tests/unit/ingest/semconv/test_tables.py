@@ -24,6 +24,7 @@ PLACES = {
     "data.outputs.documents",
     "session.id",
     "user.id",
+    "exception",
     "tags",
     "meta",
     "unsupported.agent.id",
@@ -40,6 +41,7 @@ def test_conventions_are_in_order_of_precedence() -> None:
         "genai",
         "pydantic-ai",
         "vercel",
+        "langfuse",
     ]
 
 
