@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple
 from uuid import UUID
 
-from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage, open_connection
+from clearspan.client.connection import ApiClient, WrongUsage, run_connected
 from clearspan.client.output import TableColumn, print_objects, print_table
 from clearspan.client.span_values import local_time
 from clearspan.command import Json, Option, command
 from clearspan.console import fail
-from clearspan.options import AdminKey, Server, ServerOptions, WindowOptions, id_text, limit, short_text
+from clearspan.options import AdminKey, Server, WindowOptions, id_text, limit, short_text
 from common.errors import InvalidInput
 from common.settings import Settings
 from common.times import RelativeTime, format_us, nearest_formattable_us, parse_time_ns
@@ -84,37 +83,30 @@ def audit_log(
     server: Server,
 ) -> int:
     """Print the entries that match, newest first; return the exit code."""
-    scheme = "Access" if all_projects else "ApiKey"
     if all_projects and server.project is not None:
         return fail("--all-projects and --project exclude each other.", code=2)
     try:
-        parameters = {**_window(window), **_filters(filters)}
-        if all_projects:
-            server = server._replace(key=settings.admin_key.get_secret_value() if admin_key is None else admin_key)
-        wanted = _Wanted(OF_ALL if all_projects else OF_PROJECT, parameters, limit)
-        asyncio.run(_print(settings, server, scheme, wanted, as_json=as_json))
+        wanted = _Wanted(OF_ALL if all_projects else OF_PROJECT, {**_window(window), **_filters(filters)}, limit)
     except WrongUsage as exc:
         return fail(str(exc), code=2)
-    except RequestFailed as exc:
-        if all_projects and exc.status == 401:
-            return fail("The API does not accept the admin key: give it with --admin-key or CLEARSPAN_ADMIN_KEY.")
-        return fail(str(exc))
-    return 0
+    if all_projects:
+        server = server._replace(key=admin_key)
+    return run_connected(settings, server, lambda api: _print(api, wanted, as_json=as_json), is_admin=all_projects)
 
 
-async def _print(settings: Settings, server: ServerOptions, scheme: str, wanted: _Wanted, *, as_json: bool) -> None:
-    async with open_connection(settings, server, scheme=scheme) as api:
-        if as_json:
-            async for page in _pages(api, wanted):
-                print_objects(page)
-            return
-        entries = [entry async for page in _pages(api, wanted) for entry in page]
+async def _print(api: ApiClient, wanted: _Wanted, *, as_json: bool) -> int:
+    if as_json:
+        async for page in _pages(api, wanted):
+            print_objects(page)
+        return 0
+    entries = [entry async for page in _pages(api, wanted) for entry in page]
     if entries:
         with_project = wanted.path == OF_ALL
         columns = _COLUMNS if with_project else _COLUMNS[:-1]
         print_table(columns, [_row(entry, with_project=with_project) for entry in entries])
     else:
         print("There are no entries.")
+    return 0
 
 
 async def _pages(api: ApiClient, wanted: _Wanted) -> AsyncIterator[Sequence[Mapping[str, Any]]]:

@@ -123,6 +123,34 @@ class ApiClient:
             )
 
 
+def run_connected(
+    settings: Settings,
+    server: ServerOptions,
+    act: Callable[[ApiClient], Awaitable[int]],
+    *,
+    is_admin: bool = False,
+) -> int:
+    """Return the exit code of what is done over a connection; print why it failed.
+
+    The administrator has another key: that of ``server``, else that of the settings.
+    """
+    if is_admin and server.key is None:
+        server = server._replace(key=settings.admin_key.get_secret_value())
+
+    async def run() -> int:
+        async with open_connection(settings, server, scheme="Access" if is_admin else "ApiKey") as api:
+            return await act(api)
+
+    try:
+        return asyncio.run(run())
+    except WrongUsage as exc:
+        return fail(str(exc), code=2)
+    except RequestFailed as exc:
+        if is_admin and exc.status == 401:
+            return fail("The API does not accept the admin key: give it with --admin-key or CLEARSPAN_ADMIN_KEY.")
+        return fail(str(exc))
+
+
 def on_api(
     function: Callable[Concatenate[ApiClient, Options], Awaitable[int]],
 ) -> Callable[Concatenate[Settings, Options], int]:
@@ -130,17 +158,7 @@ def on_api(
 
     def run(settings: Settings, /, *args: Options.args, **options: Options.kwargs) -> int:
         server = cast("ServerOptions", options.pop("server"))
-
-        async def run_connected() -> int:
-            async with open_connection(settings, server) as api:
-                return await function(api, *args, **options)
-
-        try:
-            return asyncio.run(run_connected())
-        except WrongUsage as exc:
-            return fail(str(exc), code=2)
-        except RequestFailed as exc:
-            return fail(str(exc))
+        return run_connected(settings, server, lambda api: function(api, *args, **options))
 
     functools.update_wrapper(run, function)
     return run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import sys
@@ -10,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Concatenate, Final, NamedTuple, ParamSpec, TypeAlias, cast
 from urllib.parse import quote
 
-from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage, open_connection
+from clearspan.client.connection import ApiClient, run_connected
 from clearspan.client.output import TableColumn, print_objects, print_table
 from clearspan.command import Group, Json, Operand, Option, Titled, command
 from clearspan.console import confirm, fail, print_json, print_result
@@ -70,21 +69,8 @@ def as_administrator(
     """Give a function a connection with the key of the administrator; return its exit code."""
 
     def run(settings: Settings, /, *args: Options.args, **options: Options.kwargs) -> int:
-        url, admin_key = cast("AdminServer", options.pop("server"))
-        server = ServerOptions(url, settings.admin_key.get_secret_value() if admin_key is None else admin_key)
-
-        async def run_connected() -> int:
-            async with open_connection(settings, server, scheme="Access") as api:
-                return await function(api, *args, **options)
-
-        try:
-            return asyncio.run(run_connected())
-        except WrongUsage as exc:
-            return fail(str(exc), code=2)
-        except RequestFailed as exc:
-            if exc.status == 401:
-                return fail("The API does not accept the admin key: give it with --admin-key or CLEARSPAN_ADMIN_KEY.")
-            return fail(str(exc))
+        server = ServerOptions(*cast("AdminServer", options.pop("server")))
+        return run_connected(settings, server, lambda api: function(api, *args, **options), is_admin=True)
 
     return run
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 from uuid import UUID
 
-from clearspan.client.connection import ApiClient, RequestFailed, WrongUsage, api_command, open_connection
+from clearspan.client.connection import ApiClient, WrongUsage, api_command, run_connected
 from clearspan.command import Json, Operand, Option, command
 from clearspan.console import confirm, fail, print_result
 from clearspan.options import AdminKey, ServerOptions, id_text
@@ -31,7 +30,6 @@ DAYS_MAX: Final = 36_500
 _SIZES: Final = ("B", "KB", "MB", "GB", "TB")
 _SIZE_TEXT: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,3})?)\s*([KMGT]?B)?")
 RETENTION: Final = "/retention"
-UNAUTHORIZED: Final = 401
 ALL_GOES: Final = "A rule of 0 deletes every trace of the project at the next run. Set it? [y/N] "
 
 
@@ -110,23 +108,13 @@ def delete(
     question = f"Delete the project {project_id} with its spans, applications, saved queries and keys? [y/N] "
     if not yes and not confirm(question):
         return fail("Nothing was changed.")
-    given_key = settings.admin_key.get_secret_value() if admin_key is None else admin_key
 
-    async def send() -> Mapping[str, Any]:
-        server = ServerOptions(url=url, key=given_key)
-        async with open_connection(settings, server, scheme="Access") as api:
-            return await api.request("DELETE", f"/admin/projects/{project_id}")
+    async def send(api: ApiClient) -> int:
+        answer = await api.request("DELETE", f"/admin/projects/{project_id}")
+        print(f"Deleted the project {printable(answer['project']['name'])}.")
+        return 0
 
-    try:
-        project = asyncio.run(send())["project"]
-    except WrongUsage as exc:
-        return fail(str(exc), code=2)
-    except RequestFailed as exc:
-        if exc.status == UNAUTHORIZED:
-            return fail("The API does not accept the admin key: give it with --admin-key or CLEARSPAN_ADMIN_KEY.")
-        return fail(str(exc))
-    print(f"Deleted the project {printable(project['name'])}.")
-    return 0
+    return run_connected(settings, ServerOptions(url, admin_key), send, is_admin=True)
 
 
 def described(state: Mapping[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clearspan.cli import main
-from clearspan.client import dead_letters
+from clearspan.client import connection, dead_letters
 from clearspan.client.connection import RequestFailed
 from clearspan.client.output import print_table
 from clearspan.options import ServerOptions
@@ -103,7 +103,7 @@ def command(api: MemoryApi, monkeypatch: pytest.MonkeyPatch) -> Command:
         assert scheme == "Access"
         yield api
 
-    monkeypatch.setattr(dead_letters, "open_connection", connect)
+    monkeypatch.setattr(connection, "open_connection", connect)
 
     def run(*arguments: str) -> int:
         with pytest.raises(SystemExit) as ended:
