@@ -67,6 +67,16 @@ def parsed_if_json(value: Value, *, levels_max: int = LEVELS_MAX) -> Value:
     return value
 
 
+def unquoted(value: Value) -> Value:
+    """Return the text that a text in quotes is as JSON, any other value unchanged."""
+    if isinstance(value, str) and len(value) > 1 and value[0] == value[-1] == '"':
+        try:
+            return read_json(value)
+        except NotJson:
+            return value
+    return value
+
+
 def structured(value: Value) -> Value:
     """Return what a text holds as JSON, or a value that came structured. Raises ``MappingError`` for text that is not
     JSON.
@@ -294,4 +304,8 @@ JSON_INPUTS = Converter(
     lambda value: json_or_text(value, as_inputs),
 )
 OUTPUTS = Converter("the text; parsed if it is the JSON of an object or array", parsed_if_json)
+RESULT = Converter(
+    "the text, without quotes around it; parsed if it is the JSON of an object or array",
+    lambda value: unquoted(parsed_if_json(value)),
+)
 JSON_OUTPUTS = Converter("JSON; text that is not JSON as it is", json_or_text)

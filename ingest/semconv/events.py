@@ -4,7 +4,8 @@
 - until 1.36: one event per message, ``gen_ai.user.message`` and the like, and ``gen_ai.choice`` for each answer;
 - since 1.37: ``gen_ai.client.inference.operation.details``, with the attributes that spans have.
 
-The events stay as they were sent. What attributes say (``engine.py``) wins over events.
+The events stay as they were sent. What attributes say (``engine.py``) wins over events, except that instructions on one
+side and messages on the other are one chat. The events of a tool's span hold its arguments and its result.
 """
 
 from __future__ import annotations
@@ -13,9 +14,19 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from common.span import Attributes, Event, Value
-from ingest.semconv.converters import parsed_if_json
+from ingest.semconv.converters import as_inputs, parsed_if_json, unquoted
 from ingest.semconv.engine import Mapped
-from ingest.semconv.messages import Message, chat_of, chat_with_instructions, messages_of
+from ingest.semconv.messages import (
+    Message,
+    are_instructions,
+    chat_of,
+    chat_with_instructions,
+    has_content,
+    instructed,
+    messages_of,
+    parts_in,
+    without_answer,
+)
 from ingest.semconv.rows import MappingError
 
 _BEGINNING: Final = "gen_ai."
@@ -30,7 +41,49 @@ def with_events(mapped: Mapped, events: Iterable[Event]) -> Mapped:
     data, mapping_errors = data_of_events(events)
     if not data and not mapping_errors:
         return mapped
-    return Mapped(mapped.ag | {"data": data | mapped.ag.get("data", {})}, [*mapped.mapping_errors, *mapping_errors])
+    own = mapped.ag.get("data", {})
+    if mapped.ag.get("type", {}).get("span") == "tool":
+        data = _of_tool(data)
+    elif "inputs" in data and "inputs" in own:
+        own = own | {"inputs": _joined(own["inputs"], data["inputs"])}
+    elif "inputs" in data and "outputs" not in data | own and _is_answered(mapped.ag):
+        data = _with_answer(data["inputs"]["messages"])
+    return Mapped(mapped.ag | {"data": data | own}, [*mapped.mapping_errors, *mapping_errors])
+
+
+def _joined(own: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
+    """Return what attributes say, joined with what events say if one of the two has only the instructions."""
+    messages, others = own.get("messages"), said["messages"]
+    if not isinstance(messages, list):
+        return own
+    if are_instructions(messages):
+        return {"messages": instructed(messages, others)}
+    return own | {"messages": instructed(others, messages)} if are_instructions(others) else own
+
+
+def _of_tool(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments and the result of a tool, which came as one message each."""
+    values: dict[str, Any] = {}
+    for name, chat in data.items():
+        values[name] = chat
+        if len(chat["messages"]) == 1:
+            (message,) = chat["messages"]
+            calls = message.get("tool_calls", ())
+            value = calls[0].get("arguments") if len(calls) == 1 else parsed_if_json(message.get("content"))
+            if value is not None:
+                values[name] = as_inputs(value) if name == "inputs" else unquoted(value)
+    return values
+
+
+def _is_answered(mapped: dict[str, Any]) -> bool:
+    tokens = mapped.get("metrics", {}).get("tokens", {}).get("incremental", {})
+    return "response" in mapped.get("meta", {}) or bool(tokens.get("completion"))
+
+
+def _with_answer(messages: list[Message]) -> dict[str, Any]:
+    """Return the data of a call without a choice: the assistant's messages at the end are its answer."""
+    said = dict(zip(("inputs", "outputs"), without_answer(messages), strict=True))
+    return {name: {"messages": messages} for name, messages in said.items() if messages}
 
 
 def data_of_events(events: Iterable[Event]) -> tuple[dict[str, Any], Sequence[str]]:
@@ -75,8 +128,9 @@ def _output_messages(name: str, said: Attributes) -> list[Message]:
 
 def _message(said: Attributes) -> list[Message]:
     """Return the one message; none if it has only a role, because content is not captured."""
-    messages = messages_of([{**said, "tool_calls": parsed_if_json(said.get("tool_calls"))}])
-    return [message for message in messages if not message.keys() <= {"role", "tool_call_id", "finish_reason"}]
+    content = {"content": parts_in(said["content"])} if "content" in said else {}
+    messages = messages_of([{**said, **content, "tool_calls": parsed_if_json(said.get("tool_calls"))}])
+    return [message for message in messages if has_content(message)]
 
 
 def _chat(read: Callable[..., Any], *sent: Value) -> list[Message]:

@@ -89,6 +89,6 @@ GENAI: Final = Convention(
         Row("gen_ai.tool.description", "meta.tool.description", to.TEXT),
         Row("gen_ai.tool.type", "meta.tool.type", to.TEXT),
         Row("gen_ai.tool.call.arguments", "data.inputs", to.INPUTS),
-        Row("gen_ai.tool.call.result", "data.outputs", to.OUTPUTS),
+        Row("gen_ai.tool.call.result", "data.outputs", to.RESULT),
     ),
 )

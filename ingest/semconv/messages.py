@@ -5,7 +5,8 @@ A message is ``{role, content | parts, tool_calls?, tool_call_id?, name?, finish
 - ``content`` is the text, where a message is one text (or a tool's result, as it came); else ``parts`` holds
   ``{type, content, …}`` in their order, kinds that are unknown here as they were sent.
 - ``tool_calls`` are ``{id, name, arguments}``, the arguments parsed where they are JSON.
-- The result of a tool is a message of its own with the role ``tool``, also where it was sent as part of another.
+- The results of a tool call are a message of their own with the role ``tool``, also where they were sent as parts of
+  another.
 
 What is read here was decoded already, or is JSON text.
 Nothing that is read is changed; structured values in it are shared.
@@ -16,7 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+import orjson
+
 from common.span import Value
+from ingest.semconv.converse import is_block, typed
 from ingest.semconv.converters import (
     array_of,
     as_inputs,
@@ -27,6 +31,7 @@ from ingest.semconv.converters import (
     parsed_if_json,
     present,
     structured,
+    unquoted,
     value_of,
     within,
 )
@@ -41,6 +46,9 @@ _TEXT_PARTS: Final = frozenset({"text", "input_text", "output_text"})
 _CALL_PARTS: Final = frozenset({"tool_call", "tool_use", "tool-call"})
 _RESULT_PARTS: Final = frozenset({"tool_call_response", "tool_result", "tool-result"})
 _REASONING_PARTS: Final = frozenset({"reasoning", "thinking"})
+_KNOWN_PARTS: Final = _TEXT_PARTS | _CALL_PARTS | _RESULT_PARTS | _REASONING_PARTS
+_WITHOUT_CONTENT: Final = frozenset({"role", "tool_call_id", "finish_reason"})
+_INSTRUCTING: Final = frozenset({"system", "developer"})
 
 
 def messages_of(sent: Value) -> list[Message]:
@@ -96,8 +104,30 @@ def _messages(sent: Value) -> Iterable[Message]:
         message["finish_reason"] = finish_reason_named(reason)
     if not gathered.results:
         return (message,)
+    results = _one_for_each_call(gathered.results)
     is_more = any(key in message for key in ("content", "parts", "tool_calls"))
-    return (message, *gathered.results) if is_more else gathered.results
+    if is_more and role == "tool" and len(results) == 1 and not gathered.calls:  # all parts are of the one call
+        return (_of_one_call([*({"content": part.get("content")} for part in gathered.parts), *results]),)
+    return (message, *results) if is_more else results
+
+
+def _one_for_each_call(results: list[Message]) -> list[Message]:
+    """Return one message for the results of each call: of the parts of one message, those with the same id."""
+    if len(results) == 1:
+        return results
+    by_call: dict[Any, list[Message]] = {}
+    for index, result in enumerate(results):
+        call_id = result.get("tool_call_id")
+        by_call.setdefault(call_id if isinstance(call_id, str | int | None) else (index,), []).append(result)
+    return [same[0] if len(same) == 1 else _of_one_call(same) for same in by_call.values()]
+
+
+def _of_one_call(results: list[Message]) -> Message:
+    contents = [result.get("content") for result in results]
+    message = {name: member for name, member in results[-1].items() if name != "content"}
+    if all(isinstance(content, str) for content in contents):
+        return message | {"parts": [{"type": "text", "content": content} for content in contents]}
+    return message | {"content": contents}
 
 
 def _role(inner: Message, sent: Message) -> str | None:
@@ -135,13 +165,12 @@ def _content(inner: Message) -> Value:
 class _Gathered:
     """The content of a message: its parts, tool calls and tool results."""
 
-    __slots__ = ("call_ids", "calls", "content", "parts", "results")
+    __slots__ = ("calls", "content", "parts", "results")
 
     def __init__(self) -> None:
         self.content: Value = None
         self.parts: list[dict[str, Any]] = []
         self.calls: list[dict[str, Any]] = []
-        self.call_ids: set[str | int] = set()
         self.results: list[Message] = []
 
     def add_content(self, content: Value, *, is_result: bool) -> None:
@@ -153,18 +182,21 @@ class _Gathered:
             self.content = within(content)
 
     def add_calls(self, calls: Value) -> None:
-        """Add calls from outside the content; a call that is among the parts already is the same one."""
+        """Add calls from outside the content. One that equals a call among the parts, with an id, is the same one."""
         if calls is None:
             return
         if not isinstance(calls, list):
             raise MappingError(Reason.NOT_MESSAGES)
+        in_parts = {_identity(call) for call in self.calls if call.get("id")}
         for sent in calls:
-            self._add_call(sent)
+            call = _call(sent)
+            if not in_parts or _identity(call) not in in_parts:
+                self.calls.append(call)
 
     def message(self, message: Message) -> Message:
         """Return ``message`` completed with the content."""
         if self.parts:
-            is_text = len(self.parts) == 1 and self.parts[0]["type"] == "text" and len(self.parts[0]) == 2
+            is_text = len(self.parts) == 1 and self.parts[0].get("type") == "text" and len(self.parts[0]) == 2
             message |= {"content": self.parts[0]["content"]} if is_text else {"parts": self.parts}
         elif self.content is not None and not (self.content == "" and self.calls):
             message["content"] = self.content
@@ -181,11 +213,13 @@ class _Gathered:
         part = sent.get("message_content", sent)  # OpenInference wraps them
         if not isinstance(part, dict):
             raise MappingError(Reason.NOT_MESSAGES)
+        if "type" not in part:
+            part = typed(part)
         kind = str(part.get("type"))
         if kind in _TEXT_PARTS:
             self.parts.append({"type": "text", "content": first_of(part, "content", "text")})
         elif kind in _CALL_PARTS:
-            self._add_call(sent)
+            self.calls.append(_call(sent if "message_content" in sent else part))
         elif kind in _RESULT_PARTS:
             self.results.append(_result(part))
         elif kind in _REASONING_PARTS:
@@ -194,20 +228,25 @@ class _Gathered:
                 {"type": "reasoning", "content": first_of(part, "content", "text", "thinking"), **signature}
             )
         else:
-            self.parts.append(within({"type": None, **part}))
-
-    def _add_call(self, sent: Value) -> None:
-        call = _call(sent)
-        call_id = call.get("id")
-        if isinstance(call_id, str | int):
-            if call_id in self.call_ids:
-                return
-            self.call_ids.add(call_id)
-        self.calls.append(call)
+            self.parts.append(within(part))
 
 
 def _are_parts(content: list[Any]) -> bool:
-    return all(isinstance(part, dict) and ("type" in part or "message_content" in part) for part in content)
+    return all(
+        isinstance(part, dict) and ("type" in part or "message_content" in part or is_block(part)) for part in content
+    )
+
+
+def parts_in(value: Value) -> Value:
+    """Return the parts that a text holds as JSON, where content can only be sent as text; any other value unchanged."""
+    found = parsed_if_json(value)
+    if not isinstance(found, list) or not _are_parts(found):
+        return value
+    return found if any(part.get("type") in _KNOWN_PARTS or is_block(part) for part in found) else value
+
+
+def _identity(call: dict[str, Any]) -> bytes:
+    return orjson.dumps([call.get("id"), call.get("name"), call.get("arguments")], option=orjson.OPT_SORT_KEYS)
 
 
 def _call(sent: Value) -> dict[str, Any]:
@@ -231,7 +270,7 @@ def _result(part: dict[str, Any]) -> Message:
         content = content["value"]  # the AI SDK says how its value is to be read
     return present(
         role="tool",
-        content=within(content),
+        content=unquoted(within(content)),
         tool_call_id=first_of(part, "id", "tool_use_id", "toolCallId"),
         name=first_of(part, "name", "toolName"),
     )
@@ -243,7 +282,12 @@ def _result(part: dict[str, Any]) -> Message:
 def chat_of(sent: Value) -> dict[str, Any] | None:
     """Return a chat; ``None`` if no message has any content. Raises ``MappingError``."""
     messages = messages_of(sent)
-    return {"messages": messages} if any(name != "role" for message in messages for name in message) else None
+    return {"messages": messages} if any(map(has_content, messages)) else None
+
+
+def has_content(message: Message) -> bool:
+    """Return whether a message says more than who wrote it and why it ends."""
+    return not message.keys() <= _WITHOUT_CONTENT
 
 
 def chat_with_instructions(sent: Value, instructions: Value) -> dict[str, Any] | None:
@@ -253,7 +297,36 @@ def chat_with_instructions(sent: Value, instructions: Value) -> dict[str, Any] |
         return chat
     parts = parsed_if_json(instructions)
     system = messages_of([{"role": "system", "parts": parts if isinstance(parts, list) else [parts]}])
-    return {"messages": [*system, *(chat["messages"] if chat else ())]}
+    return {"messages": instructed(system, chat["messages"] if chat else [])}
+
+
+def instructed(system: list[Message], messages: list[Message]) -> list[Message]:
+    """Return messages after their instructions, without those that the messages show already."""
+    shown = {text for message in messages if message.get("role") in _INSTRUCTING for text in _shown_texts(message)}
+    return [*(message for message in system if not _is_shown(message, shown)), *messages]
+
+
+def are_instructions(messages: list[Message]) -> bool:
+    """Return whether all messages are instructions."""
+    return all(message.get("role") in _INSTRUCTING for message in messages)
+
+
+def _is_shown(message: Message, shown: set[str]) -> bool:
+    texts = _shown_texts(message)
+    return bool(texts) and shown.issuperset(texts)
+
+
+def _shown_texts(message: Message) -> list[str]:
+    texts = [message.get("content"), *(part.get("content") for part in message.get("parts", ()))]
+    return [text for text in texts if isinstance(text, str)]
+
+
+def without_answer(messages: list[Message]) -> tuple[list[Message], list[Message]]:
+    """Return the messages that a model was given and, from the end of them, those that it said."""
+    end = len(messages)
+    while end and messages[end - 1].get("role") == "assistant":
+        end -= 1
+    return messages[:end], messages[end:]
 
 
 def _spoken(value: Value) -> Value:

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from common.span import Value
 from ingest.semconv import converters as to
-from ingest.semconv.messages import CHAT, messages_of
-from ingest.semconv.rows import Convention, Converter, Row
+from ingest.semconv.messages import chat_of, messages_of, parts_in
+from ingest.semconv.rows import Convention, Converter, Reason, Row
 from ingest.semconv.tools import TOOLS
 
 _OLD = "until 0.4x"
@@ -22,9 +22,22 @@ _KINDS: Final = {"agent": "agent", "task": "task", "tool": "tool", "workflow": "
 _REQUEST_TYPES: Final = {"chat": "chat", "completion": "completion", "embedding": "embedding", "rerank": "rerank"}
 
 
+def _numbered(sent: Value) -> list[Value]:
+    """Return numbered messages, whose parts can only be sent as JSON text."""
+    return [
+        {**message, "content": parts_in(message["content"])} if _may_hold_parts(message) else message
+        for message in to.array_of(sent, Reason.NOT_MESSAGES)
+    ]
+
+
+def _may_hold_parts(message: Value) -> bool:
+    content = message.get("content") if isinstance(message, dict) else None
+    return isinstance(content, str) and content.startswith("[")
+
+
 def _prompts(sent: Value) -> dict[str, Any] | None:
     """Return numbered prompts: a chat, or, without roles, the texts that were embedded or completed."""
-    messages = messages_of(sent)
+    messages = messages_of(_numbered(sent))
     if messages and not any("role" in message for message in messages):
         return {"value": [message.get("content") for message in messages]}
     return {"messages": messages} if messages else None
@@ -39,6 +52,7 @@ def _entity_named(kind: str) -> Converter:
     return Converter(f"the name, if the kind is `{kind}`", read)
 
 
+_COMPLETIONS = Converter("messages", lambda sent: chat_of(_numbered(sent)))
 _PROMPTS = Converter("messages; texts without a role as `value`", _prompts)
 
 OPENLLMETRY: Final = Convention(
@@ -53,7 +67,7 @@ OPENLLMETRY: Final = Convention(
         Row(("traceloop.entity.name", "traceloop.span.kind"), "unsupported.agent.name", _entity_named("agent")),
         Row(("traceloop.entity.name", "traceloop.span.kind"), "unsupported.agent.id", _entity_named("agent")),
         Row("gen_ai.prompt.*", "data.inputs", _PROMPTS, generations=_OLD),
-        Row("gen_ai.completion.*", "data.outputs", CHAT, generations=_OLD),
+        Row("gen_ai.completion.*", "data.outputs", _COMPLETIONS, generations=_OLD),
         Row("llm.request.functions.*", "data.parameters.tools", TOOLS, generations=_OLD),
         Row("gen_ai.usage.prompt_tokens", _PROMPT, to.COUNT, generations=_OLD),
         Row("gen_ai.usage.completion_tokens", _COMPLETION, to.COUNT, generations=_OLD),

@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from common.span import Value
 from ingest.semconv import converters as to
-from ingest.semconv.messages import chat_with_instructions, messages_of
+from ingest.semconv.messages import Message, chat_with_instructions, messages_of, without_answer
 from ingest.semconv.rows import Convention, Converter, MappingError, Reason, Row
 from ingest.semconv.tools import tools_offered
 
 _SAME_SPAN = r"logfire\.|gen_ai\.|pydantic_ai\."
+_RESPONSE = r"gen_ai\.response\.|gen_ai\.usage\.output_tokens"
 _OLD = "1"
 
 
@@ -26,16 +27,25 @@ def _whole_conversation(sent: Value, instructions: Value) -> dict[str, Any]:
 
 def _events(sent: Value) -> dict[str, Any]:
     """Return messages that came as a list of events: ``gen_ai.choice`` is the output."""
+    inputs, choices = _said_in(sent)
+    return {"inputs": {"messages": inputs}, **({"outputs": {"messages": choices}} if choices else {})}
+
+
+def _events_of_response(sent: Value) -> dict[str, Any]:
+    """Return the same of a call that was answered: without ``gen_ai.choice`` its last messages are the answer."""
+    inputs, choices = _said_in(sent)
+    if not choices:
+        inputs, choices = without_answer(inputs)
+    return {"inputs": {"messages": inputs}, **({"outputs": {"messages": choices}} if choices else {})}
+
+
+def _said_in(sent: Value) -> tuple[list[Message], list[Message]]:
+    """Return the messages of a list of events, and those that are choices."""
     events = to.structured(sent)
     if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
         raise MappingError(Reason.NOT_MESSAGES)
     choices = [event for event in events if event.get("event.name") == "gen_ai.choice"]
-    data: dict[str, Any] = {
-        "inputs": {"messages": messages_of([event for event in events if event.get("event.name") != "gen_ai.choice"])}
-    }
-    if choices:
-        data["outputs"] = {"messages": messages_of(choices)}
-    return data
+    return messages_of([event for event in events if event.get("event.name") != "gen_ai.choice"]), messages_of(choices)
 
 
 def _tools_of_request(sent: Value) -> list[dict[str, Any]] | None:
@@ -46,6 +56,9 @@ def _tools_of_request(sent: Value) -> list[dict[str, Any]] | None:
 
 
 _EVENTS = Converter("messages; those of `gen_ai.choice` become outputs", _events)
+_EVENTS_OF_RESPONSE = Converter(
+    "messages; those of `gen_ai.choice`, else the assistant's at the end, become outputs", _events_of_response
+)
 _WHOLE_CONVERSATION = Converter(
     "messages: all become internals, those up to the last user message become inputs", _whole_conversation
 )
@@ -57,7 +70,8 @@ PYDANTIC_AI: Final = Convention(
     (
         Row("agent_name", "type.span", to.always("agent"), requires=_SAME_SPAN, unless=r"gen_ai\.operation\.name"),
         Row("model_name", "meta.request.model", to.TEXT, requires=_SAME_SPAN),
-        Row("events", "data.*", _EVENTS, generations=_OLD, requires=_SAME_SPAN),
+        Row("events", "data.*", _EVENTS, generations=_OLD, requires=_SAME_SPAN, unless=_RESPONSE),
+        Row("events", "data.*", _EVENTS_OF_RESPONSE, generations=_OLD, requires=_RESPONSE),
         Row(
             ("all_messages_events", "gen_ai.system_instructions"),
             "data.*",
@@ -74,7 +88,7 @@ PYDANTIC_AI: Final = Convention(
         ),
         Row("final_result", "data.outputs", to.OUTPUTS, requires=_SAME_SPAN),
         Row("tool_arguments", "data.inputs", to.INPUTS, generations=_OLD, requires=_SAME_SPAN),
-        Row("tool_response", "data.outputs", to.OUTPUTS, generations=_OLD, requires=_SAME_SPAN),
+        Row("tool_response", "data.outputs", to.RESULT, generations=_OLD, requires=_SAME_SPAN),
         Row(
             "model_request_parameters",
             "data.parameters.tools",

@@ -85,12 +85,14 @@ def test_tool_call_of_every_source_has_one_shape(sent: dict[str, Any]) -> None:
         {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "4"}]},
         {"role": "user", "parts": [{"type": "tool_call_response", "id": "c1", "result": "4"}]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "4"}]},
+        {"role": "user", "content": [{"toolResult": {"toolUseId": "c1", "content": [{"text": "4"}]}}]},
+        {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": '"4"'}]},
         {
             "role": "tool",
             "content": [{"type": "tool-result", "toolCallId": "c1", "output": {"type": "text", "value": "4"}}],
         },
     ],
-    ids=["chat completions", "pydantic events", "genai", "pydantic", "anthropic", "vercel"],
+    ids=["chat completions", "pydantic events", "genai", "pydantic", "anthropic", "converse", "in quotes", "vercel"],
 )
 def test_tool_result_of_every_source_has_one_shape(sent: dict[str, Any]) -> None:
     assert messages_of([sent]) == [{"role": "tool", "content": "4", "tool_call_id": "c1"}]
@@ -101,6 +103,48 @@ def test_tool_result_is_not_changed(result: Any) -> None:
     assert messages_of([{"role": "tool", "content": result, "id": "c"}])[0]["content"] == result
     part = {"type": "tool_call_response", "id": "c", "response": result}
     assert messages_of([{"role": "tool", "parts": [part]}])[0]["content"] == result
+
+
+def result(call_id: str | None, response: Any) -> dict[str, Any]:
+    return {"type": "tool_call_response", "id": call_id, "response": response}
+
+
+@pytest.mark.parametrize(
+    ("parts", "read"),
+    [
+        (
+            [result("c1", "4"), result("c2", "5")],
+            [
+                {"role": "tool", "content": "4", "tool_call_id": "c1"},
+                {"role": "tool", "content": "5", "tool_call_id": "c2"},
+            ],
+        ),
+        (
+            [result("c1", "4"), result("c1", "5")],
+            [
+                {
+                    "role": "tool",
+                    "parts": [{"type": "text", "content": "4"}, {"type": "text", "content": "5"}],
+                    "tool_call_id": "c1",
+                }
+            ],
+        ),
+        ([result("c1", [4]), result("c1", "5")], [{"role": "tool", "content": [[4], "5"], "tool_call_id": "c1"}]),
+        (
+            [{"type": "text", "content": "Rolled."}, result("c1", "4")],
+            [
+                {
+                    "role": "tool",
+                    "parts": [{"type": "text", "content": "Rolled."}, {"type": "text", "content": "4"}],
+                    "tool_call_id": "c1",
+                }
+            ],
+        ),
+    ],
+    ids=["two calls", "one call", "one call with values", "a text and a result"],
+)
+def test_parts_of_a_tool_message_are_one_message_for_each_call(parts: list[Any], read: list[Any]) -> None:
+    assert messages_of([{"role": "tool", "parts": parts}]) == read
 
 
 def test_text_calls_and_results_of_one_message_are_separated() -> None:
@@ -137,20 +181,41 @@ class CountedText(str):
 
 
 def test_many_calls_in_one_message_take_linear_time() -> None:
-    sent = [{"id": CountedText(number), "name": "roll"} for number in [*range(1_000), *range(1_000)]]
+    sent = [{"id": CountedText(number), "name": "roll"} for number in range(1_000)]
+    parts = [{"type": "tool_call", **call} for call in sent]
 
-    (message,) = messages_of([{"role": "assistant", "tool_calls": sent}])
+    (message,) = messages_of([{"role": "assistant", "parts": parts, "tool_calls": sent}])
 
     assert len(message["tool_calls"]) == 1_000
     assert CountedText.comparisons < 10_000
 
 
-def test_calls_whose_ids_are_not_scalars_are_all_kept() -> None:
-    sent = [{"id": sent_id, "name": "roll"} for sent_id in ([1], [1], {"a": 1}, 5, 5, None, None)]
+@pytest.mark.parametrize("key", ["tool_calls", "parts"])
+def test_calls_with_equal_ids_in_one_list_are_all_kept(key: str) -> None:
+    ids = [[1], [1], {"a": 1}, 5, 5, "", "", None, None]
+    sent = [{"type": "tool_call", "id": sent_id, "name": "roll"} for sent_id in ids]
 
-    (message,) = messages_of([{"role": "assistant", "tool_calls": sent}])
+    (message,) = messages_of([{"role": "assistant", key: sent}])
 
-    assert [call.get("id") for call in message["tool_calls"]] == [[1], [1], {"a": 1}, 5, None, None]
+    assert [call.get("id") for call in message["tool_calls"]] == ids
+
+
+@pytest.mark.parametrize(
+    ("outside", "count"),
+    [(CALL, 1), (CALL | {"name": "toss"}, 2), (CALL | {"arguments": {"sides": 8}}, 2), (CALL | {"id": "c2"}, 2)],
+)
+def test_call_outside_the_parts_is_the_same_only_if_it_is_equal(outside: dict[str, Any], count: int) -> None:
+    (message,) = messages_of([{"role": "assistant", "parts": [{"type": "tool_call", **CALL}], "tool_calls": [outside]}])
+
+    assert len(message["tool_calls"]) == count
+
+
+def test_call_without_an_id_is_never_the_same() -> None:
+    call = CALL | {"id": ""}
+
+    (message,) = messages_of([{"role": "assistant", "parts": [{"type": "tool_call", **call}], "tool_calls": [call]}])
+
+    assert message["tool_calls"] == [call, call]
 
 
 @pytest.mark.parametrize(
@@ -172,7 +237,7 @@ def test_calls_whose_ids_are_not_scalars_are_all_kept() -> None:
             [{"type": "image_url", "image_url": {"url": "u"}}],
             {"parts": [{"type": "image_url", "image_url": {"url": "u"}}]},
         ),
-        ([{"future": 1}], {"parts": [{"type": None, "future": 1}]}),
+        ([{"future": 1}], {"parts": [{"future": 1}]}),
         ({"a": 1}, {"content": {"a": 1}}),
         ([], {}),
         (None, {}),
@@ -339,6 +404,40 @@ def test_instructions_come_first(instructions: Any, says: str) -> None:
         [],
     )
     assert said(gen_ai__system_instructions=instructions) == ({"inputs": {"messages": [system]}}, [])
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_instructions_that_the_messages_show_are_taken_once(role: str) -> None:
+    chat = json.dumps([{"role": role, "content": "Be brief."}, {"role": "user", "content": "?"}])
+
+    data, _ = said(gen_ai__system_instructions="Be brief.", gen_ai__input__messages=chat)
+
+    assert data["inputs"]["messages"] == json.loads(chat)
+
+
+def test_messages_without_content_do_not_replace_an_older_spelling() -> None:
+    older = {"gen_ai__completion__0__role": "assistant", "gen_ai__completion__0__tool_calls__0__name": "roll"}
+    empty = '[{"role": "assistant", "parts": [], "finish_reason": "tool_calls"}]'
+
+    data, _ = said(**older, gen_ai__output__messages=empty)
+
+    assert data["outputs"] == {"messages": [{"role": "assistant", "tool_calls": [{"name": "roll"}]}]}
+
+
+@pytest.mark.parametrize(
+    ("content", "read"),
+    [
+        ('[{"text": "Hello."}]', {"content": "Hello."}),
+        ('[{"type": "text", "text": "Hello."}]', {"content": "Hello."}),
+        ('[{"type": "fruit"}]', {"content": '[{"type": "fruit"}]'}),
+        ("[1]", {"content": "[1]"}),
+        ("[", {"content": "["}),
+    ],
+)
+def test_parts_in_the_text_of_a_numbered_message_are_read(content: str, read: dict[str, Any]) -> None:
+    attributes = {"gen_ai__prompt__0__role": "user", "gen_ai__prompt__0__content": content}
+
+    assert said(**attributes) == ({"inputs": {"messages": [{"role": "user", **read}]}}, [])
 
 
 def test_value_is_read_by_its_mime_type() -> None:
