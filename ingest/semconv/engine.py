@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from common.json_values import json_number
+from common.nesting import nest
 from common.plans import Keys
 from common.span import Attributes
 from common.usage import is_amount, rounded
@@ -95,7 +96,7 @@ def _carried_out(mapping: KeyMapping, flat: Attributes, nested: Attributes) -> M
             elif keys:
                 found = read(*map(flat.get, keys))
             else:
-                container = _container(nested, below, names)
+                container = _container(flat, nested, below, names)
                 if container is None:
                     continue
                 found = read(container)
@@ -111,14 +112,29 @@ def _carried_out(mapping: KeyMapping, flat: Attributes, nested: Attributes) -> M
     return Mapped(_put_together(mapping.places, made), mapping_errors)
 
 
-def _container(nested: Attributes, below: tuple[str, ...], names: tuple[str, ...]) -> Any:
-    """Return the value at a path, or its members in ``names``; ``None`` if the path does not exist."""
+def _container(flat: Attributes, nested: Attributes, below: tuple[str, ...], names: tuple[str, ...]) -> Any:
+    """Return the value at a path, or its members in ``names``; ``None`` if the path does not exist.
+
+    Where a scalar is in the way, as of ``gen_ai.prompt.0.content`` if ``gen_ai.prompt`` is a text, the keys below the
+    path are nested without it.
+    """
     found: Any = nested
     for segment in below:
         found = found.get(segment) if isinstance(found, dict) else None
+    if not isinstance(found, dict | list):
+        path = ".".join(below)
+        found = _keys_below(flat, path + ".") or (flat.get(path) if found is None else found)
     if not names or not isinstance(found, dict):
         return None if names else found
     return {name: found[name] for name in names if name in found}
+
+
+def _keys_below(flat: Attributes, prefix: str) -> Any:
+    """Return the attributes whose keys begin with a prefix, without it and nested; ``None`` if there are none.
+
+    They are nested one level down, so that numbered keys make an array.
+    """
+    return nest({f"_.{key[len(prefix) :]}": value for key, value in flat.items() if key.startswith(prefix)}).get("_")
 
 
 def _put_together(places: Sequence[tuple[int, str]], made: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -51,6 +51,31 @@ def test_later_convention_wins() -> None:
     assert tokens(vercel | genai | openinference) == {"prompt": 3, "completion": 7, "total": 10}
 
 
+CONTAINERS: list[tuple[str, dict[str, Any]]] = [
+    (
+        "gen_ai.prompt",
+        {"gen_ai.prompt.0.role": "user", "gen_ai.prompt.0.content": "Hi", "gen_ai.prompt.1.role": "tool"},
+    ),
+    ("gen_ai.completion", {"gen_ai.completion.0.role": "assistant", "gen_ai.completion.0.content": "Hello"}),
+    ("llm.input_messages", {"llm.input_messages.0.message.role": "user", "llm.input_messages.0.message.content": "Hi"}),
+    ("llm", {"llm.input_messages.0.message.role": "user", "llm.input_messages.0.message.content": "Hi"}),
+    ("gen_ai.request", {"gen_ai.request.seed": 5, "gen_ai.request.model": "gpt-4.1"}),
+    ("retrieval.documents", {"retrieval.documents.0.document.content": "Lisbon"}),
+]
+
+
+@pytest.mark.parametrize(("prefix", "flat"), CONTAINERS, ids=[prefix for prefix, _ in CONTAINERS])
+def test_values_below_a_prefix_that_was_sent_too_are_mapped(prefix: str, flat: dict[str, Any]) -> None:
+    alone = what_is_mapped(flat)
+
+    assert alone.ag
+    for value in ("text", True, 5):
+        assert what_is_mapped({prefix: value, **flat}) == alone
+        assert what_is_mapped({**flat, prefix: value}) == alone
+    nested = nest({prefix: "text", **flat})
+    assert map_attributes(nested, nest(nested)) == alone
+
+
 def test_unreadable_value_does_not_win() -> None:
     both = what_is_mapped({"llm.token_count.prompt": 1, "gen_ai.usage.input_tokens": "many"})
 
