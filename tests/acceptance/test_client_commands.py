@@ -499,13 +499,19 @@ def test_interrupted_command_ends_quietly(other_server: HTTPServer, tmp_path: Pa
     ids=["page", "redirect", "broken", "busy", "key"],
 )
 def test_answer_of_something_else_is_a_sentence(
-    other_server: HTTPServer, tmp_path: Path, answer: bytes, message: str
+    other_server: HTTPServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    answer: bytes,
+    message: str,
 ) -> None:
     Silent.answers = iter([answer])
-    with _start(other_server, tmp_path) as query:
-        out, errors = query.communicate(timeout=60)
+    environment = {"CLEARSPAN_DATA_DIR": str(tmp_path), "CLEARSPAN_URL": _address(other_server)}
 
-    assert (query.returncode, out) == (1, "")
-    assert message in errors
-    assert "\x1b" not in errors
-    assert "Traceback" not in errors
+    ended = runner(monkeypatch, capsys, environment)("query")
+
+    assert (ended.code, ended.stdout) == (1, "")
+    assert message in ended.stderr
+    assert "\x1b" not in ended.stderr
+    assert "Traceback" not in ended.stderr

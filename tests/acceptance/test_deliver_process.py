@@ -104,6 +104,7 @@ async def scene(
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.long
 async def test_other_process_takes_over_after_kill_and_after_stop(scene: Scene) -> None:
     api, receiver = scene.api, scene.receiver
     await api.webhook(receiver, slug="a", **{"from": "beginning"})

@@ -22,7 +22,7 @@ from tests.support.scale import scaled
 
 WRITERS: Final = 16
 VARIANTS: Final = 2
-ROUNDS: Final = scaled(5, 40)
+ROUNDS: Final = scaled(3, 40)
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from common.kafka.record import PROJECT_HEADER
+from tests.support.command_line import runner
 from tests.support.otlp import request
 from tests.support.produce import produce
 from tests.support.shell_pages import check_commands, commands
@@ -97,18 +98,24 @@ def test_secret_is_found_nowhere(masking_stack: tuple[RunningStack, Path]) -> No
     assert "clearspan_masked_values_total 0" not in metrics
 
 
-def test_rule_that_is_wrong_fails_in_words(masking_stack: tuple[RunningStack, Path], tmp_path: Path) -> None:
+def test_rule_that_is_wrong_fails_in_words(
+    masking_stack: tuple[RunningStack, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     stack, _ = masking_stack
+    run = runner(monkeypatch, capsys, stack.environment)
     rules: dict[str, Any] = {"rules": [{"value": "(", "action": "drop"}]}
     (tmp_path / "rules.json").write_text(json.dumps(rules))
 
-    without = stack.command("projects", "masking", "add")
-    broken = stack.command("projects", "masking", "set", str(tmp_path / "rules.json"))
-    missing = stack.command("projects", "masking", "set", str(tmp_path / "none.json"))
+    without = run("projects", "masking", "add")
+    broken = run("projects", "masking", "set", str(tmp_path / "rules.json"))
+    missing = run("projects", "masking", "set", str(tmp_path / "none.json"))
     piped = stack.command("projects", "masking", "set", "-", "--json", stdin='{"rules": []}')
     kept = stack.command("projects", "masking", "clear", stdin="n\n")
 
-    assert (without.returncode, broken.returncode, missing.returncode, piped.returncode, kept.returncode) == (
+    assert (without.code, broken.code, missing.code, piped.returncode, kept.returncode) == (
         2,
         1,
         2,

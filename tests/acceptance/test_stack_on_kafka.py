@@ -66,6 +66,7 @@ def test_killed_stack_loses_nothing_that_its_kafka_has(kafka: Broker, unique: st
     assert not Layout(root).broker.exists()
 
 
+@pytest.mark.long
 def test_stack_waits_for_its_kafka_and_can_be_stopped(tmp_path: Path) -> None:
     more = {"CLEARSPAN_EMBEDDED_BROKER": "off", "CLEARSPAN_KAFKA__BOOTSTRAP": f"127.0.0.1:{free_port()}"}
     environment, log = stack_environment(tmp_path / "data", **more), tmp_path / "log"

@@ -115,6 +115,7 @@ def statuses(response: bytes) -> list[int]:
     return [int(status) for status in re.findall(rb"HTTP/1\.[01] (\d{3}) ", response)]
 
 
+@pytest.mark.long
 def test_the_gzip_bomb_is_valid_gzip() -> None:
     """So that a server refuses it for its size, not for its checksum."""
     with gzip.open(io.BytesIO(GZIP_BOMB)) as bomb:

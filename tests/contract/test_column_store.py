@@ -132,12 +132,12 @@ class TestRows:
 
         assert (rows.num_rows, rows.column_names) == (0, ["name", "start_us"])
 
-    async def test_batch_may_span_three_hundred_months(self, store: ColumnStore):
+    async def test_batch_may_span_more_than_a_hundred_months(self, store: ColumnStore):
         month_us = 31 * 86_400 * 1_000_000
 
-        await insert(store, *(span_row(number, start_us=number * month_us) for number in range(300)))
+        await insert(store, *(span_row(number, start_us=number * month_us) for number in range(110)))
 
-        assert await counts(store) == (300, 300)
+        assert await counts(store) == (110, 110)
 
 
 class TestParameters:

@@ -27,7 +27,7 @@ from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, random_span, s
 
 SEED = 20_261_121
 SPANS_COUNT = 300
-EXAMPLES_COUNT = 75
+EXAMPLES_COUNT = 30
 
 WORDS = (
     *("a", "B", "hello", "HELLO", "hellohello", "5", "05", "or", "null", "true", "nan"),

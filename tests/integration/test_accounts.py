@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
-import subprocess
-import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
 import aiohttp
@@ -18,7 +16,7 @@ import pytest
 from pydantic import SecretStr
 
 from common.ids import DEFAULT_PROJECT_ID, DEFAULT_USER_ID
-from common.postgres.keys import Keys, KeyWanted
+from common.postgres.keys import KeyOwner, Keys, KeyWanted
 from common.postgres.pool import Database, open_database
 from common.postgres.projects import Projects
 from common.scopes import KeyScope
@@ -30,6 +28,7 @@ from tests.support.command_line import RunCommand, runner
 
 ADMIN_KEY = "the-key-of-the-admin"
 ADMIN = {"Authorization": f"Access {ADMIN_KEY}"}
+Result = TypeVar("Result")
 OPTIONS = {"create_api_keys": True, "return_api_keys": True, "seed_defaults": False}
 KEY = re.compile(r"[A-Za-z0-9_-]{8}\.[0-9a-f]{64}")
 
@@ -311,63 +310,70 @@ class TestPermissions:
             assert await (await client.get(self.PATH)).json() == {"effect": "allow"}
 
 
-class Command:
-    """Runs the command line as a process on one database."""
-
-    def __init__(self, settings: PostgresSettings, data_dir: Any) -> None:
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("CLEARSPAN_")}
-        dsn = settings.dsn.get_secret_value()
-        self.environment = {**clean, "CLEARSPAN_POSTGRES__DSN": dsn, "CLEARSPAN_DATA_DIR": str(data_dir)}
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "clearspan", *arguments],
-            env=self.environment, capture_output=True, text=True, check=False, timeout=120,
-        )  # fmt: skip
-
-    def json(self, *arguments: str) -> list[dict[str, Any]]:
-        done = self.run(*arguments, "--json")
-        assert done.returncode == 0, done.stderr
-        return [json.loads(line) for line in done.stdout.splitlines()]
-
-
 @pytest.fixture
-def command(shared_postgres: PostgresSettings, tmp_path: Any) -> Command:
-    return Command(shared_postgres, tmp_path)
+def run(
+    shared_postgres: PostgresSettings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> RunCommand:
+    dsn = shared_postgres.dsn.get_secret_value()
+    environment = {"CLEARSPAN_POSTGRES__DSN": dsn, "CLEARSPAN_DATA_DIR": str(tmp_path)}
+    return runner(monkeypatch, capsys, environment)
 
 
-@pytest.fixture
-def run(command: Command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunCommand:
-    return runner(monkeypatch, capsys, command.environment)
+def objects(run: RunCommand, *arguments: str) -> list[dict[str, Any]]:
+    """Run a command with ``--json``; return its objects."""
+    done = run(*arguments, "--json")
+    assert done.code == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def in_database(settings: PostgresSettings, work: Callable[[Database], Awaitable[Result]]) -> Result:
+    """Return what ``work`` returns, on a loop of its own: a command needs the thread without one."""
+
+    async def run_with_database() -> Result:
+        async with open_database(settings) as database:
+            return await work(database)
+
+    return asyncio.run(run_with_database())
+
+
+def owners_of(settings: PostgresSettings, *keys: str) -> list[KeyOwner | None]:
+    async def find(database: Database) -> list[KeyOwner | None]:
+        return [await Keys(database, ManualClock()).find(key) for key in keys]
+
+    return in_database(settings, find)
 
 
 class TestCommands:
-    async def test_project_is_created_listed_and_gets_keys_by_its_name(
-        self, command: Command, shared_database: Database
+    def test_project_is_created_listed_and_gets_keys_by_its_name(
+        self, run: RunCommand, shared_postgres: PostgresSettings
     ):
         name, email = f"team {uuid4()}", _email()
-        [project] = command.json("projects", "create", name)
-        [key] = command.json("keys", "create", "laptop", "--project", name, "--user", email)
+        [project] = objects(run, "projects", "create", name)
+        [key] = objects(run, "keys", "create", "laptop", "--project", name, "--user", email)
 
-        owner = await Keys(shared_database, ManualClock()).find(key["key"])
-        environments = await shared_database.fetch_all(
-            "SELECT slug FROM artifacts WHERE project_id = $1 ORDER BY id", UUID(project["id"])
+        [owner] = owners_of(shared_postgres, key["key"])
+        of_project = "SELECT slug FROM artifacts WHERE project_id = $1 ORDER BY id"
+        environments = in_database(
+            shared_postgres, lambda database: database.fetch_all(of_project, UUID(project["id"]))
         )
 
         assert [row["slug"] for row in environments] == ["development", "staging", "production"]
-        assert project in command.json("projects", "list")
-        assert [listed["id"] for listed in command.json("keys", "list", "--project", name)] == [key["id"]]
+        assert project in objects(run, "projects", "list")
+        assert [listed["id"] for listed in objects(run, "keys", "list", "--project", name)] == [key["id"]]
         assert owner is not None
         assert owner[:2] == (UUID(project["id"]), UUID(key["user_id"]))
         assert owner.user_id != DEFAULT_USER_ID
 
-    async def test_key_with_limits_is_rotated(self, command: Command, shared_database: Database):
+    def test_key_with_limits_is_rotated(self, run: RunCommand, shared_postgres: PostgresSettings):
         limits = ("--scope", "ingest", "--scope", "read", "--expires", "90d", "--requests-per-s", "2.5")
-        [made] = command.json("keys", "create", "service", *limits, "--concurrent-max", "4")
-        [rotated] = command.json("keys", "rotate", made["id"], "--overlap", "2d")
+        [made] = objects(run, "keys", "create", "service", *limits, "--concurrent-max", "4")
+        [rotated] = objects(run, "keys", "rotate", made["id"], "--overlap", "2d")
 
-        owners = [await Keys(shared_database, ManualClock()).find(key["key"]) for key in (made, rotated)]
-        listed = command.run("keys", "list").stdout
+        owners = owners_of(shared_postgres, made["key"], rotated["key"])
+        listed = run("keys", "list").stdout
 
         for key, owner in zip((made, rotated), owners, strict=True):
             assert owner is not None
@@ -376,7 +382,7 @@ class TestCommands:
             [line] = [line for line in listed.splitlines() if key["id"] in line]
             assert f"{key['prefix']}.…" in line
             assert "ingest,read" in line
-        assert command.run("keys", "rotate", str(uuid4())).returncode == 1
+        assert run("keys", "rotate", str(uuid4())).code == 1
 
     @pytest.mark.parametrize(
         "option",
@@ -389,30 +395,33 @@ class TestCommands:
         assert refused.code == 2
         assert f"argument {option[0]}" in refused.stderr
 
-    async def test_revoked_key_is_invalid(self, command: Command, shared_database: Database):
-        [key] = command.json("keys", "create", "old")
+    def test_revoked_key_is_invalid(self, run: RunCommand, shared_postgres: PostgresSettings):
+        [key] = objects(run, "keys", "create", "old")
 
-        [revoked] = command.json("keys", "revoke", key["id"])
+        [revoked] = objects(run, "keys", "revoke", key["id"])
 
         assert revoked == {"id": key["id"], "is_revoked": True}
-        assert await Keys(shared_database, ManualClock()).find(key["key"]) is None
+        assert owners_of(shared_postgres, key["key"]) == [None]
         assert key["user_id"] == str(DEFAULT_USER_ID)
 
-    async def test_key_without_a_project_is_one_of_the_default_project(
-        self, command: Command, shared_database: Database
+    def test_key_without_a_project_is_one_of_the_default_project(
+        self, run: RunCommand, shared_postgres: PostgresSettings, monkeypatch: pytest.MonkeyPatch
     ):
-        project = await Projects(shared_database, ManualClock()).create("the default of this installation")
-        command.environment["CLEARSPAN_DEFAULT_PROJECT_ID"] = str(project.id)
+        project = in_database(
+            shared_postgres,
+            lambda database: Projects(database, ManualClock()).create("the default of this installation"),
+        )
+        monkeypatch.setenv("CLEARSPAN_DEFAULT_PROJECT_ID", str(project.id))
 
-        [key] = command.json("keys", "create", "laptop")
+        [key] = objects(run, "keys", "create", "laptop")
 
         assert key["project_id"] == str(project.id)
-        assert [listed["id"] for listed in command.json("keys", "list")] == [key["id"]]
-        assert f"{project.name}  (default)" in command.run("projects", "list").stdout
+        assert [listed["id"] for listed in objects(run, "keys", "list")] == [key["id"]]
+        assert f"{project.name}  (default)" in run("projects", "list").stdout
 
     def test_name_of_two_projects_is_rejected_with_their_ids(self, run: RunCommand):
         name = f"twice {uuid4()}"
-        ids = [json.loads(run("projects", "create", name, "--json").stdout)["id"] for _ in range(2)]
+        ids = [objects(run, "projects", "create", name)[0]["id"] for _ in range(2)]
 
         refused = run("keys", "list", "--project", name)
 

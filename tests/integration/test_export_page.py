@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
 from query_api.export.columns import COLUMNS, SUMMARY_COLUMNS
 from tests.support.shell_pages import DOCS, api_of_a_page, check_commands, commands, stack_of_a_page
 
 
+@pytest.mark.long
 async def test_every_command_prints_what_the_page_shows(
     shared_database: Database, chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings], tmp_path: Path
 ) -> None:

@@ -184,6 +184,7 @@ async def clearspan(client: aiohttp.ClientSession, *arguments: str, reply: str =
     return process.returncode, printed.decode()
 
 
+@pytest.mark.long
 async def test_commands_ask_before_they_delete(client: aiohttp.ClientSession, database: Database) -> None:
     _, account = await accounts(database)
     project_id, key = str(account.project.id), key_of(account)["Authorization"]

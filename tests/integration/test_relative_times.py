@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.clickhouse.connect import open_store
@@ -145,6 +145,7 @@ FILTERS = st.builds(
 )
 
 
+@settings(max_examples=settings().max_examples * 2 // 5)
 @given(
     st.sampled_from([*MEMBERS, "feed"]),
     BOUNDS,

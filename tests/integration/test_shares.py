@@ -22,6 +22,7 @@ from common.times import SystemClock
 from query_api.request.context import ApiContext
 from tests.fakes.faulty_store import FaultyStore
 from tests.support.api import KnownKeys, context_of, serving
+from tests.support.scale import rest_is_long
 from tests.support.span_corpus import random_span, store_record
 
 TWO = {"a": UUID(int=1), "b": UUID(int=2)}
@@ -140,7 +141,7 @@ async def test_query_above_its_memory_limit_has_its_own_message(
     assert "more memory than one query may use (CLEARSPAN_CLICKHOUSE__MEMORY_BYTES_MAX)" in found[1]["detail"]
 
 
-@pytest.mark.parametrize("keys", [ONE, None])
+@pytest.mark.parametrize("keys", rest_is_long([ONE, None]))
 async def test_all_clients_of_a_single_project_get_their_answers(
     store: ColumnStore, keys: Mapping[str, UUID] | None
 ) -> None:

@@ -268,7 +268,7 @@ def pages_by_hand_made_cursors_return_every_span(engine: Engine, data: st.DataOb
 
 @pytest.mark.parametrize("order", rest_is_long(["ascending", "descending"]))
 async def test_spans_of_one_instant_are_returned_once_without_budget(store: ColumnStore, order: str) -> None:
-    places = [Place(1 + number // 11, 1 + number % 11, 0) for number in range(100)]
+    places = [Place(1 + number // 11, 1 + number % 11, 0) for number in range(40)]
     await store_record(store, [place.span for place in places])
 
     pages = await SpanPages.over(store, **TINY).pages(windowing={"limit": 7, "order": order})

@@ -187,7 +187,7 @@ async def test_pages_return_every_trace_once_by_its_latest_match(api: Traces, or
     source = random.Random(f"{order} {limit}")
     visible = {
         (trace, number): span(number, trace=trace, at=source.randrange(9), name=source.choice("mn"))
-        for trace in range(1, 21)
+        for trace in range(1, 14)
         for number in range(1, source.randrange(2, 8))
     }
     older = [
