@@ -9,6 +9,7 @@ from typing import Final
 from ingest.semconv import converters as to
 from ingest.semconv.genai import GENAI
 from ingest.semconv.langfuse import LANGFUSE
+from ingest.semconv.litellm import LITELLM
 from ingest.semconv.openinference import OPENINFERENCE
 from ingest.semconv.openllmetry import OPENLLMETRY
 from ingest.semconv.pydantic_ai import PYDANTIC_AI
@@ -25,13 +26,14 @@ OPENTELEMETRY: Final = Convention(
     ),
 )
 
-CONVENTIONS: Final = (OPENTELEMETRY, OPENLLMETRY, OPENINFERENCE, GENAI, PYDANTIC_AI, VERCEL, LANGFUSE)
+CONVENTIONS: Final = (OPENTELEMETRY, OPENLLMETRY, OPENINFERENCE, GENAI, PYDANTIC_AI, VERCEL, LANGFUSE, LITELLM)
 
 USAGE_ROOTS: Final = frozenset(
-    source.partition(".")[0]
+    row.sources[0].partition(".")[0]
     for convention in CONVENTIONS
     for row in convention.rows
     if row.target.startswith("metrics.")
-    for source in row.sources
 )
-"""The first segments of all keys about usage: a span without any of them has no usage from an instrumentation."""
+"""The first segments of all keys about usage, or of the first of those that are read together: a span without any of
+them has no usage from an instrumentation.
+"""

@@ -199,6 +199,14 @@ def _number(value: Value) -> float:
     raise MappingError(Reason.NOT_A_NUMBER)
 
 
+def _flag(value: Value) -> Value:
+    """Return a boolean that was sent as text, in whatever case; any other value unchanged."""
+    return _FLAGS.get(value.lower(), value) if isinstance(value, str) else value
+
+
+_FLAGS: Final = {"false": False, "true": True}
+
+
 def _texts(value: Value) -> list[str] | None:
     texts = [as_text(text) for text in (value if isinstance(value, list) else [value])]
     return [text for text in texts if text is not None] or None
@@ -291,6 +299,7 @@ NUMBER = Converter("a number, also as text", _number)
 TEXT = Converter("a text", as_text)
 TEXTS = Converter("texts", _texts)
 AS_SENT = Converter("as it was sent", lambda value: value)
+FLAG = Converter("a boolean, also as text", _flag)
 TAGS = Converter("an object: each text becomes a tag with the value `true`", _tags)
 FINISH_REASONS_READ = Converter("a list of reasons, each one word", _finish_reasons)
 PROVIDER = Converter("the normalized name of the provider", remembered(_provider))

@@ -66,8 +66,8 @@ _Step: TypeAlias = tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...],
 in half the time.
 
 ``key``: the one key that is read, or ``keys``: several that are read together, or ``below``: the path of the container
-that is read, and ``names``: which of its members, all if empty. ``place`` and ``leaf``: where the result goes; without
-a leaf, member by member.
+that is read, and ``names``: which of its members, all if empty. A container may also be read together with keys, as the
+last. ``place`` and ``leaf``: where the result goes; without a leaf, member by member.
 """
 
 
@@ -94,7 +94,7 @@ def _carried_out(mapping: KeyMapping, flat: Attributes, nested: Attributes) -> M
                     continue
                 found = read(value)
             elif keys:
-                found = read(*map(flat.get, keys))
+                found = read(*map(flat.get, keys), *((_container(flat, nested, below, ()),) if below else ()))
             else:
                 container = _container(flat, nested, below, names)
                 if container is None:
@@ -231,6 +231,9 @@ class _Keys:
     def has(self, beginning: str) -> bool:
         return _beginnings[beginning].search(self._joined) is not None
 
+    def has_source(self, source: str) -> bool:
+        return self.has_at_or_below(source.removesuffix(ALL)) if source.endswith(ALL) else source in self.keys
+
     def has_at_or_below(self, prefix: str) -> bool:
         return prefix in self.keys or f"\0{prefix}." in self._joined
 
@@ -262,7 +265,7 @@ def _names_read(row: Row, key_set: _Keys) -> tuple[str, ...] | None:
     if row.unless and key_set.has(row.unless):
         return None
     if not row.sources[0].endswith(ALL):
-        return () if any(source in key_set.keys for source in row.sources) else None
+        return () if any(map(key_set.has_source, row.sources)) else None
     prefix = row.sources[0].removesuffix(ALL)
     if not key_set.has_at_or_below(prefix):
         return None
@@ -294,13 +297,15 @@ def _place(row: Row) -> tuple[str, ...]:
 
 
 def _step(row: Row, names: tuple[str, ...], paths: Sequence[tuple[str, ...]]) -> _Step:
-    source = row.sources[0]
-    is_container = source.endswith(ALL)
-    is_several = len(row.sources) > 1
+    *keys, last = row.sources
+    is_container = last.endswith(ALL)
+    is_several = bool(keys)
+    if is_several and not is_container:
+        keys.append(last)
     return (
-        "" if is_container or is_several else source,
-        row.sources if is_several else (),
-        tuple(source.removesuffix(ALL).split(".")) if is_container else (),
+        "" if is_container or is_several else last,
+        tuple(keys),
+        tuple(last.removesuffix(ALL).split(".")) if is_container else (),
         names,
         row.reading.read,
         paths.index(_place(row)),

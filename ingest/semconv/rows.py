@@ -58,10 +58,10 @@ class Row:
     """One mapping.
 
     ``source``: a key; several keys that are read together, absent ones as ``None``; or all keys below a prefix
-    (``llm.input_messages.*``), read nested. ``target``: a path below ``ag``; if it ends in ``.*`` the converter returns
-    an object whose members are put there one by one, which keeps what other rows put there. ``requires`` and
-    ``unless``: regular expressions; the row applies only to spans that have, or do not have, a key that begins so.
-    ``generations``: which versions write the key, if not all do.
+    (``llm.input_messages.*``), read nested, alone or as the last of several. ``target``: a path below ``ag``; if it
+    ends in ``.*`` the converter returns an object whose members are put there one by one, which keeps what other rows
+    put there. ``requires`` and ``unless``: regular expressions; the row applies only to spans that have, or do not
+    have, a key that begins so. ``generations``: which versions write the key, if not all do.
     """
 
     source: str | tuple[str, ...]

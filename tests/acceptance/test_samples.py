@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -34,8 +35,12 @@ def _sent(name: str) -> dict[tuple[str, str], Any]:
     return {(each["span"]["traceId"], each["span"]["spanId"]): each for each in spans}
 
 
-def test_samples_exist():
-    assert len(NAMES) == 26
+def test_samples_are_those_of_the_manifest():
+    files = json.loads((SAMPLES / "manifest.json").read_bytes())["files"]
+
+    assert [f"{name}.otlp_json.json" for name in NAMES] == [
+        each["file"] for each in files if "json" in each["encoding"]
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -29,6 +29,11 @@ GIVEN: Final[dict[str, dict[str, tuple[int, int]]]] = {
         "a358fde7": (140, 10),
     },
     "langgraph-rag": {"274d4537": (57, 9), "07b90117": (20 + 134, 15 + 11)},
+    "litellm-otel": {
+        "bf137077": (1085, 50),
+        "1e5c6a76": (3386, 60),  # 186, 3000 from the cache, 200 written to it
+        "11223b4e": (9, 5),
+    },
     "openinference-anthropic": {
         "06b7e96a": (166, 22),  # 16, 120 from the cache, 30 written to it
         "4d187a94": (26, 42),

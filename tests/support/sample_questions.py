@@ -58,6 +58,12 @@ MODEL_CALLS: Final[Spans] = {
         "009984307a5ca0f2",  # streamed
         "c9c93ab2492d0b57",  # 429
     },
+    "litellm-otel-01": {
+        "c51596fd1849e328",
+        "78227f91a2871f07",
+        "a9876b0a56cf6f29",  # streamed
+        "1302c7d68279c5c8",  # 429
+    },
     "openinference-anthropic-01": {
         # each call twice: the instrumentation's span, and the one that Anthropic's client makes itself
         *("fd86017d0a8ed43f", "ca89060d2c570b1d"),
@@ -145,6 +151,7 @@ FAILED_MODEL_CALLS: Final[Spans] = {
     "genai-openai-v2-older-01": {"09fcac0c73ca6585"},
     "langfuse-sdk-02": {"1c535881d5ae42eb"},
     "langgraph-rag-01": {"c9c93ab2492d0b57"},
+    "litellm-otel-01": {"1302c7d68279c5c8"},
     "openinference-anthropic-01": {"e4e57b74c2ccabd2", "9c3086fb5c712f94"},
     "openinference-openai-01": {"ff7627668b52d64a"},
     "openllmetry-classic-01": {"07fba4297c962c83"},  # a status alone
@@ -161,6 +168,7 @@ CALLS_OVER_TOKENS: Final[dict[int, Spans]] = {
         "langfuse-sdk-01": {"6ba3c9ff9fa44c3e", "047a71785cb12647"},  # 1096, 150
         "langfuse-sdk-02": {"16fddae2cfc6abfe", "60d3b2bad3fd92bc", "77f28ff4e7aa53b1"},  # 1096 twice, 150
         "langgraph-rag-01": {"7e2f92f02c3ff387", "a1deaafdc584ee0b"},  # 66, 138
+        "litellm-otel-01": {"c51596fd1849e328", "78227f91a2871f07"},  # 1135, 3446; another one has 14
         "openinference-anthropic-01": {
             *("fd86017d0a8ed43f", "ca89060d2c570b1d"),  # 188
             *("3776e540424df0d7", "ceeb501cac6d5a9c"),  # 68
@@ -181,6 +189,7 @@ CALLS_OVER_TOKENS: Final[dict[int, Spans]] = {
     179: {
         "langfuse-sdk-01": {"6ba3c9ff9fa44c3e"},
         "langfuse-sdk-02": {"16fddae2cfc6abfe", "60d3b2bad3fd92bc"},
+        "litellm-otel-01": {"c51596fd1849e328", "78227f91a2871f07"},
         "openinference-anthropic-01": {"fd86017d0a8ed43f", "ca89060d2c570b1d"},
         "pydantic-ai-agent-03": {"497c06f1b497681b"},
     },
@@ -208,6 +217,7 @@ TOOLS_RUN: Final[dict[str, Spans]] = {
 TOOLS_ASKED_FOR: Final[dict[str, Spans]] = {
     "get_weather": {
         "langfuse-sdk-02": {"16fddae2cfc6abfe", "5e89b3156dae6c46", "e226b40c2efb5d56"},
+        "litellm-otel-01": {"c51596fd1849e328"},
         "openinference-openai-01": {"7e93740a9c8cbec5"},
     },
     "get_tram_times": {"openinference-openai-01": {"7e93740a9c8cbec5"}},  # the second call of one message

@@ -118,6 +118,7 @@ def test_failed_model_calls_of_all_samples_are_found() -> None:
         ("genai-openai-v2-older-01", "chat gpt-4o"),
         ("langfuse-sdk-02", "OpenAI-generation"),
         ("langgraph-rag-01", "ChatOpenAI"),
+        ("litellm-otel-01", "litellm_request"),
         ("openinference-anthropic-01", "anthropic.messages.create"),
         ("openinference-anthropic-01", "messages.create"),
         ("openinference-openai-01", "ChatCompletion"),
@@ -131,4 +132,4 @@ def test_failed_model_calls_of_all_samples_are_found() -> None:
         for name in NAMES
         for normalized in normals_of(name)
     )
-    assert counted == 14  # two of `genai-openai-v2`: one rejected, one interrupted
+    assert counted == 15  # two of `genai-openai-v2`: one rejected, one interrupted
