@@ -186,8 +186,10 @@ async def test_batch_is_given_up_after_the_time_for_retries(shared_store: Column
 
 
 async def test_slow_receiver_does_not_delay_another_one(shared_store: ColumnStore, shared_database: Database):
+    release = asyncio.Event()
+
     async def never(_: int) -> web.Response:
-        await asyncio.sleep(3)
+        await release.wait()
         return web.Response()
 
     async with (
@@ -202,16 +204,18 @@ async def test_slow_receiver_does_not_delay_another_one(shared_store: ColumnStor
         await api.store([1])
         await quick.until(1)
         state = await api.until(lambda state: state["status"] == "retrying", slug="slow")
+        release.set()
 
     assert "did not answer within 0.5 s" in state["last_error"]["reason"]
 
 
 async def test_paused_subscription_gets_nothing_and_continues_where_it_was(api: Deliveries):
-    async with receiving() as receiver, api.delivering():
+    async with receiving() as receiver, receiving() as other, api.delivering():
         await api.webhook(receiver)
         await api.call("POST", "/subscriptions/hook/pause")
+        await api.webhook(other, slug="other")
         await api.store([1])
-        await asyncio.sleep(1.5)
+        await other.until(1)
         assert receiver.span_ids == []
         await api.call("POST", "/subscriptions/hook/resume")
         await receiver.until(1)
@@ -301,13 +305,13 @@ async def test_lease_of_a_process_that_ended_is_taken_over(api: Deliveries):
 
 
 async def test_deleted_subscription_gets_nothing_more(api: Deliveries):
-    async with receiving() as receiver, api.delivering():
+    async with receiving() as receiver, receiving() as other, api.delivering():
         await api.webhook(receiver)
         await api.store([1])
         await receiver.until(1)
         await api.call("DELETE", "/subscriptions/hook")
-        await asyncio.sleep(1.2)
+        await api.webhook(other, slug="other")
         await api.store([2])
-        await asyncio.sleep(0.5)
+        await other.until(1)
 
     assert receiver.span_ids == [1]

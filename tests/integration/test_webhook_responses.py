@@ -83,7 +83,7 @@ async def test_connection_is_used_again_after_a_short_response(monkeypatch: pyte
 
 async def test_slow_success_is_acknowledged_and_a_later_one_is_not() -> None:
     async def slowly(_: web.BaseRequest) -> web.Response:
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(0.3)
         return web.Response()
 
     async with responding(slowly) as target:

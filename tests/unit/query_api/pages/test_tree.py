@@ -18,6 +18,7 @@ from query_api.pages.tree import LEVELS_MAX, tree_json
 from query_api.request.json_body import read_body
 from query_api.spans.rows import Rendered
 from query_api.spans.versions import Version
+from tests.support.scale import rest_is_long
 from tests.support.steps import steps_of
 
 TRACE = b"t" * 16
@@ -92,7 +93,7 @@ def test_every_span_is_there_once(spans: list[tuple[int | None, str]]) -> None:
 
 
 @pytest.mark.parametrize("shape", ["chain", "bush", "random", "cycle"])
-@pytest.mark.parametrize("name", ["", "x"], ids=["own names", "one name"])
+@pytest.mark.parametrize("name", rest_is_long(["x", ""]), ids=["one name", "own names"])
 def test_ten_times_the_spans_take_ten_times_the_steps(shape: str, name: str) -> None:
     source = random.Random(7)
 
