@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from clearspan.client.output import note
+from clearspan.client.unpriced import unknown
 from clearspan.command import Group, Option, command
 from clearspan.console import NOTHING_FOUND, fail, print_json
 from clearspan.price_update import update
@@ -28,6 +29,9 @@ what a model costs, and which row says so
 newer prices
   pip download --no-deps --only-binary :all: litellm
   clearspan prices update --keep litellm-*.whl
+
+models that were used without a price
+  clearspan prices unknown --last 7d
 
 replace the table with your own prices
   clearspan prices --csv > prices.csv           start with a copy; lines that begin with # are comments
@@ -100,4 +104,4 @@ def _print_rows(prices: Sequence[Price]) -> None:
         print(f"{price.provider:<10} {price.model:<{width}} {''.join(f'{amount:>13g}' for amount in amounts)}")
 
 
-prices: Final = Group({"update": update}, description=DESCRIPTION, epilog=EXAMPLES, alone=show)
+prices: Final = Group({"update": update, "unknown": unknown}, description=DESCRIPTION, epilog=EXAMPLES, alone=show)

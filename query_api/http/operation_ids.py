@@ -19,6 +19,7 @@ _OF_A_THING: Final = {"GET": "get", "POST": "create", "PUT": "set", "DELETE": "d
 _SINGULAR: Final = frozenset({"analytics", "docs", "metrics", "status"})
 _IRREGULAR: Final = {
     "GET /": "get_home",
+    "GET /prices/unknown": "list_unknown_prices",
     "GET /projects/current": "get_current_project",
     "POST /tracing/spans/ingest": "ingest_spans",
     "GET /tracing/spans/analytics": "get_tracing_span_counts",

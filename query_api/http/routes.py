@@ -11,7 +11,7 @@ from typing import Any, Final
 from common.scopes import KeyScope
 from query_api.admin import dead_letters, presence, projects, status
 from query_api.admin import schemas as admin
-from query_api.analytics import facets_models, groups_models
+from query_api.analytics import facets_models, groups_models, unpriced
 from query_api.analytics import handlers as analytics
 from query_api.analytics import models as analytics_models
 from query_api.audit.handlers import AUDIT_ROUTES
@@ -92,6 +92,8 @@ ANALYTICS: Final = (
     COUNTS,
     replace(COUNTS, method="GET", body=None),
     FACETS,
+    Route("GET", "/prices/unknown", unpriced.list_unpriced, "List models that were used without a price.", "Analytics",
+          unpriced.UnpricedResponse, query=unpriced.UnpricedParameters),
     SESSIONS,
     USERS,
     replace(SESSIONS, path="/tracing/sessions/query", deprecated=True),

@@ -11,6 +11,8 @@ from query_api.freshness.headers import COORDINATES_HEADER
 TRACE_ID: Final = "5b8efff798038103d269b633813fc60c"
 ROOT_ID: Final = "eee19b7ec3c1b174"
 ANNOTATION_ID: Final = "0af7651916cd43dd8448eb211c80319c"
+UNPRICED_ID: Final = "4bf92f3577b34da6a3ce929d0e0e4736"
+"""A call of a model without a price, a day before the others."""
 
 
 def _chat(span_id: str, second: int, cost: float, **members: Any) -> dict[str, Any]:
@@ -73,6 +75,20 @@ _SPANS: Final[list[dict[str, Any]]] = [
             }
         ],
     ),
+    {
+        "trace_id": UNPRICED_ID,
+        "span_id": "00f067aa0ba902b7",
+        "span_name": "chat travel-7b",
+        "start_time": "2026-01-01T08:00:00Z",
+        "end_time": "2026-01-01T08:00:01Z",
+        "attributes": {
+            "ag": {
+                "type": {"trace": "invocation", "span": "chat"},
+                "meta": {"request": {"model": "travel-7b"}, "system": "vllm"},
+                "metrics": {"tokens": {"incremental": {"prompt": 200, "completion": 40, "total": 240}}},
+            }
+        },
+    },
     {
         "trace_id": ANNOTATION_ID,
         "span_id": "b7ad6b7169203331",

@@ -73,6 +73,7 @@ COMMANDS = (
     "projects list",
     "prices",
     "prices --model gpt-4o --json",
+    "prices unknown --last 7d --limit 5",
     "prices update --keep --dry-run --as-of 2026-11-27 litellm.whl",
     "query --last 1h span_type is chat",
     "deliver",
