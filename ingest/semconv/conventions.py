@@ -8,7 +8,9 @@ from typing import Final
 
 from ingest.semconv import converters as to
 from ingest.semconv.genai import GENAI
+from ingest.semconv.laminar import LAMINAR
 from ingest.semconv.langfuse import LANGFUSE
+from ingest.semconv.langsmith import LANGSMITH
 from ingest.semconv.litellm import LITELLM
 from ingest.semconv.openinference import OPENINFERENCE
 from ingest.semconv.openllmetry import OPENLLMETRY
@@ -26,7 +28,18 @@ OPENTELEMETRY: Final = Convention(
     ),
 )
 
-CONVENTIONS: Final = (OPENTELEMETRY, OPENLLMETRY, OPENINFERENCE, GENAI, PYDANTIC_AI, VERCEL, LANGFUSE, LITELLM)
+CONVENTIONS: Final = (
+    OPENTELEMETRY,
+    OPENLLMETRY,
+    LAMINAR,
+    OPENINFERENCE,
+    GENAI,
+    PYDANTIC_AI,
+    VERCEL,
+    LANGFUSE,
+    LITELLM,
+    LANGSMITH,
+)
 
 USAGE_ROOTS: Final = frozenset(
     row.sources[0].partition(".")[0]

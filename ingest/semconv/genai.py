@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from ingest.semconv import converters as to
+from ingest.semconv.chats import SAID_INPUTS, SAID_OUTPUTS, TOOLS_OF_REQUEST
 from ingest.semconv.messages import CHAT, CHAT_WITH_INSTRUCTIONS
 from ingest.semconv.rows import Convention, Row
 from ingest.semconv.tools import TOOLS
@@ -14,6 +15,7 @@ from ingest.semconv.tools import TOOLS
 _TOKENS = "metrics.tokens.incremental."
 _SUMS = "metrics.tokens.cumulative."
 _OLD = "until 1.36"
+_ONE_TEXT = "until 1.28, and LangSmith"
 
 _OPERATIONS: Final = {
     "agent_step": "task",
@@ -76,6 +78,9 @@ GENAI: Final = Convention(
         Row("gen_ai.agent.name", "unsupported.agent.name", to.TEXT),
         Row("gen_ai.agent.name", "unsupported.agent.id", to.TEXT, note="if there is no id"),
         Row("gen_ai.agent.id", "unsupported.agent.id", to.TEXT),
+        Row("gen_ai.prompt", "data.inputs", SAID_INPUTS, generations=_ONE_TEXT),
+        Row("gen_ai.prompt", "data.parameters.tools", TOOLS_OF_REQUEST, generations=_ONE_TEXT),
+        Row("gen_ai.completion", "data.outputs", SAID_OUTPUTS, generations=_ONE_TEXT),
         Row(
             ("gen_ai.input.messages", "gen_ai.system_instructions"),
             "data.inputs",

@@ -14,6 +14,7 @@ from ingest.semconv.rows import Convention, Converter, Reason, Row
 from ingest.semconv.tools import TOOLS
 
 _OLD = "until 0.4x"
+_NUMBERS = "numbered members"
 _PROMPT = "metrics.tokens.incremental.prompt"
 _COMPLETION = "metrics.tokens.incremental.completion"
 _TOTAL = "metrics.tokens.incremental.total"
@@ -66,8 +67,15 @@ OPENLLMETRY: Final = Convention(
         Row(("traceloop.entity.name", "traceloop.span.kind"), "meta.tool.name", _entity_named("tool")),
         Row(("traceloop.entity.name", "traceloop.span.kind"), "unsupported.agent.name", _entity_named("agent")),
         Row(("traceloop.entity.name", "traceloop.span.kind"), "unsupported.agent.id", _entity_named("agent")),
-        Row("gen_ai.prompt.*", "data.inputs", _PROMPTS, generations=_OLD),
-        Row("gen_ai.completion.*", "data.outputs", _COMPLETIONS, generations=_OLD),
+        Row("gen_ai.prompt.*", "data.inputs", _PROMPTS, _NUMBERS, generations=_OLD, requires=r"gen_ai\.prompt\.\d"),
+        Row(
+            "gen_ai.completion.*",
+            "data.outputs",
+            _COMPLETIONS,
+            _NUMBERS,
+            generations=_OLD,
+            requires=r"gen_ai\.completion\.\d",
+        ),
         Row("llm.request.functions.*", "data.parameters.tools", TOOLS, generations=_OLD),
         Row("gen_ai.usage.prompt_tokens", _PROMPT, to.COUNT, generations=_OLD),
         Row("gen_ai.usage.completion_tokens", _COMPLETION, to.COUNT, generations=_OLD),

@@ -109,6 +109,8 @@ INSTRUMENTATIONS: Final = (
     Instrumentation("AI SDK, older", "ai", ("vercel-ai-v5-01",)),
     Instrumentation("Langfuse", "langfuse", ("langfuse-sdk-01", "langfuse-sdk-02")),
     Instrumentation("LiteLLM", "litellm", ("litellm-otel-01",)),
+    Instrumentation("LangSmith", "langsmith", ("langsmith-otel-01",)),
+    Instrumentation("Laminar", "lmnr", ("laminar-sdk-01",)),
     Instrumentation("Agenta SDK", "agenta", ("agenta-sdk-01", "agenta-sdk-02")),
     Instrumentation("Agenta SDK: LiteLLM", "agenta", ("agenta-litellm-01", "agenta-litellm-02")),
     Instrumentation("OpenTelemetry SDK", "opentelemetry-sdk", ("plain-sdk-01",)),

@@ -19,6 +19,8 @@ GIVEN: Final[dict[str, dict[str, tuple[int, int]]]] = {
     },
     "genai-openai-v2-legacy": {"06cdf8d5": (14, 12), "676db4bd": (13, 12), "892e2a69": (3, 0)},
     "genai-openai-v2-older": {"535805be": (13, 15), "5d4984b3": (11, 13), "70824688": (16, 13)},
+    "laminar-sdk": {"62ff29e8": (1046 + 1046, 50 + 50), "1ec076ab": (30, 8), "c1cc3155": (6, 0)},
+    "langsmith-otel": {"1e97a987": (1049 + 1050, 50 + 50)},
     "langfuse-sdk": {
         "4b7867ef": (1046, 50),
         "55f612f4": (140, 10),  # 100, 40 from the cache

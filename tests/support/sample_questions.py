@@ -41,6 +41,13 @@ MODEL_CALLS: Final[Spans] = {
         "9ef96a3af2676b6e",
         "09fcac0c73ca6585",  # 500
     },
+    "laminar-sdk-01": {
+        "1fa385d49dd0a427",
+        "5a976917f2c82dbc",
+        "78259e773d439638",  # 400
+        "3eab59411076fa4c",  # the Responses API
+        "fe98210eb7886afc",  # embeddings, which Laminar calls `LLM` too
+    },
     "langfuse-sdk-01": {"6ba3c9ff9fa44c3e", "047a71785cb12647"},
     "langfuse-sdk-02": {
         "16fddae2cfc6abfe",
@@ -64,6 +71,7 @@ MODEL_CALLS: Final[Spans] = {
         "a9876b0a56cf6f29",  # streamed
         "1302c7d68279c5c8",  # 429
     },
+    "langsmith-otel-01": {"381dbe2b613b048f", "1e7d03ffdf4fb437"},
     "openinference-anthropic-01": {
         # each call twice: the instrumentation's span, and the one that Anthropic's client makes itself
         *("fd86017d0a8ed43f", "ca89060d2c570b1d"),
@@ -149,6 +157,7 @@ FAILED_MODEL_CALLS: Final[Spans] = {
     "genai-openai-v2-01": {"124112819e3fcb53", "38f16955f44a609c"},  # error.type and a status
     "genai-openai-v2-legacy-01": {"53b794cc2d351fe8"},
     "genai-openai-v2-older-01": {"09fcac0c73ca6585"},
+    "laminar-sdk-01": {"78259e773d439638"},
     "langfuse-sdk-02": {"1c535881d5ae42eb"},
     "langgraph-rag-01": {"c9c93ab2492d0b57"},
     "litellm-otel-01": {"1302c7d68279c5c8"},
@@ -165,6 +174,8 @@ CALLS_OVER_TOKENS: Final[dict[int, Spans]] = {
         # not the chat of `agenta-sdk` that its application says 53 of: stored by hand under a name the reference sets aside
         "agenta-sdk-01": {"9fe6fcc7375d90c3"},  # 53
         "genai-openai-v2-01": {"3c3928639d54ad53"},  # 105
+        "laminar-sdk-01": {"1fa385d49dd0a427", "5a976917f2c82dbc"},  # 1096 twice
+        "langsmith-otel-01": {"381dbe2b613b048f", "1e7d03ffdf4fb437"},  # 1099, 1100
         "langfuse-sdk-01": {"6ba3c9ff9fa44c3e", "047a71785cb12647"},  # 1096, 150
         "langfuse-sdk-02": {"16fddae2cfc6abfe", "60d3b2bad3fd92bc", "77f28ff4e7aa53b1"},  # 1096 twice, 150
         "langgraph-rag-01": {"7e2f92f02c3ff387", "a1deaafdc584ee0b"},  # 66, 138
@@ -187,6 +198,8 @@ CALLS_OVER_TOKENS: Final[dict[int, Spans]] = {
         "vercel-ai-v7-01": {"bcaddf7b1716b6a1"},  # 109
     },
     179: {
+        "laminar-sdk-01": {"1fa385d49dd0a427", "5a976917f2c82dbc"},
+        "langsmith-otel-01": {"381dbe2b613b048f", "1e7d03ffdf4fb437"},
         "langfuse-sdk-01": {"6ba3c9ff9fa44c3e"},
         "langfuse-sdk-02": {"16fddae2cfc6abfe", "60d3b2bad3fd92bc"},
         "litellm-otel-01": {"c51596fd1849e328", "78227f91a2871f07"},
@@ -197,6 +210,8 @@ CALLS_OVER_TOKENS: Final[dict[int, Spans]] = {
 
 TOOLS_RUN: Final[dict[str, Spans]] = {
     "get_weather": {
+        "laminar-sdk-01": {"62f44e50fe94dd3c"},
+        "langsmith-otel-01": {"fd51dc5882fc78b0"},
         "langfuse-sdk-01": {"1f4df6df46e22098"},
         "langfuse-sdk-02": {"9ef6a099f82c67c9"},
         "openinference-openai-01": {"06504a0a03ab9dbe"},
@@ -216,6 +231,8 @@ TOOLS_RUN: Final[dict[str, Spans]] = {
 
 TOOLS_ASKED_FOR: Final[dict[str, Spans]] = {
     "get_weather": {
+        "laminar-sdk-01": {"1fa385d49dd0a427", "3eab59411076fa4c"},
+        "langsmith-otel-01": {"381dbe2b613b048f"},
         "langfuse-sdk-02": {"16fddae2cfc6abfe", "5e89b3156dae6c46", "e226b40c2efb5d56"},
         "litellm-otel-01": {"c51596fd1849e328"},
         "openinference-openai-01": {"7e93740a9c8cbec5"},
@@ -246,6 +263,8 @@ CALLS_OF_SESSION: Final[dict[str, Spans]] = {
     },
     "desk-17": {"langgraph-rag-01": {"7e2f92f02c3ff387"}},
     "thread-5": {"langgraph-rag-01": {"1d2cf434e5b0cf51", "a1deaafdc584ee0b"}},
+    "sess-ls1": {"langsmith-otel-01": MODEL_CALLS["langsmith-otel-01"]},
+    "sess-l1": {"laminar-sdk-01": MODEL_CALLS["laminar-sdk-01"]},
     "sess-f1": {"langfuse-sdk-01": {"6ba3c9ff9fa44c3e"}, "langfuse-sdk-02": MODEL_CALLS["langfuse-sdk-02"]},
     "island-4": {"openllmetry-classic-01": MODEL_CALLS["openllmetry-classic-01"]},
     "chat-88": {"traceloop-sdk-01": MODEL_CALLS["traceloop-sdk-01"]},

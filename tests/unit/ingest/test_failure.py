@@ -116,6 +116,7 @@ def test_failed_model_calls_of_all_samples_are_found() -> None:
         ("genai-openai-v2-01", "chat gpt-4o-mini"),
         ("genai-openai-v2-legacy-01", "chat gpt-4o"),
         ("genai-openai-v2-older-01", "chat gpt-4o"),
+        ("laminar-sdk-01", "openai.chat"),
         ("langfuse-sdk-02", "OpenAI-generation"),
         ("langgraph-rag-01", "ChatOpenAI"),
         ("litellm-otel-01", "litellm_request"),

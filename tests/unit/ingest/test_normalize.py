@@ -453,13 +453,13 @@ def test_sum_past_the_largest_double_is_not_written() -> None:
 def test_attributes_outside_of_ag_are_unchanged() -> None:
     attributes = {
         "@ag.type": "@ag.type=json:1",
-        "gen_ai.prompt": "@ag.type=json:1",
+        "gen_ai.note": "@ag.type=json:1",
         "ag.data.outputs": "@ag.type=json:[1]",
     }
 
     normalized = the_normal(a_span(attributes))
 
-    assert normalized.attributes["gen_ai"] == {"prompt": "@ag.type=json:1"}
+    assert normalized.attributes["gen_ai"] == {"note": "@ag.type=json:1"}
     assert normalized.attributes["ag"]["data"] == {"outputs": [1]}
 
 

@@ -37,12 +37,14 @@ def test_conventions_are_in_order_of_precedence() -> None:
     assert [convention.name for convention in CONVENTIONS] == [
         "opentelemetry",
         "openllmetry",
+        "laminar",
         "openinference",
         "genai",
         "pydantic-ai",
         "vercel",
         "langfuse",
         "litellm",
+        "langsmith",
     ]
 
 
