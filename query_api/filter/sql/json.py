@@ -161,7 +161,8 @@ class JsonPlace(Subject):
         if len(self._path) == 1:
             return self._by_segments(expression)
         by_key = self._by_key()
-        return f"if({call('JSONHas', by_key)}, {expression(by_key)}, {self._by_segments(expression)})"
+        has_key = f"{by_key[0]} != '' AND {call('JSONHas', by_key)}"
+        return f"if({has_key}, {expression(by_key)}, {self._by_segments(expression)})"
 
     def _by_key(self) -> Arguments:
         """The arguments that lead to the value if names with dots do."""
