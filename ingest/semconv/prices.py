@@ -81,25 +81,18 @@ def add_costs(ag: dict[str, Any], prices: PriceTable) -> None:
     if is_given and (meta.get("cost_source", GIVEN) != GIVEN or any(map(_is_charged, given.values()))):
         _mark(ag, meta.get("cost_source", GIVEN))
         return
-    model = _model_with_tokens(ag)
+    tokens = ag["metrics"]["tokens"].get("incremental")
+    model = model_of(ag) if tokens and ag["type"].get("span") in PRICED else ""
     price = prices.price_of(model, _provider_of(meta)) if model else None
-    cost = None if price is None else cost_of(price, ag["metrics"]["tokens"]["incremental"])
+    cost = None if price is None else cost_of(price, tokens)
     if cost is not None and (cost.total or not is_given):
         prompt, completion, total = cost
         costs["incremental"] = {**(given or {}), "prompt": prompt, "completion": completion, "total": total}
         _mark(ag, prices.source)
     elif is_given:
         _mark(ag, GIVEN)
-    elif model and price is None:
+    elif model and price is None and any(_count(tokens.get(part)) for part in _PARTS):
         ag["meta"] = {**meta, UNPRICED: model}
-
-
-def _model_with_tokens(ag: Mapping[str, Any]) -> str:
-    """Return the model of a call that used tokens; ``''`` if the span is none, or names no model."""
-    tokens = ag["metrics"]["tokens"].get("incremental")
-    if not tokens or ag["type"].get("span") not in PRICED or not any(_count(tokens.get(part)) for part in _PARTS):
-        return ""
-    return model_of(ag)
 
 
 def _provider_of(meta: Mapping[str, Any]) -> str:
