@@ -16,6 +16,7 @@ _TOKENS = "metrics.tokens.incremental."
 _SUMS = "metrics.tokens.cumulative."
 _OLD = "until 1.36"
 _ONE_TEXT = "until 1.28, and LangSmith"
+_OR_NUMBERS = "unless there are numbered members"
 
 _OPERATIONS: Final = {
     "agent_step": "task",
@@ -78,9 +79,23 @@ GENAI: Final = Convention(
         Row("gen_ai.agent.name", "unsupported.agent.name", to.TEXT),
         Row("gen_ai.agent.name", "unsupported.agent.id", to.TEXT, note="if there is no id"),
         Row("gen_ai.agent.id", "unsupported.agent.id", to.TEXT),
-        Row("gen_ai.prompt", "data.inputs", SAID_INPUTS, generations=_ONE_TEXT),
+        Row(
+            "gen_ai.prompt",
+            "data.inputs",
+            SAID_INPUTS,
+            _OR_NUMBERS,
+            generations=_ONE_TEXT,
+            unless=r"gen_ai\.prompt\.\d",
+        ),
         Row("gen_ai.prompt", "data.parameters.tools", TOOLS_OF_REQUEST, generations=_ONE_TEXT),
-        Row("gen_ai.completion", "data.outputs", SAID_OUTPUTS, generations=_ONE_TEXT),
+        Row(
+            "gen_ai.completion",
+            "data.outputs",
+            SAID_OUTPUTS,
+            _OR_NUMBERS,
+            generations=_ONE_TEXT,
+            unless=r"gen_ai\.completion\.\d",
+        ),
         Row(
             ("gen_ai.input.messages", "gen_ai.system_instructions"),
             "data.inputs",

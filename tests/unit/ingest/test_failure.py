@@ -133,4 +133,4 @@ def test_failed_model_calls_of_all_samples_are_found() -> None:
         for name in NAMES
         for normalized in normals_of(name)
     )
-    assert counted == 15  # two of `genai-openai-v2`: one rejected, one interrupted
+    assert counted == 16  # two of `genai-openai-v2`: one rejected, one interrupted
