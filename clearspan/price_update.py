@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Final
 
+from clearspan.client.output import note
 from clearspan.command import Operand, Option, command
 from clearspan.console import fail, print_json
 from clearspan.embedded.layout import Layout, is_held
@@ -92,6 +93,8 @@ def update(
             _write(after, target, source=file.name)
         except OSError as exc:
             return fail(f"{target} cannot be written: {exc.strerror}.")
+    if before.as_of and after.as_of and after.as_of < before.as_of:
+        note(f"These prices are of {after.as_of}, older than those of {before.as_of} before.")
     changes = PriceChanges.between(before, after)
     if as_json:
         for change in _as_json(changes):

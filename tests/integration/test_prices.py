@@ -177,6 +177,14 @@ def test_update_can_only_show_what_would_change(own: Path, capsys: pytest.Captur
     assert own.read_text() == PRICES
 
 
+@pytest.mark.usefixtures("data_dir")
+def test_update_says_that_a_file_is_older(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = a_newer_file(tmp_path, NEWER.replace("2026-12-01", "2020-01-01"))
+
+    assert run("update", "--dry-run", str(path)) == 0
+    assert "These prices are of 2020-01-01, older than those of" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("text", [PRICES + "me,other,cheap,,,2\n", "", "{}"])
 def test_update_from_a_bad_file_changes_nothing(own: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("update", str(a_newer_file(own.parent, text))) == 2
