@@ -40,6 +40,7 @@ from ingest.masking.dead_letters import NO_MASKING, Masking
 from ingest.masking.planned import PlannedMask
 from ingest.masking.spans import masked_record
 from ingest.normalize import normalize
+from ingest.semconv.logfire import with_readable_name
 
 _ANY_PARTITION: Final = ""
 NO_RULES: Final[Mapping[UUID, PlannedMask]] = {}
@@ -253,6 +254,7 @@ def append_rows(
     masks: Mapping[UUID, PlannedMask] = NO_RULES,
 ) -> Counter[str]:
     """Append the spans of a record; return how many values of known meaning could not be read, by reason."""
+    decoded = decoded._replace(spans=[with_readable_name(span) for span in decoded.spans])
     normalized_spans = _normalized(decoded, prices, masks)
     columns.append_record(
         project_ids=decoded.projects,

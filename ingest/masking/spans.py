@@ -15,6 +15,7 @@ from common.span import PROMOTED_TEXTS, Event, Link, Resource, Scope, Span
 from ingest.decode import DecodedRecord, only
 from ingest.masking.planned import PlannedMask
 from ingest.masking.repaired_places import masked_place
+from ingest.semconv.logfire import with_readable_name
 
 
 def masked_record(decoded: DecodedRecord, masks: Mapping[UUID, PlannedMask]) -> DecodedRecord:
@@ -63,7 +64,11 @@ def _masked(span: Span, mask: PlannedMask, project: UUID, sources: dict[tuple[in
             masked = sources[key] = masked_shared(mask, value)
         if masked is not value:
             changed[name] = masked
-    return span._replace(**changed) if changed else span
+    masked_span = span._replace(**changed) if changed else span
+    named = with_readable_name(masked_span)
+    if named is masked_span:
+        return masked_span
+    return named._replace(name=mask.text(MaskPlace.SPAN_NAME, named.name) or "")
 
 
 def _masked_resource(mask: PlannedMask, sent: Resource) -> Resource:

@@ -12,19 +12,22 @@ from ingest.semconv.laminar import LAMINAR
 from ingest.semconv.langfuse import LANGFUSE
 from ingest.semconv.langsmith import LANGSMITH
 from ingest.semconv.litellm import LITELLM
+from ingest.semconv.logfire import LOGFIRE
 from ingest.semconv.openinference import OPENINFERENCE
 from ingest.semconv.openllmetry import OPENLLMETRY
 from ingest.semconv.pydantic_ai import PYDANTIC_AI
 from ingest.semconv.rows import Convention, Row
 from ingest.semconv.vercel import VERCEL
 
+_LOGFIRE = r"logfire\."
+
 OPENTELEMETRY: Final = Convention(
     "opentelemetry",
     "OpenTelemetry, general attributes",
     (
-        Row("session.id", "session.id", to.TEXT),
+        Row("session.id", "session.id", to.TEXT, unless=_LOGFIRE),
         Row("enduser.id", "user.id", to.TEXT, generations="until 1.26"),
-        Row("user.id", "user.id", to.TEXT),
+        Row("user.id", "user.id", to.TEXT, unless=_LOGFIRE),
     ),
 )
 
@@ -36,6 +39,7 @@ CONVENTIONS: Final = (
     GENAI,
     PYDANTIC_AI,
     VERCEL,
+    LOGFIRE,
     LANGFUSE,
     LITELLM,
     LANGSMITH,

@@ -75,7 +75,7 @@ GENAI: Final = Convention(
         Row("gen_ai.aggregated_usage.input_tokens", _SUMS + "prompt", to.COUNT, note="a sum, as the name says"),
         Row("gen_ai.aggregated_usage.output_tokens", _SUMS + "completion", to.COUNT, note="a sum, as the name says"),
         Row("gen_ai.usage.cost", "metrics.costs.incremental.total", to.AMOUNT),
-        Row("gen_ai.conversation.id", "session.id", to.TEXT),
+        Row("gen_ai.conversation.id", "session.id", to.TEXT, unless=r"logfire\."),
         Row("gen_ai.agent.name", "unsupported.agent.name", to.TEXT),
         Row("gen_ai.agent.name", "unsupported.agent.id", to.TEXT, note="if there is no id"),
         Row("gen_ai.agent.id", "unsupported.agent.id", to.TEXT),

@@ -108,6 +108,7 @@ INSTRUMENTATIONS: Final = (
     Instrumentation("AI SDK", "ai", ("vercel-ai-v7-01",)),
     Instrumentation("AI SDK, older", "ai", ("vercel-ai-v5-01",)),
     Instrumentation("Langfuse", "langfuse", ("langfuse-sdk-01", "langfuse-sdk-02")),
+    Instrumentation("Logfire: OpenAI Agents", "logfire", ("agents-logfire-01",)),
     Instrumentation("LiteLLM", "litellm", ("litellm-otel-01",)),
     Instrumentation("LangSmith", "langsmith", ("langsmith-otel-01",)),
     Instrumentation("Laminar", "lmnr", ("laminar-sdk-01",)),

@@ -10,6 +10,7 @@ from typing import Final
 
 GIVEN: Final[dict[str, dict[str, tuple[int, int]]]] = {
     "agenta-litellm": {"fe379d51": (27, 16)},
+    "agents-logfire": {"01a21abd": (2012 + 2013 + 2014, 3 * 80)},
     "agenta-sdk": {"2d3fdf8b": (42, 11), "a99af635": (11, 4)},
     "genai-openai-v2": {
         "48d26dba": (26, 9),

@@ -19,6 +19,7 @@ MODEL_CALLS: Final[Spans] = {
         "9fe6fcc7375d90c3",
     },
     "agenta-sdk-02": {"3b160f0e6b22084f"},
+    "agents-logfire-01": {"ed5793ad83cca35f", "757d776b5cb381cc", "40166bd686eef204"},
     "genai-openai-v2-01": {
         "451a4020f031dbe3",
         "151fc23564854040",  # streamed
@@ -173,6 +174,7 @@ CALLS_OVER_TOKENS: Final[dict[int, Spans]] = {
     50: {
         # not the chat of `agenta-sdk` that its application says 53 of: stored by hand under a name the reference sets aside
         "agenta-sdk-01": {"9fe6fcc7375d90c3"},  # 53
+        "agents-logfire-01": {"ed5793ad83cca35f", "757d776b5cb381cc", "40166bd686eef204"},
         "genai-openai-v2-01": {"3c3928639d54ad53"},  # 105
         "laminar-sdk-01": {"1fa385d49dd0a427", "5a976917f2c82dbc"},  # 1096 twice
         "langsmith-otel-01": {"381dbe2b613b048f", "1e7d03ffdf4fb437"},  # 1099, 1100
@@ -200,6 +202,7 @@ CALLS_OVER_TOKENS: Final[dict[int, Spans]] = {
     179: {
         "laminar-sdk-01": {"1fa385d49dd0a427", "5a976917f2c82dbc"},
         "langsmith-otel-01": {"381dbe2b613b048f", "1e7d03ffdf4fb437"},
+        "agents-logfire-01": {"ed5793ad83cca35f", "757d776b5cb381cc", "40166bd686eef204"},
         "langfuse-sdk-01": {"6ba3c9ff9fa44c3e"},
         "langfuse-sdk-02": {"16fddae2cfc6abfe", "60d3b2bad3fd92bc"},
         "litellm-otel-01": {"c51596fd1849e328", "78227f91a2871f07"},
@@ -212,6 +215,7 @@ TOOLS_RUN: Final[dict[str, Spans]] = {
     "get_weather": {
         "laminar-sdk-01": {"62f44e50fe94dd3c"},
         "langsmith-otel-01": {"fd51dc5882fc78b0"},
+        "agents-logfire-01": {"5ba2bbf5a7c9837c"},
         "langfuse-sdk-01": {"1f4df6df46e22098"},
         "langfuse-sdk-02": {"9ef6a099f82c67c9"},
         "openinference-openai-01": {"06504a0a03ab9dbe"},
@@ -233,6 +237,7 @@ TOOLS_ASKED_FOR: Final[dict[str, Spans]] = {
     "get_weather": {
         "laminar-sdk-01": {"1fa385d49dd0a427", "3eab59411076fa4c"},
         "langsmith-otel-01": {"381dbe2b613b048f"},
+        "agents-logfire-01": {"757d776b5cb381cc"},
         "langfuse-sdk-02": {"16fddae2cfc6abfe", "5e89b3156dae6c46", "e226b40c2efb5d56"},
         "litellm-otel-01": {"c51596fd1849e328"},
         "openinference-openai-01": {"7e93740a9c8cbec5"},
@@ -261,6 +266,7 @@ CALLS_OF_SESSION: Final[dict[str, Spans]] = {
             *("7e93740a9c8cbec5", "8ea7d8e83c732acc"),  # below an agent; it alone says the session
         }
     },
+    "group-9": {"agents-logfire-01": MODEL_CALLS["agents-logfire-01"]},
     "desk-17": {"langgraph-rag-01": {"7e2f92f02c3ff387"}},
     "thread-5": {"langgraph-rag-01": {"1d2cf434e5b0cf51", "a1deaafdc584ee0b"}},
     "sess-ls1": {"langsmith-otel-01": MODEL_CALLS["langsmith-otel-01"]},

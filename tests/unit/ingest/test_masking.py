@@ -439,6 +439,19 @@ def test_places_restrict_rules_of_spans() -> None:
     assert (rows["name"][0].as_py(), json.loads(attributes_of(rows)[0])["k"]) == (REDACTED, SECRET)
 
 
+def test_message_that_becomes_the_name_of_a_span_is_masked_as_one() -> None:
+    sent = {"logfire.msg_template": "Ask {key}", "logfire.msg": f"Ask {SECRET}"}
+    of_names = masking(MaskRule(MaskAction.REDACT, value="sk-[A-Za-z0-9]+", places=(MaskPlace.SPAN_NAME,)))
+    of_key = masking(MaskRule(MaskAction.REDACT, key="logfire.msg"))
+
+    names = [
+        decode_chunk(of(request(["Ask {key}"], attributes=sent), masking=rules), RULES).rows["name"][0].as_py()
+        for rules in (of_names, of_key, masking(MaskRule(MaskAction.REDACT, key="other")))
+    ]
+
+    assert names == [f"Ask {REDACTED}", REDACTED, f"Ask {SECRET}"]
+
+
 def test_chunk_without_rules_never_looks_at_spans(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Sequence[Any]) -> Any:
         raise AssertionError

@@ -42,6 +42,7 @@ def test_conventions_are_in_order_of_precedence() -> None:
         "genai",
         "pydantic-ai",
         "vercel",
+        "logfire",
         "langfuse",
         "litellm",
         "langsmith",
