@@ -95,6 +95,12 @@ def _text(name: str) -> Callable[[SpanObject], str | None]:
     return text
 
 
+def _service(span: SpanObject) -> str | None:
+    """Return the name of the service if it is a text, as ``span_tables.py`` reads it from its column."""
+    found = shorthand_value("service", span)
+    return found or None if isinstance(found, str) else None
+
+
 def _number(name: str) -> Callable[[SpanObject], float | None]:
     def number(span: SpanObject) -> float | None:
         found = shorthand_value(name, span)
@@ -116,7 +122,7 @@ def _all_columns() -> Iterable[Column]:
         yield Column(name, pa.int64(), "Nanoseconds since 1970; null after the year 2262.", _ns(name))
     yield Column(DURATION, pa.float64(), "Milliseconds from start_time to end_time.", _duration)
     yield from _texts("status_code", "status_message", *PROMOTED_TEXTS)
-    yield Column("service", pa.string(), "`service.name` of the resource.", _text("service"))
+    yield Column("service", pa.string(), "`service.name` of the resource, if it is a text.", _service)
     yield Column("model", pa.string(), "The model of the response, else of the request.", _text("model"))
     yield Column("provider", pa.string(), "`ag.meta.system`.", _text("provider"))
     yield Column("session", pa.string(), "`ag.session.id` of any span.", _text("session"))
