@@ -48,6 +48,7 @@ from ingest.rollup import roll_up, without_duplicate_usage
 from ingest.semconv.conventions import USAGE_ROOTS
 from ingest.semconv.engine import KeyMapping, map_attributes, mapping_of, united
 from ingest.semconv.events import with_events
+from ingest.semconv.named_spans import with_named_kind
 from ingest.semconv.prices import add_costs
 from ingest.semconv.prompt_tokens import include_cache
 
@@ -119,7 +120,7 @@ def _normalized(span: Span, trace_type: str, prices: PriceTable, mask: PlannedMa
         sent = decode_ag_attributes(sent)
         plan = _plans.of(tuple(sent))
     attributes = nested_as(plan.shape, sent)
-    mapped = map_attributes(plan.mapping, sent, attributes, _mapping_of)
+    mapped = with_named_kind(map_attributes(plan.mapping, sent, attributes, _mapping_of), span.scope.name, span.name)
     if mapped is not None and span.events:
         mapped = with_events(mapped, span.events)
     if mapped is not None and (tokens := _tokens_with_cache(mapped.ag)):

@@ -28,6 +28,7 @@ from common.span import Span
 from ingest.decode import DecodedRecord, Rules, empty_record, encoding_of, project_of_resources, with_projects
 from ingest.decoding.plain_rows import RecordColumns, plain_rows
 from ingest.decoding.plain_spans import KeySet, plain_spans
+from ingest.semconv.named_spans import NAMED_KINDS
 
 
 class ReadTogether(NamedTuple):
@@ -71,7 +72,8 @@ def read_together(
     projects = _projects(read, rules, without_plain)
     doubtful = _with_rejected_source(read)
     key_sets, is_plain = plain_spans(
-        arrays, ~_is_of(arrays, doubtful | {at for at, one in enumerate(projects) if not one})
+        arrays,
+        ~_is_of(arrays, doubtful | {at for at, one in enumerate(projects) if not one}) & ~_is_of_named_kinds(read),
     )
     spans, refused = _values(read, ~is_plain & ~_is_of(arrays, doubtful), bounds)
     doubtful |= refused
@@ -145,6 +147,12 @@ def _with_rejected_source(read: _Read) -> set[int]:
         for index_of, sources in ((arrays.resource_of, read.resources), (arrays.scope_of, read.scopes))
         for row in np.flatnonzero(np.isin(index_of, [index for index, source in sources.items() if source is None]))
     }
+
+
+def _is_of_named_kinds(read: _Read) -> Numbers:
+    """Return a flag for each span: whether its name may say its kind."""
+    indexes = [index for index, scope in read.scopes.items() if scope is not None and scope.name in NAMED_KINDS]
+    return np.isin(read.arrays.scope_of, indexes)
 
 
 def _projects(read: _Read, rules: Rules, without_plain: Collection[UUID]) -> list[UUID | None]:

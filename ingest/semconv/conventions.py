@@ -7,6 +7,8 @@ from __future__ import annotations
 from typing import Final
 
 from ingest.semconv import converters as to
+from ingest.semconv.adk import ADK
+from ingest.semconv.claude_code import CLAUDE_CODE
 from ingest.semconv.genai import GENAI
 from ingest.semconv.laminar import LAMINAR
 from ingest.semconv.langfuse import LANGFUSE
@@ -43,6 +45,8 @@ CONVENTIONS: Final = (
     LANGFUSE,
     LITELLM,
     LANGSMITH,
+    ADK,
+    CLAUDE_CODE,
 )
 
 USAGE_ROOTS: Final = frozenset(

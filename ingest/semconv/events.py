@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from common.span import Attributes, Event, Value
-from ingest.semconv.converters import as_inputs, parsed_if_json, unquoted
+from ingest.semconv.converters import as_inputs, first_of, parsed_if_json, present, unquoted
 from ingest.semconv.engine import Mapped
 from ingest.semconv.messages import (
     Message,
@@ -31,6 +31,7 @@ from ingest.semconv.rows import MappingError
 
 _BEGINNING: Final = "gen_ai."
 _CHOICE: Final = "gen_ai.choice"
+_TOOL_OUTPUT: Final = "tool.output"
 _ROLES: Final = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
 _INPUTS: Final = frozenset({"gen_ai.content.prompt", "gen_ai.client.inference.operation.details", *_ROLES})
 _OUTPUTS: Final = frozenset({"gen_ai.content.completion", "gen_ai.client.inference.operation.details", _CHOICE})
@@ -39,9 +40,10 @@ _OUTPUTS: Final = frozenset({"gen_ai.content.completion", "gen_ai.client.inferen
 def with_events(mapped: Mapped, events: Iterable[Event]) -> Mapped:
     """Add the inputs and outputs that only events have to what was mapped."""
     data, mapping_errors = data_of_events(events)
-    if not data and not mapping_errors:
+    output = next((_output(event.attributes) for event in events if event.name == _TOOL_OUTPUT), None)
+    if not data and not mapping_errors and output is None:
         return mapped
-    own = mapped.ag.get("data", {})
+    own = present(outputs=output) | mapped.ag.get("data", {})
     if mapped.ag.get("type", {}).get("span") == "tool":
         data = _of_tool(data)
     elif "inputs" in data and "inputs" in own:
@@ -49,6 +51,11 @@ def with_events(mapped: Mapped, events: Iterable[Event]) -> Mapped:
     elif "inputs" in data and "outputs" not in data | own and _is_answered(mapped.ag):
         data = _with_answer(data["inputs"]["messages"])
     return Mapped(mapped.ag | {"data": data | own}, [*mapped.mapping_errors, *mapping_errors])
+
+
+def _output(said: Attributes) -> Value:
+    """Return the result of a tool of Claude Code, which sends it as an event."""
+    return parsed_if_json(first_of(said, "output", "content"))
 
 
 def _joined(own: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:

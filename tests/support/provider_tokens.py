@@ -10,6 +10,9 @@ from typing import Final
 
 GIVEN: Final[dict[str, dict[str, tuple[int, int]]]] = {
     "agenta-litellm": {"fe379d51": (27, 16)},
+    "adk": {"56ace4a3": (321 + 322, 40 + 40), "4929c533": (323, 40), "8859bd12": (324, 40)},
+    "claude-code": {"db59f212": (3383 + 3384, 60 + 60)},
+    "strands": {"5ae08819": (1015 + 1016, 50 + 50), "acc18dbb": (1017, 50)},
     "agents-logfire": {"01a21abd": (2012 + 2013 + 2014, 3 * 80)},
     "agenta-sdk": {"2d3fdf8b": (42, 11), "a99af635": (11, 4)},
     "genai-openai-v2": {

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 Spans: TypeAlias = dict[str, set[str]]
 
 MODEL_CALLS: Final[Spans] = {
+    "adk-01": {"7ba0294668aeb011", "c18ccd0e845b077b", "5cb28f348e877855", "0298e2de788a0604"},
     "agenta-litellm-01": {"c5a3564a1f8b1934"},
     "agenta-litellm-02": {"e76acd1221dac6df"},
     "agenta-sdk-01": {
@@ -20,6 +21,7 @@ MODEL_CALLS: Final[Spans] = {
     },
     "agenta-sdk-02": {"3b160f0e6b22084f"},
     "agents-logfire-01": {"ed5793ad83cca35f", "757d776b5cb381cc", "40166bd686eef204"},
+    "claude-code-01": {"d2047921903ba887", "977283911ea47ae4"},
     "genai-openai-v2-01": {
         "451a4020f031dbe3",
         "151fc23564854040",  # streamed
@@ -114,6 +116,7 @@ MODEL_CALLS: Final[Spans] = {
     "pydantic-ai-agent-03": {"497c06f1b497681b"},
     "pydantic-ai-agent-04": {"6eee36d8c4e09f82"},
     "pydantic-ai-v1-01": {"ee0447480d32fbb2", "59a640845e3910ee", "3ce5c45c8c0f5099"},
+    "strands-01": {"723a661b4309acdc", "afb97c5066aeb618", "4be4c0b989871e92", "be621dcfe159ab32"},  # the last: 429
     "traceloop-sdk-01": {
         "0a242370791f4cc9",
         "0c92809351e9f90c",
@@ -166,6 +169,7 @@ FAILED_MODEL_CALLS: Final[Spans] = {
     "openinference-openai-01": {"ff7627668b52d64a"},
     "openllmetry-classic-01": {"07fba4297c962c83"},  # a status alone
     "openllmetry-openai-01": {"f96800d251255a50"},
+    "strands-01": {"be621dcfe159ab32"},
     "vercel-ai-v5-01": {"fa08288d8dbdc257"},
     "vercel-ai-v7-01": {"74c21a67bcdbc148"},
 }
@@ -175,6 +179,9 @@ CALLS_OVER_TOKENS: Final[dict[int, Spans]] = {
         # not the chat of `agenta-sdk` that its application says 53 of: stored by hand under a name the reference sets aside
         "agenta-sdk-01": {"9fe6fcc7375d90c3"},  # 53
         "agents-logfire-01": {"ed5793ad83cca35f", "757d776b5cb381cc", "40166bd686eef204"},
+        "adk-01": MODEL_CALLS["adk-01"],
+        "claude-code-01": MODEL_CALLS["claude-code-01"],
+        "strands-01": {"723a661b4309acdc", "afb97c5066aeb618", "4be4c0b989871e92"},
         "genai-openai-v2-01": {"3c3928639d54ad53"},  # 105
         "laminar-sdk-01": {"1fa385d49dd0a427", "5a976917f2c82dbc"},  # 1096 twice
         "langsmith-otel-01": {"381dbe2b613b048f", "1e7d03ffdf4fb437"},  # 1099, 1100
@@ -203,6 +210,9 @@ CALLS_OVER_TOKENS: Final[dict[int, Spans]] = {
         "laminar-sdk-01": {"1fa385d49dd0a427", "5a976917f2c82dbc"},
         "langsmith-otel-01": {"381dbe2b613b048f", "1e7d03ffdf4fb437"},
         "agents-logfire-01": {"ed5793ad83cca35f", "757d776b5cb381cc", "40166bd686eef204"},
+        "adk-01": MODEL_CALLS["adk-01"],
+        "claude-code-01": MODEL_CALLS["claude-code-01"],
+        "strands-01": {"723a661b4309acdc", "afb97c5066aeb618", "4be4c0b989871e92"},
         "langfuse-sdk-01": {"6ba3c9ff9fa44c3e"},
         "langfuse-sdk-02": {"16fddae2cfc6abfe", "60d3b2bad3fd92bc"},
         "litellm-otel-01": {"c51596fd1849e328", "78227f91a2871f07"},
@@ -216,6 +226,8 @@ TOOLS_RUN: Final[dict[str, Spans]] = {
         "laminar-sdk-01": {"62f44e50fe94dd3c"},
         "langsmith-otel-01": {"fd51dc5882fc78b0"},
         "agents-logfire-01": {"5ba2bbf5a7c9837c"},
+        "adk-01": {"edea85ce92b3c2da"},
+        "strands-01": {"ba54e872a5b71b23"},
         "langfuse-sdk-01": {"1f4df6df46e22098"},
         "langfuse-sdk-02": {"9ef6a099f82c67c9"},
         "openinference-openai-01": {"06504a0a03ab9dbe"},
@@ -238,6 +250,8 @@ TOOLS_ASKED_FOR: Final[dict[str, Spans]] = {
         "laminar-sdk-01": {"1fa385d49dd0a427", "3eab59411076fa4c"},
         "langsmith-otel-01": {"381dbe2b613b048f"},
         "agents-logfire-01": {"757d776b5cb381cc"},
+        "adk-01": {"7ba0294668aeb011"},
+        "strands-01": {"723a661b4309acdc"},
         "langfuse-sdk-02": {"16fddae2cfc6abfe", "5e89b3156dae6c46", "e226b40c2efb5d56"},
         "litellm-otel-01": {"c51596fd1849e328"},
         "openinference-openai-01": {"7e93740a9c8cbec5"},
@@ -267,6 +281,9 @@ CALLS_OF_SESSION: Final[dict[str, Spans]] = {
         }
     },
     "group-9": {"agents-logfire-01": MODEL_CALLS["agents-logfire-01"]},
+    "sess-g1": {"adk-01": MODEL_CALLS["adk-01"]},
+    "sess-s1": {"strands-01": MODEL_CALLS["strands-01"] - {"be621dcfe159ab32"}},
+    "ca876b3e-164c-4d8c-9e65-7cb98bf016a4": {"claude-code-01": MODEL_CALLS["claude-code-01"]},
     "desk-17": {"langgraph-rag-01": {"7e2f92f02c3ff387"}},
     "thread-5": {"langgraph-rag-01": {"1d2cf434e5b0cf51", "a1deaafdc584ee0b"}},
     "sess-ls1": {"langsmith-otel-01": MODEL_CALLS["langsmith-otel-01"]},

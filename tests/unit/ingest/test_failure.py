@@ -125,6 +125,7 @@ def test_failed_model_calls_of_all_samples_are_found() -> None:
         ("openinference-openai-01", "ChatCompletion"),
         ("openllmetry-classic-01", "openai.chat"),
         ("openllmetry-openai-01", "openai.chat"),
+        ("strands-01", "Model invoke"),
         ("vercel-ai-v5-01", "ai.generateText.doGenerate"),
         ("vercel-ai-v7-01", "chat gpt-4o-mini"),
     }
@@ -133,4 +134,4 @@ def test_failed_model_calls_of_all_samples_are_found() -> None:
         for name in NAMES
         for normalized in normals_of(name)
     )
-    assert counted == 16  # two of `genai-openai-v2`: one rejected, one interrupted
+    assert counted == 17  # two of `genai-openai-v2`: one rejected, one interrupted

@@ -46,6 +46,8 @@ def test_conventions_are_in_order_of_precedence() -> None:
         "langfuse",
         "litellm",
         "langsmith",
+        "adk",
+        "claude-code",
     ]
 
 
