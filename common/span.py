@@ -201,6 +201,7 @@ class NormalizedSpan(NamedTuple):
     most spans: their leaves need no traversal. Otherwise ``None``. ``mapping_errors`` are the reasons why attributes of
     known meaning could not be read (``ingest/semconv/rows.py``), one each. ``usage_is_own``: whether ``metrics`` are
     the span's own by definition, so that spans above and below it do not report them too (ADR 0010).
+    ``cost_is_computed``: whether the costs among them are list prices.
     """
 
     attributes: Attributes
@@ -212,6 +213,7 @@ class NormalizedSpan(NamedTuple):
     flat: Attributes | None = None
     mapping_errors: Sequence[str] = ()
     usage_is_own: bool = False
+    cost_is_computed: bool = False
     session_id: str | None = None
     user_id: str | None = None
     agent_id: str | None = None

@@ -118,38 +118,45 @@ class Report(NamedTuple):
     is_own: bool = False
     """Whether the usage is the span's own by its meaning, so that it counts whatever other spans report."""
 
+    cost_is_computed: bool = False
+    """Whether the costs are list prices, so that costs that were sent win over them."""
+
 
 def counted(spans: Iterable[Report]) -> Metrics:
     """Add up what the spans of one trace used, in any order and in linear time. Ids must be distinct."""
     metrics_of: dict[bytes, Metrics] = {}
     parent_of: dict[bytes, bytes | None] = {}
     own: set[bytes] = set()
-    for span_id, parent_id, metrics, is_own in spans:
+    computed: set[bytes] = set()
+    for span_id, parent_id, metrics, is_own, cost_is_computed in spans:
         if metrics is not NO_METRICS:
             metrics_of[span_id] = metrics
             if is_own:
                 own.add(span_id)
+            if cost_is_computed:
+                computed.add(span_id)
         if parent_id != span_id:
             parent_of[span_id] = parent_id
     tokens, costs, errors = _reports_of(metrics_of)
     failed = _counting(errors, parent_of, ())
     return Metrics(
         *_sum(_counted_usages(tokens, parent_of, own), _sorted_sum),
-        *_sum(_counted_usages(costs, parent_of, own), exact_total),
+        *_sum(_counted_costs(costs, parent_of, own, computed), exact_total),
         errors=_sorted_sum(errors[span_id] for span_id in failed),
     )
 
 
 def counted_of_each(
-    metrics_of: Mapping[Id, Metrics], parent_of: Mapping[Id, Id | None], own: Collection[Id]
+    metrics_of: Mapping[Id, Metrics], parent_of: Mapping[Id, Id | None], own: Collection[Id], computed: Collection[Id]
 ) -> dict[Id, Metrics]:
     """Return what counts of each report, in linear time.
 
-    ``parent_of`` holds every span. ``own`` are those whose usage is their own by its meaning.
+    ``parent_of`` holds every span. ``own`` are those whose usage is their own by its meaning, ``computed`` those whose
+    costs are list prices.
     """
     tokens, costs, errors = _reports_of(metrics_of)
     counted_tokens = dict(zip(tokens, _counted_usages(tokens, parent_of, own), strict=True))
-    counted_costs = dict(zip(costs, _counted_usages(costs, parent_of, own), strict=True))
+    counted_costs = dict(zip(costs, _counted_costs(costs, parent_of, own, computed), strict=True))
     failed = _counting(errors, parent_of, ())
     return {
         span: Metrics(
@@ -180,6 +187,25 @@ def _counted_usages(
     return _counted_parts(reports, parent_of, own)
 
 
+def _counted_costs(
+    reports: Mapping[Id, Usage], parent_of: Mapping[Id, Id | None], own: Collection[Id], computed: Collection[Id]
+) -> Iterable[Usage]:
+    """Return what counts of each of the reports of costs, in their order: of those that were sent as if there were no
+    others, and of list prices what neither a report below them has nor a cost above them covers.
+    """
+    sent = {span: usage for span, usage in reports.items() if span not in computed}
+    if not sent or len(sent) == len(reports) or reports.keys().isdisjoint(parent_of.values()):
+        return _counted_usages(reports, parent_of, own)
+    listed = {span: usage for span, usage in reports.items() if span in computed}
+    counted = dict(zip(sent, _counted_usages(sent, parent_of, own), strict=True))
+    counted |= zip(listed, _counted_parts(listed, parent_of, own, complete=sent.keys()), strict=True)
+    counting = set(_counting(sent, parent_of, ()))
+    for span, nearest in _nearest_above(listed, parent_of, among=sent.keys() - own):
+        if nearest in counting and span not in own:
+            counted[span] = _NO_USAGE
+    return [counted[span] for span in reports]
+
+
 def _sum(usages: Iterable[Usage], add: Callable[[Iterable[float]], float]) -> Usage:
     """Add up prompts, completions and totals."""
     prompts, completions, totals = zip(*usages, strict=True) if (usages := list(usages)) else ((), (), ())
@@ -194,13 +220,17 @@ def _sorted_sum(amounts: Iterable[float]) -> float:
 
 
 def _counted_parts(
-    reports: Mapping[Id, Usage], parent_of: Mapping[Id, Id | None], own: Collection[Id]
+    reports: Mapping[Id, Usage],
+    parent_of: Mapping[Id, Id | None],
+    own: Collection[Id],
+    *,
+    complete: Collection[Id] = (),
 ) -> Iterator[Usage]:
-    """Yield what counts of each report, member by member."""
+    """Yield what counts of each report, member by member. ``complete`` are other reports, which have every member."""
     known: dict[frozenset[Id], Collection[Id]] = {}  # most of the sets are equal
 
     def counting(is_member: Callable[[Usage], object]) -> Collection[Id]:
-        members = frozenset(span_id for span_id, usage in reports.items() if is_member(usage))
+        members = frozenset(span_id for span_id, usage in reports.items() if is_member(usage)).union(complete)
         if members not in known:
             known[members] = _counting(members, parent_of, own)
         return known[members]
@@ -225,33 +255,35 @@ def _counting(reports: Collection[Id], parent_of: Mapping[Id, Id | None], own: C
     """Return the reports with no other report below them (all of them if there are none such), and those that are the
     span's own.
     """
-    repeats = set(_nearest_above(reports, parent_of))
+    repeats = {nearest for report, nearest in _nearest_above(reports, parent_of, among=reports) if nearest != report}
     if len(repeats) == len(reports):
         return reports
     return set(reports).difference(repeats.difference(own))
 
 
-def _nearest_above(reports: Collection[Id], parent_of: Mapping[Id, Id | None]) -> Iterator[Id]:
-    """Yield, for each report that has one, the first other report above it."""
+def _nearest_above(
+    reports: Iterable[Id], parent_of: Mapping[Id, Id | None], *, among: Collection[Id]
+) -> Iterator[tuple[Id, Id]]:
+    """Yield each report that has one with the first span above it that is ``among`` others: itself, in a circle."""
     known: dict[Id, Id | None] = {}  # span without a report → the first report above it
     for report in reports:
         path = list[Id]()
         span_id = parent_of.get(report)
-        while span_id is not None and span_id in parent_of and span_id not in reports and span_id not in known:
+        while span_id is not None and span_id in parent_of and span_id not in among and span_id not in known:
             known[span_id] = None  # a circle without a report leads nowhere
             path.append(span_id)
             span_id = parent_of.get(span_id)
-        nearest = span_id if span_id is None or span_id in reports else known.get(span_id)
+        nearest = span_id if span_id is None or span_id in among else known.get(span_id)
         known.update(dict.fromkeys(path, nearest))
-        if nearest is not None and nearest != report:
-            yield nearest
+        if nearest is not None:
+            yield report, nearest
 
 
 def trace_sums(reports: Select) -> Select:
     """Return a query of ``trace_id`` and the columns of ``Metrics``: what the spans of each trace used together.
 
-    ``reports`` is a query of ``trace_id``, ``span_id``, ``parent_id``, ``usage_is_own`` and the columns of
-    ``Metrics``, with one row for each span of these traces.
+    ``reports`` is a query of ``trace_id``, ``span_id``, ``parent_id``, ``usage_is_own``, ``cost_is_computed`` and the
+    columns of ``Metrics``, with one row for each span of these traces.
     """
     added = _from_counted(reports, ["trace_id", *map(_added, Metrics._fields)])
     amounts = [f"{dollars_sql(name)} AS {name}" if name in COSTS else name for name in Metrics._fields]
@@ -291,5 +323,6 @@ def reports_alone(versions: Select, metrics: Collection[str]) -> Select:
     ``versions`` is a query of latest versions. Constants for other metrics make the engine read less.
     """
     amounts = [name if name.startswith(tuple(metrics)) else f"0. AS {name}" for name in Metrics._fields]
-    columns = ["trace_id", "span_id", "parent_id", "usage_is_own", *amounts]
+    is_computed = "cost_is_computed" if "costs" in metrics else "0 AS cost_is_computed"
+    columns = ["trace_id", "span_id", "parent_id", "usage_is_own", is_computed, *amounts]
     return Select(versions.project_id, versions, columns)

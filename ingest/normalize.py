@@ -107,7 +107,8 @@ def normalize(
     own = [normalized.metrics for normalized in normalized_spans]
     if any(metrics is not NO_METRICS for metrics in own):
         always = {index for index, normalized in enumerate(normalized_spans) if normalized.usage_is_own}
-        for normalized, cumulative in zip(normalized_spans, roll_up(spans, own, always), strict=True):
+        computed = {index for index, normalized in enumerate(normalized_spans) if normalized.cost_is_computed}
+        for normalized, cumulative in zip(normalized_spans, roll_up(spans, own, always, computed), strict=True):
             if cumulative is not NO_METRICS:
                 _write_cumulative(normalized.attributes["ag"]["metrics"], cumulative)
     return normalized_spans
@@ -132,7 +133,7 @@ def _normalized(span: Span, trace_type: str, prices: PriceTable, mask: PlannedMa
         ag["exception"] = failure
     attributes["ag"] = ag
     _write_computed(ag, span)
-    add_costs(ag, prices)
+    cost_is_computed = add_costs(ag, prices)
     if mask is not None:
         ag = attributes["ag"] = masked_ag(ag, mask)
     references = references_of(ag["references"]) if "references" in ag else references_sent(span.references or ())
@@ -148,6 +149,7 @@ def _normalized(span: Span, trace_type: str, prices: PriceTable, mask: PlannedMa
         sent if plan.shape is not None and not is_native else None,  # flat
         () if mapped is None else mapped.mapping_errors,
         metrics is not NO_METRICS and USAGE_ROOTS.isdisjoint(attributes),  # usage_is_own
+        cost_is_computed,
         *(_promoted(ag) if span.parent_id is None else span[_PROMOTED_FIRST:]),
     )
 

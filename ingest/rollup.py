@@ -102,17 +102,20 @@ def _meta(normalized: NormalizedSpan) -> dict[str, Any]:
     return meta
 
 
-def roll_up(spans: Sequence[Span], own: Sequence[Metrics], always: Collection[int] = ()) -> list[Metrics]:
+def roll_up(
+    spans: Sequence[Span], own: Sequence[Metrics], always: Collection[int] = (), computed: Collection[int] = ()
+) -> list[Metrics]:
     """Return, for each span, the usage of it and its descendants in ``spans``; ``own`` is the usage of each alone.
 
-    ``always`` are the indexes of spans whose usage counts whatever is below them. Takes linear time at any depth. A
+    ``always`` are the indexes of spans whose usage counts whatever is below them, ``computed`` of those whose costs
+    are list prices. Takes linear time at any depth. A
     span whose parent is missing is a root. A cycle is cut above its earliest span. If a span is in ``spans`` twice,
     only the last is added to its parent.
     """
     parents = _parents(spans)
     parents_first = _cut_cycles(parents, spans)
     reports = {index: metrics for index, metrics in enumerate(own) if metrics is not NO_METRICS}
-    counted = counted_of_each(reports, dict(enumerate(parents)), always)
+    counted = counted_of_each(reports, dict(enumerate(parents)), always, computed)
     sums = [NO_METRICS] * len(spans)
     for index, metrics in counted.items():
         sums[index] = _with_costs(units, metrics)

@@ -99,6 +99,9 @@ _KINDS: Final[Mapping[str, pa.DataType]] = {
 }
 """The columns that are kept as lists until a chunk is complete."""
 
+_FLAGS: Final = ("usage_is_own", "cost_is_computed")
+"""The fields of ``NormalizedSpan`` that say how usage counts."""
+
 _COLUMNS: Final = (
     *_KINDS,
     *Metrics._fields,
@@ -107,7 +110,7 @@ _COLUMNS: Final = (
     "start_ns_rest",
     "end_us",
     "end_ns_rest",
-    "usage_is_own",
+    *_FLAGS,
     "resource",
     "scope",
     "repaired",
@@ -138,7 +141,7 @@ NORMALIZED: Final = (
     "attributes_template",
     "attributes_by_key",
     ATTRIBUTES_BYTES,
-    "usage_is_own",
+    *_FLAGS,
     *Metrics._fields,
     "leaves",
 )
@@ -227,7 +230,7 @@ class NormalizedColumns:
 
     def __init__(self) -> None:
         self._columns: dict[str, list[Any]] = {name: [] for name in _DERIVED}
-        self._usage_is_own: list[bool] = []
+        self._flags: dict[str, list[bool]] = {name: [] for name in _FLAGS}
         self._metrics: list[Metrics] = []
         self._attributes_bytes: list[int] = []
         self._templates = _DictionaryColumn()
@@ -244,7 +247,8 @@ class NormalizedColumns:
             columns[name].extend(fields[name])
         for name in ("references", "hashes"):
             columns[name].extend(b"" if value is None else orjson.dumps(value) for value in fields[name])
-        self._usage_is_own.extend(fields["usage_is_own"])
+        for name, flags in self._flags.items():
+            flags.extend(fields[name])
         self._metrics.extend(fields["metrics"])
         pairs = zip(fields["attributes"], fields["flat"], strict=True)
         sizes, templates = zip(*(self._append_attributes(nested, flat) for nested, flat in pairs), strict=True)
@@ -276,7 +280,7 @@ class NormalizedColumns:
         columns[ATTRIBUTES_BYTES] = pa.array(self._attributes_bytes, pa.int64())
         columns["attributes_template"] = self._templates.array()
         columns["attributes_by_key"] = pa.array(self._by_key, pa.binary())
-        columns["usage_is_own"] = pa.array(np.array(self._usage_is_own, np.uint8))
+        columns |= {name: pa.array(np.array(flags, np.uint8)) for name, flags in self._flags.items()}
         leaf_paths, leaf_texts = pa.array(self._leaf_paths, pa.string()), pa.array(self._leaf_texts, pa.string())
         columns["leaves"] = pa.MapArray.from_arrays(pa.array(self._leaf_offsets, pa.int32()), leaf_paths, leaf_texts)
         return columns | _metric_columns(self._metrics)

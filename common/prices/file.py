@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from common.prices.table import MODEL_CHARS_MAX, Price, PriceTable
+from common.prices.table import LISTED, MODEL_CHARS_MAX, Price, PriceTable
 from common.settings import InvalidSettings, Settings
 
 LIST_PRICES: Final = Path(__file__).with_name("prices.csv")
@@ -82,7 +82,7 @@ def read_prices(path: Path) -> PriceTable:
     if not prices:
         raise InvalidPrices(f"{path} holds no prices.")
     stated = _date(lines)
-    return PriceTable(tuple(prices.values()), source=f"prices {stated or path.name}", as_of=_day(stated))
+    return PriceTable(tuple(prices.values()), source=f"{LISTED}{stated or path.name}", as_of=_day(stated))
 
 
 def file_of(table: PriceTable, comments: Sequence[str]) -> str:

@@ -36,6 +36,10 @@ class Price(NamedTuple):
 _UNSEEN: Final = Price("", "", 0.0, 0.0, 0.0, 0.0)
 
 
+LISTED: Final = "prices "
+"""The beginning of what marks a cost from a table."""
+
+
 @dataclass(frozen=True, slots=True)
 class PriceTable:
     """The prices of models. ``source`` is what a cost is marked with: ``prices`` and the date of the table.

@@ -67,6 +67,7 @@ def _derived_columns(arrays: SpanArrays, spans: Numbers, key_sets: Sequence[KeyS
         "trace_type": pa.repeat(pa.scalar(TRACE_TYPE), count),
         "span_type": pa.repeat(pa.scalar(SPAN_TYPE), count),
         "usage_is_own": pa.array(np.zeros(count, np.uint8)),
+        "cost_is_computed": pa.array(np.zeros(count, np.uint8)),
         "references": nothing,
         "hashes": nothing,
         "attributes_template": texts.templates(),

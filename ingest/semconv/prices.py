@@ -1,8 +1,9 @@
 """The costs of spans to which no instrumentation gave any, from the prices of models (ADR 0010).
 
-A span gets a cost from the table (``common/prices``) only if it is a model call with a model and tokens, and the model
-is in the table. A cost that came with the span wins unless it is 0. ``ag.meta.cost_source`` says which of the two it
-is.
+A span gets a cost from the table (``common/prices``) if it has tokens and a model that is in the table, whatever its
+type: an agent may be the only one to report tokens. Where spans below it report costs, its own adds nothing
+(``common/usage.py``). A cost that came with the span wins unless it is 0. ``ag.meta.cost_source`` says which of the two
+it is.
 
 Tokens that were read from the provider's cache, or written to it, are part of the prompt (``prompt_tokens.py``); if
 they exceed the prompt, they were counted separately, as Anthropic's own API does.
@@ -14,19 +15,17 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from common.prices.file import DOLLARS_MAX
-from common.prices.table import Price, PriceTable
+from common.prices.table import LISTED, Price, PriceTable
 from common.span import COST_DECIMALS, MODEL_CALLS
-
-PRICED: Final = frozenset({*MODEL_CALLS, "query"})
-"""The types of spans that may get a cost: model calls, and queries, which the reference prices too (§3.3; ours adds
-``llm``). ``agent`` and the like repeat what their model calls used.
-"""
 
 GIVEN: Final = "instrumentation"
 """``ag.meta.cost_source`` of a cost that came with the span."""
 
 UNPRICED: Final = "unpriced_model"
 """The member of ``ag.meta`` that names the model of a call with tokens for which nobody knows a price."""
+
+CALLS: Final = frozenset({*MODEL_CALLS, "query"})
+"""The types of spans whose model is named if it has no price: calls, which ``agent`` and the like only repeat."""
 
 _PARTS: Final = ("prompt", "completion", "total")
 _NUMBERS: Final = frozenset({int, float})
@@ -66,11 +65,12 @@ def cost_of(price: Price, tokens: Mapping[str, Any]) -> Cost | None:
     )
 
 
-def add_costs(ag: dict[str, Any], prices: PriceTable) -> None:
+def add_costs(ag: dict[str, Any], prices: PriceTable) -> bool:
     """Add the cost of a span to its canonical ``ag`` if it has none and its model has a price, and mark its source.
 
-    A cost of 0 that came with tokens of a model with a price is none: libraries send it if they know no price. If the
-    table has no price either, ``UNPRICED`` names the model. Safe to repeat: a cost keeps its value and its mark.
+    Return whether its cost is a list price. A cost of 0 that came with tokens of a model with a price is none:
+    libraries send it if they know no price. If the table has no price for a call either, ``UNPRICED`` names the model.
+    Safe to repeat: a cost keeps its value and its mark.
     """
     meta = ag.get("meta", _NOTHING)
     if UNPRICED in meta:
@@ -79,20 +79,25 @@ def add_costs(ag: dict[str, Any], prices: PriceTable) -> None:
     given = costs.get("incremental")
     is_given = bool(given) and not _NUMBERS.isdisjoint(map(type, given.values()))
     if is_given and (meta.get("cost_source", GIVEN) != GIVEN or any(map(_is_charged, given.values()))):
-        _mark(ag, meta.get("cost_source", GIVEN))
-        return
+        source = meta.get("cost_source", GIVEN)
+        _mark(ag, source)
+        return isinstance(source, str) and source.startswith(LISTED)
     tokens = ag["metrics"]["tokens"].get("incremental")
-    model = model_of(ag) if tokens and ag["type"].get("span") in PRICED else ""
+    model = model_of(ag) if tokens else ""
     price = prices.price_of(model, _provider_of(meta)) if model else None
     cost = None if price is None else cost_of(price, tokens)
     if cost is not None and (cost.total or not is_given):
         prompt, completion, total = cost
         costs["incremental"] = {**(given or {}), "prompt": prompt, "completion": completion, "total": total}
         _mark(ag, prices.source)
-    elif is_given:
+        return True
+    if is_given:
         _mark(ag, GIVEN)
-    elif model and price is None and any(_count(tokens.get(part)) for part in _PARTS):
+    elif (
+        model and price is None and ag["type"].get("span") in CALLS and any(_count(tokens.get(part)) for part in _PARTS)
+    ):
         ag["meta"] = {**meta, UNPRICED: model}
+    return False
 
 
 def _provider_of(meta: Mapping[str, Any]) -> str:

@@ -44,7 +44,7 @@ _OF_SPAN: Final[Mapping[str, str]] = {
     "is_call": f"span_type IN ({', '.join(map(repr, MODEL_CALLS))})",
     "is_error": f"(status_code = {StatusCode.STATUS_CODE_ERROR.value} OR {IS_ERROR})",
 }
-_OF_REPORT: Final = {name: name for name in ("parent_id", "usage_is_own", *Metrics._fields)}
+_OF_REPORT: Final = {name: name for name in ("parent_id", "usage_is_own", "cost_is_computed", *Metrics._fields)}
 _OF_RUN: Final = (
     *("count() AS spans_count", "countIf(is_call) AS calls_count", "countIf(is_error) AS errors_count"),
     "(max(end_us) - min(start_us)) / 1000 AS lasted_ms",

@@ -34,7 +34,7 @@ Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 LATEST_COLUMNS: Final = (
     *("trace_id", "span_id", "partition_id", "intDiv(version, 2) AS record_offset", "start_us"),
-    *("parent_id", "usage_is_own", *Metrics._fields),
+    *("parent_id", "usage_is_own", "cost_is_computed", *Metrics._fields),
 )
 
 DELETION_COLUMNS: Final = ("project_id", "trace_id", "span_id", "partition_id", "version", "record_ms", "start_us")
@@ -216,6 +216,9 @@ class SentVersions:
     are_own: list[int]
     """1 if the usage is the span's own (ADR 0010), else 0. Empty if nothing is summed."""
 
+    are_computed: list[int]
+    """1 if the costs are list prices, else 0. Empty if nothing is summed."""
+
     reports: Mapping[int, Metrics]
     """What a version used, by the index of its row, without those that used nothing. Empty if nothing is summed."""
 
@@ -230,6 +233,7 @@ class SentVersions:
             sent=_sent(rows),
             parent_ids=values_of(rows, "parent_id") if has_usage else [],
             are_own=values_of(rows, "usage_is_own") if has_usage else [],
+            are_computed=values_of(rows, "cost_is_computed") if has_usage else [],
             reports=_reports(rows) if has_usage else {},
         )
 

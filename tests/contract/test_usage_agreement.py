@@ -27,7 +27,7 @@ EXAMPLES = (6, max(40, settings().max_examples // 5))
 
 SPANS_MAX = 14
 LONG = {"max_query_size": 16 * 1024 * 1024, "max_ast_elements": 1_000_000}  # the spans are its text
-COLUMNS = ("trace_id", "span_id", "parent_id", *Metrics._fields, "usage_is_own")
+COLUMNS = ("trace_id", "span_id", "parent_id", *Metrics._fields, "usage_is_own", "cost_is_computed")
 
 
 UNITS = (
@@ -68,7 +68,8 @@ def traces(draw: st.DrawFn) -> Rows:
         parent = draw(st.integers(0, number - 1) if earlier and number else parents)
         used = NO_METRICS if draw(st.booleans()) else metrics(draw, number)
         parent_id = None if parent is None else span_id(parent)
-        rows.append(Report(span_id(number), parent_id, used if any(used) else NO_METRICS, draw(st.booleans())))
+        used = used if any(used) else NO_METRICS
+        rows.append(Report(span_id(number), parent_id, used, draw(st.booleans()), draw(st.booleans())))
     return rows
 
 
@@ -94,11 +95,11 @@ async def store(chdb_dir: Path) -> AsyncIterator[ColumnStore]:
 def reports_of(of_traces: Sequence[Rows]) -> Select:
     """The spans of all traces as a table inside a statement."""
     rows = [
-        f"(unhex('{number:032x}'), unhex('{span_id.hex()}'), unhex('{(parent or bytes(16)).hex()}'), {', '.join(map(str, used))}, {int(is_own)})"
+        f"(unhex('{number:032x}'), unhex('{span_id.hex()}'), unhex('{(parent or bytes(16)).hex()}'), {', '.join(map(str, used))}, {int(is_own)}, {int(is_computed)})"
         for number, trace in enumerate(of_traces)
-        for span_id, parent, used, is_own in trace
+        for span_id, parent, used, is_own, is_computed in trace
     ]
-    types = ["FixedString(16)"] * 3 + ["Float64"] * len(Metrics._fields) + ["UInt8"]
+    types = ["FixedString(16)"] * 3 + ["Float64"] * len(Metrics._fields) + ["UInt8"] * 2
     structure = ", ".join(f"{name} {kind}" for name, kind in zip(COLUMNS, types, strict=True))
     given = f"SELECT * FROM values('{structure}', {', '.join(rows)})"
     return Select(DEFAULT_PROJECT_ID, "given", ["*"], queries={"given": given})
@@ -183,9 +184,70 @@ CALLS_OF_AN_AGENT = [
     Report(span_id(2), span_id(0), Metrics(tokens_prompt=16, tokens_total=16)),  # an embedding
     *(
         Report(span_id(3 + number), span_id(3 if parent else 0), used)
-        for number, (_, parent, used, _) in enumerate(STREAM_THAT_BROKE)
+        for number, (_, parent, used, *_) in enumerate(STREAM_THAT_BROKE)
     ),
 ]
+
+
+def sent(number: int, parent: int | None, cost: float, *, is_own: bool = False) -> Report:
+    """A span with a cost that was sent."""
+    parent_id = None if parent is None else span_id(parent)
+    return Report(span_id(number), parent_id, Metrics(costs_total=cost), is_own)
+
+
+def listed(number: int, parent: int | None, cost: float, *, is_own: bool = False) -> Report:
+    """A span with a list price, half of it for the prompt."""
+    parent_id = None if parent is None else span_id(parent)
+    used = Metrics(costs_prompt=cost / 2, costs_completion=cost / 2, costs_total=cost)
+    return Report(span_id(number), parent_id, used, is_own, cost_is_computed=True)
+
+
+def nothing(number: int, parent: int) -> Report:
+    return Report(span_id(number), span_id(parent), NO_METRICS)
+
+
+@pytest.mark.parametrize("padding", [0, 80], ids=["small", "large"])
+@pytest.mark.parametrize(
+    ("trace", "total", "prompt"),
+    [
+        ([sent(0, None, 8), listed(1, 0, 4)], 8, 0),
+        ([sent(0, None, 8), nothing(1, 0), nothing(2, 1), listed(3, 2, 4), listed(4, 2, 2)], 8, 0),
+        ([listed(0, None, 8), sent(1, 0, 4)], 4, 0),
+        ([listed(0, None, 8), nothing(1, 0), sent(2, 1, 4), listed(3, 2, 2)], 4, 0),
+        ([sent(0, None, 8), sent(1, 0, 4)], 4, 0),
+        ([sent(0, None, 16), sent(1, 0, 4), listed(2, 0, 2)], 6, 1),
+        ([sent(0, None, 16), sent(1, 0, 4), listed(2, 0, 2), listed(3, 1, 1)], 6, 1),
+        ([sent(0, None, 32), listed(1, 0, 16), sent(2, 1, 4), listed(3, 1, 2), listed(4, 3, 1)], 5, 0.5),
+        ([listed(0, None, 32), listed(1, 0, 4), listed(2, 0, 2)], 6, 3),
+        ([sent(0, None, 16, is_own=True), listed(1, 0, 4)], 20, 2),
+        ([sent(0, None, 16), listed(1, 0, 4, is_own=True)], 20, 2),
+        ([listed(0, None, 8), sent(1, 0, 4, is_own=True), listed(2, 1, 2)], 6, 1),
+    ],
+    ids=[
+        "sent above",
+        "sent far above",
+        "sent below",
+        "sent between",
+        "sent twice",
+        "sent above one that was sent and one that was not",
+        "the same, with a list price below each",
+        "between two that were sent",
+        "list prices only",
+        "own above covers nothing",
+        "own below counts",
+        "own below hides what is above",
+    ],
+)
+async def test_cost_that_was_sent_wins_over_list_prices(
+    store: ColumnStore, trace: Rows, total: float, prompt: float, padding: int
+) -> None:
+    """``padding`` spans without usage make the trace too large for the short way in SQL."""
+    whole = [*trace, *(nothing(100 + number, 0) for number in range(padding))]
+    sums = Metrics(costs_prompt=prompt, costs_completion=prompt, costs_total=total)
+
+    assert counted(whole) == sums
+    assert counted(whole[::-1]) == sums
+    assert await sums_in_sql(store, [whole, chain(3, reports=[2])]) == [sums, Metrics(tokens_total=3)]
 
 
 @pytest.mark.parametrize(

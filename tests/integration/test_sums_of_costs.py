@@ -113,6 +113,72 @@ async def test_statistics_have_the_decimals_of_money(client: aiohttp.ClientSessi
     assert [trace["spans"].popitem()[0] for trace in ranked["traces"]] == ["s4", "s2", "s1", "s3"]
 
 
+async def cost_of_trace(client: aiohttp.ClientSession) -> Any:
+    """Return the cost of the only trace, after checking that every answer has the same."""
+    (summary,) = (await post(client, "/traces/summaries/query", {}))["summaries"]
+    cost = summary["cost"]
+    is_root = {"field": "parent_id", "value": None}
+    (root,) = (await post(client, "/spans/query", {"filtering": {"conditions": [is_root]}}))["spans"]
+    assert root["attributes"]["ag"]["metrics"]["costs"]["cumulative"]["total"] == cost
+    (group,) = (await post(client, "/spans/groups/query", {"measures": [{"of": "cost", "as": ["sum"]}]}))["groups"]
+    assert group["values"]["cost"]["sum"] == cost
+    for focus in ("span", "trace"):
+        counts = await post(client, "/tracing/spans/analytics", {**WINDOW, "interval": 60, "focus": focus})
+        assert [bucket["total"]["costs"] for bucket in counts["buckets"]] == [cost]
+    (ranked,) = (await post(client, "/traces/query", {"windowing": {"sort": {"by": "cost"}}}))["traces"]
+    assert ranked["trace_id"] == root["trace_id"]
+    has_it = {"field": "attributes", "key": CUMULATIVE.removeprefix("attributes."), "operator": "eq", "value": cost}
+    found = await post(client, "/spans/query", {"filtering": {"conditions": [has_it, is_root]}})
+    assert found["count"] == 1
+    return cost
+
+
+def priced(number: int, *, parent: int | None, kind: str = "chat", model: str = "gpt-4o-mini") -> Span:
+    """A span of ten tokens, which cost 0.0000015 dollars by the list."""
+    attributes: dict[str, Any] = {
+        "gen_ai.operation.name": kind,
+        "gen_ai.request.model": model,
+        "gen_ai.usage.input_tokens": 10,
+    }
+    return span(number, parent=parent, **attributes)
+
+
+def sent(number: int, cost: float, *, parent: int | None) -> Span:
+    """The same with a cost that was sent."""
+    spent = priced(number, parent=parent)
+    return spent._replace(attributes={**spent.attributes, "gen_ai.usage.cost": cost})
+
+
+@pytest.mark.parametrize("records_count", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("spans", "cost"),
+    [
+        ([sent(1, 0.5, parent=None), priced(2, parent=1)], 0.5),
+        ([sent(1, 0.5, parent=None), span(2), priced(3, parent=2), priced(4, parent=2)], 0.5),
+        ([priced(1, parent=None, kind="invoke_agent"), sent(2, 0.25, parent=1)], 0.25),
+        ([sent(1, 0.5, parent=None), sent(2, 0.25, parent=1), priced(3, parent=1)], 0.2500015),
+        ([priced(1, parent=None, kind="invoke_agent"), span(2)], 0.0000015),
+        ([priced(1, parent=None, kind="invoke_agent"), priced(2, parent=1), priced(3, parent=1)], 0.000003),
+        ([priced(1, parent=None, kind="invoke_agent"), priced(2, parent=1, model="mine"), span(3)], 0.0000015),
+    ],
+    ids=[
+        "a gateway's cost above a list price",
+        "an agent's cost above two list prices",
+        "a list price above a cost that was sent",
+        "a part was sent by a child",
+        "only the agent reports tokens",
+        "the agent repeats its calls",
+        "the model of the call has no price",
+    ],
+)
+async def test_cost_that_was_sent_wins_and_list_prices_fill_the_rest(
+    client: aiohttp.ClientSession, store: ColumnStore, spans: list[Span], cost: float, records_count: int
+) -> None:
+    await store_in_blocks(store, list(spans), count=records_count)
+
+    assert await cost_of_trace(client) == cost
+
+
 async def test_hostile_costs_fail_no_query(client: aiohttp.ClientSession, store: ColumnStore) -> None:
     """What no call costs stays in the attributes and is added to nothing; what is too small is nothing."""
     costs = [1e308, 1e15, 1.7e308, 10**18, 1e-13, 1e14, 0.5]

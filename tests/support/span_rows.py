@@ -49,6 +49,7 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     "costs_total": pa.float64(),
     "errors": pa.float64(),
     "usage_is_own": pa.uint8(),
+    "cost_is_computed": pa.uint8(),
     "attributes_template": _WORD,
     "attributes_by_key": _TEXT,
     "resource_by_key": _WORD,

@@ -37,7 +37,8 @@ CREATE TABLE IF NOT EXISTS spans{on_cluster}
     dropped_events_count      UInt32                               CODEC(T64, ZSTD(1)),
     dropped_links_count       UInt32                               CODEC(T64, ZSTD(1)),
 
-    -- What the span itself used; `usage_is_own`: it counts whatever the spans below it report (ADR 0010).
+    -- What the span itself used; `usage_is_own`: it counts whatever the spans below it report; `cost_is_computed`: its
+    -- costs are list prices, and costs that were sent win over them (ADR 0010).
     tokens_prompt             Float64                              CODEC(ZSTD(1)),
     tokens_completion         Float64                              CODEC(ZSTD(1)),
     tokens_total              Float64                              CODEC(ZSTD(1)),
@@ -46,6 +47,7 @@ CREATE TABLE IF NOT EXISTS spans{on_cluster}
     costs_total               Float64                              CODEC(ZSTD(1)),
     errors                    Float64                              CODEC(ZSTD(1)),
     usage_is_own              UInt8                                CODEC(ZSTD(1)),
+    cost_is_computed          UInt8                                CODEC(ZSTD(1)),
 
     -- The attributes as JSON text with U+0000 in place of each scalar; `leaves` has the scalars in the same order
     -- (ADR 0028, common/clickhouse/leaves.py). `attributes_json` in common/clickhouse/computed_columns.sql puts the
@@ -226,6 +228,7 @@ CREATE TABLE IF NOT EXISTS span_versions{on_cluster}
     costs_total               Float64                              CODEC(ZSTD(1)),
     errors                    Float64                              CODEC(ZSTD(1)),
     usage_is_own              UInt8                                CODEC(ZSTD(1)),
+    cost_is_computed          UInt8                                CODEC(ZSTD(1)),
     members                   UInt32                               CODEC(ZSTD(1)),
     response_bytes            UInt32                               CODEC(T64, ZSTD(1))
 )
@@ -238,7 +241,7 @@ CREATE MATERIALIZED VIEW IF NOT EXISTS span_versions_of_spans{on_cluster} TO spa
 SELECT
     project_id, trace_id, span_id, partition_id, record_offset * 2 AS version, record_ms, start_us, parent_id,
     tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors,
-    usage_is_own, members, response_bytes
+    usage_is_own, cost_is_computed, members, response_bytes
 FROM spans;
 
 -- The versions in the order of their partitions: what the feed reads (ADR 0007). `start_us` leads to the row in

@@ -38,7 +38,7 @@ USAGE_OF: Final[Mapping[str, str]] = {metric: f"{USAGE_PREFIX}{metric}" for metr
 """Metric → the name of the query of ``trace_id`` and its sums for each trace of the project. A statement whose filter
 reads one of these defines it once (``query_api/spans/usage.py``)."""
 
-USAGE_BYTES_MAX: Final = 11_000
+USAGE_BYTES_MAX: Final = 15_500
 """Of such a query: what a condition that reads it counts as in the size of a statement."""
 
 

@@ -40,7 +40,8 @@ def spans_of(source: str, trace: str = "") -> Iterator[tuple[Span, NormalizedSpa
 
 def used(pairs: Iterable[tuple[Span, NormalizedSpan]]) -> Metrics:
     return counted(
-        Report(span.span_id, span.parent_id, normalized.metrics, normalized.usage_is_own) for span, normalized in pairs
+        Report(span.span_id, span.parent_id, normalized.metrics, normalized.usage_is_own, normalized.cost_is_computed)
+        for span, normalized in pairs
     )
 
 

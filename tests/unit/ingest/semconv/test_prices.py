@@ -10,10 +10,10 @@ import pytest
 
 from common.prices.file import DOLLARS_MAX, list_prices, read_prices
 from common.prices.table import PriceTable
-from common.span import Span
+from common.span import SPAN_TYPES, Span
 from ingest.ag import canonical_ag
 from ingest.normalize import normalize
-from ingest.semconv.prices import GIVEN, PRICED, UNPRICED, add_costs, cost_of
+from ingest.semconv.prices import GIVEN, UNPRICED, add_costs, cost_of
 
 HEADER = "provider,model,input,cached_input,cache_write,output\n"
 
@@ -154,15 +154,33 @@ def test_custom_row_prices_a_self_hosted_model(tmp_path: Path) -> None:
         assert ag["metrics"]["costs"]["incremental"]["total"] == 4.5e-05
 
 
-@pytest.mark.parametrize("span_type", ["chat", "completion", "llm", "embedding", "rerank", "query"])
-def test_model_calls_have_a_cost(span_type: str) -> None:
-    assert span_type in PRICED
+@pytest.mark.parametrize("span_type", SPAN_TYPES)
+def test_tokens_of_any_span_have_a_cost(span_type: str) -> None:
+    """Only an agent may report tokens. Where spans below it do too, its list price adds nothing."""
     assert priced(an_ag(span_type=span_type))[0] is not None
 
 
-@pytest.mark.parametrize("span_type", ["agent", "workflow", "chain", "task", "tool", "unknown"])
-def test_other_spans_repeat_usage_and_cost_nothing(span_type: str) -> None:
-    assert priced(an_ag(span_type=span_type)) == (None, None)
+@pytest.mark.parametrize(
+    ("sent", "source", "is_computed"),
+    [
+        (None, None, True),
+        (None, "mine", True),
+        ({"total": 0.5}, None, False),
+        ({"total": 0.5}, GIVEN, False),
+        ({"total": 0.5}, "mine", False),
+        ({"total": 0.5}, 4, False),
+        ({"total": 0.5}, list_prices().source, True),
+    ],
+)
+def test_cost_is_computed_if_it_is_a_list_price(sent: Any, source: Any, is_computed: bool) -> None:
+    ag = an_ag()
+    if sent is not None:
+        ag["metrics"]["costs"]["incremental"] = sent
+    if source is not None:
+        ag["meta"]["cost_source"] = source
+
+    assert add_costs(ag, list_prices()) is is_computed
+    assert add_costs(ag, list_prices()) is is_computed
 
 
 def test_sent_cost_wins_and_is_marked() -> None:
@@ -182,8 +200,8 @@ def test_sent_cost_of_zero_is_none_if_the_model_has_a_price(zero: dict[str, Any]
 
 @pytest.mark.parametrize(
     "ag",
-    [an_ag(model="my-own-model"), an_ag(span_type="agent"), an_ag(tokens={"prompt": 0, "completion": 0})],
-    ids=["unknown model", "no model call", "no tokens"],
+    [an_ag(model="my-own-model"), an_ag(tokens={"prompt": 0, "completion": 0})],
+    ids=["unknown model", "no tokens"],
 )
 def test_sent_cost_of_zero_is_kept_without_a_price(ag: dict[str, Any]) -> None:
     ag["metrics"]["costs"]["incremental"] = {"total": 0}
