@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from importlib import import_module
 from ipaddress import ip_address
 from pathlib import Path
@@ -21,6 +22,8 @@ FILE_SUFFIX: Final = "_FILE"
 
 _SERVER: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::(?P<port>[0-9]{1,5}))?|[0-9A-Fa-f:.]+", re.ASCII)
 """A host or an address; an IPv6 address is in brackets if a port follows."""
+_ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::[0-9]{1,5})?")
+ANY_ORIGIN: Final = "*"
 _HOST: Final = re.compile(r"[\w.-]+")
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -43,6 +46,19 @@ def _hosts(text: str) -> str:
     return text
 
 
+def _origins(text: str) -> str:
+    for origin in origins_of(text):
+        if origin != ANY_ORIGIN and not _ORIGIN.fullmatch(origin):
+            raise PydanticCustomError("origins", "Input should be origins such as https://example.org, comma separated")
+    return text
+
+
+@lru_cache(maxsize=64)
+def origins_of(text: str) -> frozenset[str]:
+    """Return the origins in a setting, as browsers send them."""
+    return frozenset(origin.strip().lower() for origin in text.split(",")) - {""}
+
+
 def _directory(path: object) -> object:
     if path == "":
         raise PydanticCustomError("directory", "Input should be the path of a directory")
@@ -59,6 +75,7 @@ def checked_topic(name: str) -> str:
 Port = Annotated[int, Field(ge=0, le=65_535)]
 Name = Annotated[str, Field(min_length=1)]
 """An empty host would listen on every address of the machine; Kafka has no empty group."""
+Origins = Annotated[str, AfterValidator(_origins)]
 Hosts = Annotated[str, AfterValidator(_hosts)]
 Servers = Annotated[str, AfterValidator(_servers)]
 Directory = Annotated[Path, BeforeValidator(_directory)]

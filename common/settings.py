@@ -18,7 +18,7 @@ from typing_extensions import override
 from common.ids import DEFAULT_PROJECT_ID
 from common.kafka_settings import Encoding, KafkaSettings, TopicSettings
 from common.limits import KIB, MIB, NESTING_DEPTH_BOUND, SpanLimits
-from common.setting_types import PREFIX, Directory, File, Group, Name, Port, file_variable, secrets_of
+from common.setting_types import PREFIX, Directory, File, Group, Name, Origins, Port, file_variable, secrets_of
 from common.store_settings import ClickHouseSettings, PostgresSettings
 
 
@@ -178,6 +178,8 @@ class HttpSettings(Group):
     """How long a streamed response waits for a client that does not read, in seconds; then the connection is closed."""
     allowed_hosts: str = ""
     """Host names, comma separated, under which the API may be used while authentication is off, besides localhost."""
+    allowed_origins: Origins = ""
+    """Origins, comma separated, whose pages may send OTLP traces from a browser, or `*` for any."""
 
 
 class ComputeSettings(Group):

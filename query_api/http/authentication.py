@@ -43,16 +43,21 @@ _KEY_BYTES_MAX: Final = 512
 
 
 async def owner_of(
-    context: ApiContext, *, access: Access, headers: Mapping[str, str], query: MultiMapping[str]
+    context: ApiContext,
+    *,
+    access: Access,
+    headers: Mapping[str, str],
+    query: MultiMapping[str],
+    is_allowed_page: bool = False,
 ) -> KeyOwner:
-    """Return the project and the user of a request (contract §2).
+    """Return the project and the user of a request (contract §2), which may be that of a page of an allowed origin.
 
     A key belongs to one project. While authentication is off, every request belongs to the default project and the
     default user, whatever its headers say. Raises ``Unauthorized``, or ``Unavailable`` if keys cannot be looked up.
     """
     authorization = headers.get("Authorization", "")
     if context.keys is None and access is not Access.PUBLIC:
-        check_not_a_page(headers, allowed_hosts=context.settings.http.allowed_hosts)
+        check_not_a_page(headers, allowed_hosts=context.settings.http.allowed_hosts, is_allowed=is_allowed_page)
     match access:
         case Access.PUBLIC:
             return _NOBODY
@@ -188,13 +193,13 @@ class KeyLimits:
 SETTING: Final = "CLEARSPAN_HTTP__ALLOWED_HOSTS"
 
 
-def check_not_a_page(headers: Mapping[str, str], *, allowed_hosts: str) -> None:
-    """Raise ``Forbidden`` for a request of another web site. ``allowed_hosts`` are further names of the API, separated
-    by commas.
+def check_not_a_page(headers: Mapping[str, str], *, allowed_hosts: str, is_allowed: bool = False) -> None:
+    """Raise ``Forbidden`` for a request of another web site, unless its origin ``is_allowed``. ``allowed_hosts`` are
+    further names of the API, separated by commas.
 
     Browsers set ``Sec-Fetch-Site`` and ``Host``, and pages cannot change them; programs do not send the first.
     """
-    if headers.get("Sec-Fetch-Site", "none") not in {"none", "same-origin"}:
+    if not is_allowed and headers.get("Sec-Fetch-Site", "none") not in {"none", "same-origin"}:
         raise Forbidden("While authentication is off, requests from other web sites are not accepted.")
     host = headers.get("Host", "")
     if host and not _is_own(_name_of(host), allowed_hosts):

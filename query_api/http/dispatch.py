@@ -36,6 +36,7 @@ from common.fair_share import OWN_WORK, FairBudget, RequestTurn, Tenant, working
 from common.http.server import RESPONSE_HEADERS, Handler, Server
 from common.postgres.audit import REFUSED_STATUSES
 from common.postgres.keys import KeyOwner
+from common.setting_types import origins_of
 from common.settings import HttpSettings
 from common.telemetry import HTTP_REQUEST_SECONDS, get_logger
 from query_api.audit.recorder import AuditRecorder
@@ -43,6 +44,13 @@ from query_api.freshness.headers import with_freshness
 from query_api.http.auditing import CLIENT_GONE_STATUS, Caller, record_change, record_refusal
 from query_api.http.authentication import KeyLimits, check_scope, owner_of, running, tenant_of
 from query_api.http.body import COMPRESS_BYTES_MIN, compress, read_request_body, takes_gzip
+from query_api.http.cross_origin import (
+    PREFLIGHT,
+    is_allowed_page,
+    page_headers,
+    preflight_response,
+    preflight_route,
+)
 from query_api.http.stream import check_can_stream, cut_off, send_stream, send_whole
 from query_api.request.context import ApiContext
 from query_api.request.errors import internal_error_response, new_operation_id, response_of, status_of
@@ -167,6 +175,9 @@ class Dispatcher:
             response = await self._handle_errors(http_request, request_log)
             if response.stream is not None:
                 return await self._stream(http_request, response, response.stream, request_log)
+            pages = page_headers(request_log.route, http_request.headers, self._origins)
+            if pages:
+                response = replace(response, headers={**response.headers, **pages})
             return await _http_response(http_request, response, request_log)
         except Exception:  # noqa: BLE001 - the last line of defence, also when reporting an error fails
             return await _http_response(http_request, _internal_error(request_log), request_log)
@@ -213,6 +224,10 @@ class Dispatcher:
 
     async def _handle(self, http_request: web.BaseRequest, request_log: _RequestLog) -> Response:
         context, headers, raw_path = self._state.context, http_request.headers, http_request.rel_url.raw_path
+        if http_request.method == PREFLIGHT:
+            request_log.route = preflight_route(self._router, raw_path, headers, self._origins)
+            if request_log.route is not None:
+                return preflight_response()
         try:
             route, path = self._router.match(http_request.method, raw_path)
         except ServiceError:
@@ -236,10 +251,16 @@ class Dispatcher:
                 return await _handled(route, request)
             return await record_change(audit, caller, route, request, request_log.request_id, _handled)
 
+    @property
+    def _origins(self) -> frozenset[str]:
+        return origins_of(self._state.context.settings.http.allowed_origins)
+
     async def _admit(self, http_request: web.BaseRequest, request_log: _RequestLog, *, access: Access) -> KeyOwner:
         """Authenticate, and count the request for the limits of its key. Raises as ``authenticate``, ``Overloaded``."""
         headers, query = http_request.headers, http_request.query
-        owner = await authenticate(self._state, access=access, headers=headers, query=query)
+        route = request_log.route
+        is_allowed = route is not None and is_allowed_page(route, headers, self._origins)
+        owner = await authenticate(self._state, access=access, headers=headers, query=query, is_allowed_page=is_allowed)
         request_log.is_authenticated, request_log.project_id = True, owner.project_id
         request_log.caller.owner = owner
         await request_log.admission.enter_async_context(running(self._state.context, owner))
@@ -248,12 +269,17 @@ class Dispatcher:
 
 
 async def authenticate(
-    state: StartupState, *, access: Access, headers: Mapping[str, str], query: MultiMapping[str]
+    state: StartupState,
+    *,
+    access: Access,
+    headers: Mapping[str, str],
+    query: MultiMapping[str],
+    is_allowed_page: bool = False,
 ) -> KeyOwner:
     """Return the project and the user of a request. Raises as ``owner_of``, and ``Unavailable`` during the start."""
     if access is not Access.PUBLIC and state.waits_for:
         raise Unavailable(state.waits_for)
-    return await owner_of(state.context, access=access, headers=headers, query=query)
+    return await owner_of(state.context, access=access, headers=headers, query=query, is_allowed_page=is_allowed_page)
 
 
 async def _handled(route: Route, request: Request) -> Response:

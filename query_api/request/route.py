@@ -167,6 +167,9 @@ class Route:
     is_streamed: bool = False
     """Whether the response is a stream of unknown length."""
 
+    takes_pages: bool = False
+    """Whether pages of the allowed origins may send requests (``http/cross_origin.py``)."""
+
     error_format: ErrorFormat | None = None
     """Renders errors in the format of a protocol. Gets the request's headers; returns ``None`` for the usual body."""
 
