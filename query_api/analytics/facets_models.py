@@ -11,6 +11,7 @@ from query_api.explain.explain import Explain, Explanation
 from query_api.filter.language import ATTRIBUTES, FIELDS
 from query_api.request.json_body import Listed, Strict, refuse_boolean
 from query_api.request.references import ReferenceIn
+from query_api.spans.sample import SampleSize
 from query_api.spans.windowing import Filtering
 
 LIMIT_DEFAULT: Final = 100
@@ -92,13 +93,6 @@ class ValueFacet(BaseModel):
     others: int | None = Field(
         None, description="Spans whose value is not listed, because of `limit` or its length; absent if there are none."
     )
-
-
-class SampleSize(BaseModel):
-    """How much was examined, if not everything."""
-
-    of: int | None = Field(None, description="Stored spans that match; absent if counting them takes too long.")
-    examined: int = Field(description="Stored spans that were examined: the newest ones that match.")
 
 
 class FacetsResponse(BaseModel):
