@@ -43,6 +43,7 @@ projects and keys
 is everything there that was sent?
   clearspan audit                               send marked spans and read them back
   clearspan audit --verify                      compare what Kafka still holds with what is stored
+  clearspan doctor                              show what each instrumentation sends, and what to set
 
 spans, from any deployment (CLEARSPAN_URL, CLEARSPAN_KEY)
   clearspan query --last 1h --errors            find spans
@@ -94,6 +95,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "projects": ("clearspan.projects", "create, list, limit, mask or delete projects"),
     "audit-log": ("clearspan.client.audit_log", "show who changed what, and who was refused"),
     "audit": ("clearspan.client.audit", "check that what is sent is stored, and found"),
+    "doctor": ("clearspan.client.doctor", "show what each instrumentation sends, and what to set for the rest"),
     "prices": ("clearspan.prices", "show or update the prices from which costs of model calls are computed"),
     "completion": ("clearspan.processes", "print a script for the completion of your shell"),
 }

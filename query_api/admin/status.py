@@ -1,4 +1,5 @@
-"""``GET /admin/status``: how far data is stored, dead letters, prices, versions. A missing part says why."""
+"""``GET /admin/status``: how far data is stored, dead letters, prices, instrumentations, versions. A missing part says
+why."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Coroutine, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
 
 from pydantic import BaseModel, Field
 
@@ -18,11 +20,13 @@ from common.prices.file import InvalidPrices, prices_of
 from common.stored_position import ALL_PROJECTS
 from common.times import format_us
 from query_api.admin.dead_letters import table_of
+from query_api.coverage.coverage import CoverageParameters, CoverageResponse, read_coverage
 from query_api.freshness.follow import look_up_stored
 from query_api.freshness.status import Freshness, PartitionFreshness, read_freshness
 from query_api.request.context import ApiContext, database_of
-from query_api.request.json_body import json_response
+from query_api.request.json_body import Strict, json_response
 from query_api.request.route import Request, Response
+from query_api.spans.project_spans import ProjectSpans
 
 Part = TypeVar("Part")
 
@@ -51,6 +55,21 @@ class PricesStatus(BaseModel):
     reason: str | None = Field(None, description="Why the day is absent.")
 
 
+class CoverageStatus(BaseModel):
+    """What the instrumentations of one project send."""
+
+    last_week: CoverageResponse | None = Field(
+        None, description="What `GET /status/instrumentations` returns with a key of the project."
+    )
+    reason: str | None = Field(None, description="Why it is absent.")
+
+
+class StatusParameters(Strict):
+    """What the status is about, besides the installation."""
+
+    project: UUID | None = Field(None, description="The project whose instrumentations are shown; default none.")
+
+
 class Versions(BaseModel):
     """The versions of what this installation runs."""
 
@@ -77,27 +96,33 @@ class Status(BaseModel):
     )
     dead_letters: OpenDeadLettersCount = Field(description="The open dead letters.")
     prices: PricesStatus = Field(description="The prices of models.")
+    instrumentations: CoverageStatus | None = Field(
+        None, description="What the instrumentations of the requested project send. Absent if none is requested."
+    )
     versions: Versions = Field(description="The versions of what runs.")
 
 
 async def get_status(request: Request) -> Response:
     """Return how far the data of all projects is stored, the number of open dead letters, the age of prices, versions.
 
-    A part that is not available is left out, with the reason.
+    With `project`, also what its instrumentations send. A part that is not available is left out, with the reason.
     """
     context = request.context
     timeout_s = context.limits.status_part_s
-    freshness, dead_letters, clickhouse, postgres, prices = await asyncio.gather(
+    freshness, dead_letters, clickhouse, postgres, prices, instrumentations = await asyncio.gather(
         _part(_freshness(context), timeout_s),
         _part(_count_dead_letters(context), timeout_s),
         _part(read_version(context.store, deadline_s=timeout_s), timeout_s),
         _part(_postgres_version(context), timeout_s),
         _part(_prices(context), timeout_s),
+        _part(_instrumentations(context, request.query), timeout_s),
     )
     if isinstance(freshness, Missing):
         freshness = Freshness(count=0, reason=freshness.reason, partitions=[])
     if isinstance(prices, Missing):
         prices = PricesStatus(reason=prices.reason)
+    if isinstance(instrumentations, Missing):
+        instrumentations = CoverageStatus(reason=instrumentations.reason)
     if isinstance(dead_letters, Missing):
         dead_letters = OpenDeadLettersCount(reason=dead_letters.reason)
     return json_response(
@@ -109,6 +134,7 @@ async def get_status(request: Request) -> Response:
             partitions=freshness.partitions,
             dead_letters=dead_letters,
             prices=prices,
+            instrumentations=instrumentations,
             versions=_versions(context, {"clickhouse": clickhouse, "postgres": postgres}),
         )
     )
@@ -143,6 +169,16 @@ async def _prices(context: ApiContext) -> PricesStatus:
         return PricesStatus(reason="The file of prices has no line `# as of DATE`.")
     today = datetime.fromtimestamp(context.clock.now_ns() / 1e9, UTC).date()
     return PricesStatus(as_of=table.as_of.isoformat(), warning=table.age_warning(today))
+
+
+async def _instrumentations(context: ApiContext, parameters: StatusParameters) -> CoverageStatus | None:
+    if parameters.project is None:
+        return None
+    budget_s = context.limits.status_part_s
+    spans = ProjectSpans(context.store, parameters.project, clock=context.clock, budget_s=budget_s)
+    now_us = context.clock.now_ns() // 1_000
+    found = await read_coverage(spans, CoverageParameters(), now_us=now_us, limits=context.limits)
+    return CoverageStatus(last_week=found)
 
 
 async def _postgres_version(context: ApiContext) -> str:

@@ -20,6 +20,7 @@ from query_api.compat import simple_traces as simple
 from query_api.compat import simple_traces_models as simple_models
 from query_api.compat.keys import PREFIXED_KEY_ROUTES
 from query_api.compat.workflows import WORKFLOW_ROUTES
+from query_api.coverage import coverage
 from query_api.delivery.alerts.handlers import ALERT_ROUTES
 from query_api.delivery.handlers import SUBSCRIPTION_ROUTES
 from query_api.explorer.routes import EXPLORER_ROUTES
@@ -172,11 +173,14 @@ INTAKE: Final = _accepting(
 STATUS: Final = (
     Route("GET", "/status/freshness", freshness.freshness_of_project,
           "Get the time up to which the project's data is queryable.", "Status", freshness.Freshness),
+    Route("GET", "/status/instrumentations", coverage.get_coverage,
+          "Get which instrumentations send spans, and what their model calls have.", "Status",
+          coverage.CoverageResponse, query=coverage.CoverageParameters, reads_spans=True),
     Route("GET", "/admin/status/freshness", freshness.freshness_of_all,
           "Get the time up to which the data of all projects is queryable.", "Status", freshness.Freshness,
           access=Access.OPERATOR, reads_spans=True),
     Route("GET", "/admin/status", status.get_status, "Get the status of the installation.", "Status", status.Status,
-          access=Access.OPERATOR),
+          query=status.StatusParameters, access=Access.OPERATOR),
     Route("POST", "/admin/presence/query", presence.query_presence, "Query which spans of records are not stored.",
           "Status", presence.PresenceResponse, body=presence.PresenceQuery, body_required=True,
           access=Access.OPERATOR),

@@ -16,7 +16,7 @@ class Limits:
     """How many spans the outline of a trace may have."""
 
     sample_spans: int = 10_000
-    """How many spans facets examine at most: the newest that match."""
+    """How many spans facets and coverage examine at most: the newest that match."""
 
     sample_bytes: int = 32 * MIB
     """And how many bytes of responses these may have together."""

@@ -39,7 +39,7 @@ class AwayDatabase:
 
 
 async def status_of(
-    broker: MemoryBroker, aiohttp_client: Client, *, limits: Limits | None = None, **settings: Any
+    broker: MemoryBroker, aiohttp_client: Client, *, limits: Limits | None = None, query: str = "", **settings: Any
 ) -> dict[str, Any]:
     clock = ManualClock()
     client = await aiohttp_client(
@@ -53,7 +53,7 @@ async def status_of(
             limits=limits,
         )
     )
-    async with client.get("/admin/status") as response:
+    async with client.get(f"/admin/status{query}") as response:
         assert response.status == 200
         answer: dict[str, Any] = await response.json()
     return answer
@@ -114,6 +114,12 @@ async def test_prices_that_cannot_be_read_say_why(aiohttp_client: Client, tmp_pa
     answer = await status_of(MemoryBroker(), aiohttp_client, ingest=settings)
 
     assert "nowhere.csv cannot be read" in answer["prices"]["reason"]
+
+
+async def test_instrumentations_of_a_project_are_a_part(aiohttp_client: Client) -> None:
+    answer = await status_of(MemoryBroker(), aiohttp_client, query=f"?project={PROJECT_A}")
+
+    assert answer["instrumentations"] == {"reason": "ClickHouse is unavailable."}
 
 
 async def test_slow_part_is_left_out(aiohttp_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,1 @@
+"""What the instrumentations of a project report, and what to set where something is missing."""
