@@ -43,8 +43,8 @@ Conditions = Annotated[
         max_length=10_000,
         description="Conditions as words: `field operator value`, joined with `and`, such as `span_type is chat and"
         " cost gt 0.01`. Fields: trace_id, span_id, span_name, span_type (agent, chat, tool, workflow, …), status_code"
-        " (ok, error), service, model, provider, session, user, duration (milliseconds), tokens, cost (US"
-        " dollars), content (all texts), and attributes by dotted path, such as http.status. Operators: is, is_not, gt,"
+        " (ok, error), operation (the span name with * instead of ids), service, model, provider, session, user,"
+        " duration (milliseconds), tokens, cost (US dollars), content (all texts), and attributes by dotted path, such as http.status. Operators: is, is_not, gt,"
         " gte, lt, lte, in (values with commas), contains, startswith, matches, exists, not_exists. Quote values that"
         " have spaces. Empty: every span.",
     ),

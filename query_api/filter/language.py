@@ -135,9 +135,20 @@ ALLOWED_OPERATORS: Final[Mapping[Kind, tuple[Operator, ...]]] = {
 ATTRIBUTES: Final = "attributes"
 """The field, and the member of ``resource`` and ``scope``."""
 
+OPERATION: Final = "operation"
+"""The shorthand for the name of a span with ``*`` instead of ids: names that differ by ids are one operation."""
+
+ID_IN_NAME: Final = (
+    "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}|[0-9A-Fa-f]{16,}|[0-9]{6,}"
+)
+"""An id in the name of a span: a UUID, a long hexadecimal number, or a number of six digits or more. Python and RE2
+read it alike.
+"""
+
 DURATION: Final = "duration"
-COST: Final = "cost"
 """The shorthand for the milliseconds from ``start_time`` to ``end_time``: a number on every span, 0 without an end."""
+
+COST: Final = "cost"
 
 
 def is_cost_path(path: Sequence[str]) -> bool:
@@ -167,6 +178,7 @@ def _in_ag(*path: str) -> ValuePlace:
 
 SHORTHANDS: Final[Mapping[str, tuple[ValuePlace, ...]]] = {
     DURATION: (),
+    OPERATION: (),
     "service": (SERVICE_NAME,),
     "model": (_in_ag("meta", "response", "model"), _in_ag("meta", "request", "model")),
     "provider": (_in_ag("meta", "system"),),
@@ -176,7 +188,8 @@ SHORTHANDS: Final[Mapping[str, tuple[ValuePlace, ...]]] = {
     COST: (_in_ag("metrics", "costs", "incremental", "total"),),
 }
 """Shorthand → where its value is: at the first of the places that has a leaf (``common/clickhouse/leaves.py``), or at
-the last. An object or array that holds a scalar has none. ``duration`` is computed (contract §3.5)."""
+the last. An object or array that holds a scalar has none. ``duration`` (contract §3.5) and ``operation`` are
+computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +224,10 @@ FIELDS: Final[Mapping[str, Field]] = {
         Field("scope", Kind.JSON, members=(ATTRIBUTES, "name", "version", "schema_url", "dropped_attributes_count")),
         *(Field(name, Kind.ELEMENTS) for name in ("links", "references", "events", "hashes")),
         Field("content", Kind.CONTENT),
-        *(Field(name, Kind.SHORTHAND, is_required=name == DURATION) for name in SHORTHANDS),
+        *(
+            Field(name, Kind.TEXT if name == OPERATION else Kind.SHORTHAND, is_required=name == DURATION)
+            for name in SHORTHANDS
+        ),
     )
 }
 

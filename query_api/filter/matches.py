@@ -25,6 +25,8 @@ from query_api.filter.language import (
     ATTRIBUTES,
     DURATION,
     FIELDS,
+    ID_IN_NAME,
+    OPERATION,
     OPERATORS,
     SHORTHANDS,
     Condition,
@@ -69,7 +71,7 @@ def _condition_matches(condition: Condition, span: Mapping[str, Any]) -> bool:
         return content_matches(_content(str(condition.operand)), span)
     if kind is Kind.SHORTHAND:
         return _holds(condition, shorthand_value(condition.field, span))
-    value = span.get(condition.field)
+    value = shorthand_value(OPERATION, span) if condition.field == OPERATION else span.get(condition.field)
     if value is None:
         return False
     if kind is Kind.ELEMENTS:
@@ -131,10 +133,16 @@ def _holds(condition: Condition, value: Any) -> bool:  # noqa: C901, PLR0912 - o
             assert_never(condition.operator)
 
 
+_ID_IN_NAME: Final = re.compile(ID_IN_NAME)
+
+
 def shorthand_value(name: str, span: Mapping[str, Any]) -> Any:
     """Return the value of a field of ``SHORTHANDS``; ``None`` if the span has none."""
     if name == DURATION:
         return (_time_us(span["end_time"]) - _time_us(span["start_time"])) / 1000
+    if name == OPERATION:
+        span_name = span.get("span_name")
+        return None if span_name is None else _ID_IN_NAME.sub("*", span_name)
     *preferred, last = [value_at(span.get(place.field), place.path) for place in SHORTHANDS[name]]
     return next((value for value in preferred if value is not None and not _is_around_a_scalar(value)), last)
 

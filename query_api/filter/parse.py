@@ -65,7 +65,8 @@ class ConditionModel(Strict):
     field: str = ModelField(
         description=(
             "The field to test. `attributes`, `resource` and `scope` need a `key`. The shorthands are `duration`"
-            " (milliseconds), `service`, `model`, `provider`, `session` and `user` (of any span), `tokens` and `cost`."
+            " (milliseconds), `operation` (the name of the span with `*` instead of ids), `service`, `model`,"
+            " `provider`, `session` and `user` (of any span), `tokens` and `cost`."
         )
     )
     key: str | None = ModelField(

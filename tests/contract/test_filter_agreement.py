@@ -28,7 +28,7 @@ from query_api.filter.matches import number_of, shorthand_value
 from query_api.filter.parse import FilteringModel, parse, parse_place, resolve_times
 from query_api.filter.sql.compile import compile_filter
 from query_api.filter.sql.expressions import Parameters, text_condition, visible_number
-from query_api.filter.sql.values import read_typed, value_of
+from query_api.filter.sql.values import OPERATION_TEXT, read_typed, value_of
 from query_api.filter.text_search import FOLDING, TextOperator, TextSearch, fold, text_of
 from tests.support.cases import case
 from tests.support.filter_corpus import FilterCorpus, filter_corpus
@@ -207,6 +207,32 @@ def test_model_is_that_of_the_response_else_that_of_the_request(corpus: FilterCo
     }
 
     assert corpus.found(parsed({"field": "model", "value": "gpt-4.1-mini"})) == wanted != set()
+
+
+OPERATIONS = {
+    "Cycle 6656572c-54a3-4861-aca0-4792e13006a9": "Cycle *",
+    "Crew_B10A803E-AD94-4AA5-B2C8-85E62AC08A32.kickoff": "Crew_*.kickoff",
+    "send w_df973edd-b860-4df9-9b60-a5e0d70669d7.(df973edd-b860-4df9-9b60-a5e0d70669d7)-T": "send w_*.(*)-T",
+    "run 5b8efff798038103d269b633813fc60c": "run *",
+    "call 0123456789abcdef then é": "call * then é",
+    "GET /orders/1234567": "GET /orders/*",
+    "6656572c-54a3-4861-aca0-4792e13006a99": "*9",
+    "chat gpt-4o-mini-2024-07-18": "chat gpt-4o-mini-2024-07-18",
+    "GET /orders/12345": "GET /orders/12345",
+    "facade deadbeef": "facade deadbeef",
+    "": "",
+}
+"""Name of a span → its operation."""
+
+
+def test_operation_is_the_name_without_ids(corpus: FilterCorpus) -> None:
+    parameters = Parameters()
+    operations = f"arrayMap(name -> {OPERATION_TEXT}, {parameters.texts(list(OPERATIONS))}) AS operations"
+
+    row, *_ = corpus.rows([operations], "1", parameters.values)
+
+    assert [text.decode() for text in row["operations"]] == list(OPERATIONS.values())
+    assert {name: shorthand_value("operation", {"span_name": name}) for name in OPERATIONS} == OPERATIONS
 
 
 PLACES = [

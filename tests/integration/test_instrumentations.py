@@ -76,6 +76,14 @@ class TestQuestions:
 
         assert found == sample_questions.CALLS_OVER_TOKENS[tokens]
 
+    async def test_spans_whose_names_hold_ids_are_one_operation(self, samples: StoredSamples) -> None:
+        cycles = {"conditions": [{"field": "span_name", "operator": "startswith", "value": "Cycle "}]}
+        body = {"filtering": cycles, "group_by": ["operation"], "windowing": {"oldest": "2026-01-01T00:00:00Z"}}
+
+        answer = await samples.post("/spans/groups/query", body)
+
+        assert [group["by"] for group in answer["groups"]] == [{"operation": "Cycle *"}]
+
     @pytest.mark.parametrize("session", sample_questions.CALLS_OF_SESSION)
     async def test_calls_of_a_session_are_found(self, samples: StoredSamples, session: str) -> None:
         response = await samples.post("/traces/query", _instead(OF_SESSION, "trip-21", session))

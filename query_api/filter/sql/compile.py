@@ -19,7 +19,7 @@ from common.clickhouse.span_columns import NO_PARENT
 from common.errors import InvalidFilter
 from common.fair_share import in_thread
 from common.span import PROMOTED_TEXTS, SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
-from query_api.filter.language import ATTRIBUTES, FIELDS, Condition, GroupOperator, Kind, Node
+from query_api.filter.language import ATTRIBUTES, FIELDS, OPERATION, Condition, GroupOperator, Kind, Node
 from query_api.filter.operands import LARGE, estimated_values
 from query_api.filter.parse import resolve_times
 from query_api.filter.sql.elements import elements_condition
@@ -35,7 +35,7 @@ from query_api.filter.sql.expressions import (
 )
 from query_api.filter.sql.json import json_condition
 from query_api.filter.sql.sums import USAGE_BYTES_MAX, USAGE_OF, ag_condition
-from query_api.filter.sql.values import shorthand_condition
+from query_api.filter.sql.values import OPERATION_TEXT, shorthand_condition
 from query_api.filter.text_search import TextSearch
 
 
@@ -251,6 +251,7 @@ COLUMNS: Final[Mapping[str, Callable[[Parameters], Subject]]] = {
         EnumColumn, name="status_code", kind="UInt8", stored={code.name: code.value for code in StatusCode}
     ),
     "span_name": partial(TextColumn, name="name", is_nullable=False),
+    OPERATION: partial(TextColumn, name=OPERATION_TEXT, is_nullable=False),
     "status_message": partial(TextColumn, name="status_message"),
     **{name: partial(TextColumn, name=name) for name in PROMOTED_TEXTS},
     "start_time": partial(TimeColumn, name="start_us"),

@@ -15,9 +15,12 @@ from common.clickhouse.leaves import MODEL_COLUMN
 from common.clickhouse.span_columns import NO_PARENT
 from common.json_values import NUMBER_GRAMMAR
 from common.span import PROMOTED_TEXTS, SpanKind, StatusCode
-from query_api.filter.language import DURATION, FIELDS, SHORTHANDS, Condition, Kind, ValuePlace
+from query_api.filter.language import DURATION, FIELDS, ID_IN_NAME, OPERATION, SHORTHANDS, Condition, Kind, ValuePlace
 from query_api.filter.sql.expressions import DoubleValue, Parameters, condition_sql, double_text, scalar_leaf, time_text
 from query_api.filter.sql.json import json_condition, json_place
+
+OPERATION_TEXT: Final = f"replaceRegexpAll(name, '{ID_IN_NAME}', '*')"
+"""The shorthand ``operation``: a text, never null."""
 
 DURATION_MS: Final = "((end_us - start_us) / 1000)"
 """The shorthand ``duration``: a double, never null."""
@@ -120,6 +123,7 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "start_time": _text(time_text("start_us")),
     "end_time": _text(time_text("end_us")),
     "created_at": _text(time_text("stored_us")),
+    OPERATION: _text(OPERATION_TEXT),
     DURATION: f"concat('n', {double_text(DURATION_MS)})",
     "model": scalar_leaf(MODEL_COLUMN),
 }

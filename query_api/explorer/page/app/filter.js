@@ -13,8 +13,8 @@ export const PATH_FIELDS = ['attributes', 'resource', 'scope'];
 export const LIST_FIELDS = ['links', 'references', 'events', 'hashes'];
 
 export const FIELDS = [
-  'span_name', 'span_type', 'trace_type', 'span_kind', 'status_code', 'status_message', 'service', 'model', 'provider',
-  'session', 'user', 'duration', 'tokens', 'cost', 'trace_id', 'span_id', 'parent_id', 'start_time', 'end_time',
+  'span_name', 'operation', 'span_type', 'trace_type', 'span_kind', 'status_code', 'status_message', 'service', 'model',
+  'provider', 'session', 'user', 'duration', 'tokens', 'cost', 'trace_id', 'span_id', 'parent_id', 'start_time', 'end_time',
   'created_at', 'content',
   'session_id', 'user_id', 'agent_id', 'updated_at', 'deleted_at', 'created_by_id', 'updated_by_id', 'deleted_by_id',
   ...PATH_FIELDS, ...LIST_FIELDS,

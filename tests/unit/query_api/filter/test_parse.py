@@ -208,7 +208,7 @@ REFUSED = [
     ({"field": "name"}, "filtering.conditions[1].field: 'name' is not a field; allowed: trace_id, span_id,"),
     ({"field": "name"}, "provider, session, user, tokens, cost. Did you mean 'span_name'?"),
     ({"field": "durationMs"}, "provider, session, user, tokens, cost. Did you mean 'duration'?"),
-    ({"field": "latency"}, "references, events, hashes, content, duration, service, model, provider, session, user, tokens, cost."),
+    ({"field": "latency"}, "references, events, hashes, content, duration, operation, service, model, provider, session, user, tokens, cost."),
     ({"field": "trace_id", "operator": "gt", "value": 1}, "operator: 'trace_id' does not support 'gt'; allowed: is, is_not, in, not_in, exists, not_exists."),
     ({"field": "trace_id", "operator": "contains", "value": "0a"}, "operator: 'trace_id' does not support 'contains'; allowed: is,"),
     ({"field": "start_time", "operator": "has", "value": "x"}, "operator: 'start_time' does not support 'has'; allowed: is, is_not, eq,"),
