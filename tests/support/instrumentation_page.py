@@ -129,24 +129,35 @@ def presence_table() -> str:
     for each in INSTRUMENTATIONS:
         pairs = [pair for name in each.samples for pair in zip(spans_of(name), normals_of(name), strict=True)]
         rows.append((f"{each.title} {versions[each.samples[0]][each.library].removeprefix('v')}", *_presence(pairs)))
-    columns = ("inputs", "outputs", "tokens", "model", "session", "kind", "tools", "errors")
+    usage, content = ("kind", "model", "tokens", "cost"), ("inputs", "outputs", "tools", "arguments", "results")
+    columns = (*usage, *content, "session", "user", "errors")
     return _table(("", *columns), rows)
 
 
 def _presence(pairs: _Pairs) -> Iterable[str]:
     calls = [pair for pair in pairs if pair[1].span_type in MODEL_CALLS]
     answered = [normalized for span, normalized in calls if not _is_failed(span)]
-    by_trace: dict[bytes, bool] = {}
-    for span, normalized in pairs:
-        by_trace[span.trace_id] = by_trace.get(span.trace_id, False) or "session" in _ag(normalized)
+    tools = [pair for pair in pairs if pair[1].span_type == "tool"]
+    yield _share("span" in _ag(normalized)["type"] for _, normalized in pairs)
+    yield _share(map(_names_model, (normalized for _, normalized in calls)))
+    yield _share("incremental" in _ag(normalized)["metrics"]["tokens"] for normalized in answered)
+    yield _share("incremental" in _ag(normalized)["metrics"].get("costs", {}) for normalized in answered)
     yield _share("inputs" in _ag(normalized)["data"] for _, normalized in calls)
     yield _share("outputs" in _ag(normalized)["data"] for normalized in answered if normalized.span_type != "embedding")
-    yield _share("incremental" in _ag(normalized)["metrics"]["tokens"] for normalized in answered)
-    yield _share(map(_names_model, (normalized for _, normalized in calls)))
-    yield _share(by_trace.values())
-    yield _share("span" in _ag(normalized)["type"] for _, normalized in pairs)
     yield _tools(pairs)
+    yield _share("inputs" in _ag(normalized)["data"] for _, normalized in tools)
+    yield _share("outputs" in _ag(normalized)["data"] for span, normalized in tools if not _is_failed(span))
+    yield _share(_by_trace(pairs, "session"))
+    yield _share(_by_trace(pairs, "user"))
     yield _share("exception" in _ag(normalized) for span, normalized in pairs if _is_failed(span))
+
+
+def _by_trace(pairs: _Pairs, member: str) -> Iterable[bool]:
+    """Whether any span has the member of ``ag``, for each trace."""
+    found: dict[bytes, bool] = {}
+    for span, normalized in pairs:
+        found[span.trace_id] = found.get(span.trace_id, False) or member in _ag(normalized)
+    return found.values()
 
 
 def _names_model(normalized: NormalizedSpan) -> bool:
