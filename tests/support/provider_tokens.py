@@ -13,6 +13,8 @@ GIVEN: Final[dict[str, dict[str, tuple[int, int]]]] = {
     "adk": {"56ace4a3": (321 + 322, 40 + 40), "4929c533": (323, 40), "8859bd12": (324, 40)},
     "claude-code": {"db59f212": (3383 + 3384, 60 + 60)},
     "strands": {"5ae08819": (1015 + 1016, 50 + 50), "acc18dbb": (1017, 50)},
+    "crewai": {"0edb0aff": (1033 + 1034, 50 + 50)},
+    "openlit": {"f5aa56e2": (1098, 50), "5ff4facb": (1099, 50), "0bd22104": (14, 0)},
     "agents-logfire": {"01a21abd": (2012 + 2013 + 2014, 3 * 80)},
     "agenta-sdk": {"2d3fdf8b": (42, 11), "a99af635": (11, 4)},
     "genai-openai-v2": {

@@ -22,6 +22,7 @@ MODEL_CALLS: Final[Spans] = {
     "agenta-sdk-02": {"3b160f0e6b22084f"},
     "agents-logfire-01": {"ed5793ad83cca35f", "757d776b5cb381cc", "40166bd686eef204"},
     "claude-code-01": {"d2047921903ba887", "977283911ea47ae4"},
+    "crewai-01": {"7a4d44a44453ab8a", "05c7c72bded288b4"},
     "genai-openai-v2-01": {
         "451a4020f031dbe3",
         "151fc23564854040",  # streamed
@@ -92,6 +93,12 @@ MODEL_CALLS: Final[Spans] = {
         "53f6c432663e8a51",  # embeddings
         "d86834c0f64543b8",  # the Responses API
         "ff7627668b52d64a",  # 429
+    },
+    "openlit-01": {
+        "2e28d6b2383d2a77",
+        "2a135dcc0c77ad6a",  # streamed
+        "7f5f456132f1965c",  # embeddings
+        "01e7d94a3ad4aeb5",  # 429
     },
     "openllmetry-classic-01": {
         "eeeacb59623772e1",
@@ -167,6 +174,7 @@ FAILED_MODEL_CALLS: Final[Spans] = {
     "litellm-otel-01": {"1302c7d68279c5c8"},
     "openinference-anthropic-01": {"e4e57b74c2ccabd2", "9c3086fb5c712f94"},
     "openinference-openai-01": {"ff7627668b52d64a"},
+    "openlit-01": {"01e7d94a3ad4aeb5"},
     "openllmetry-classic-01": {"07fba4297c962c83"},  # a status alone
     "openllmetry-openai-01": {"f96800d251255a50"},
     "strands-01": {"be621dcfe159ab32"},
@@ -182,6 +190,8 @@ CALLS_OVER_TOKENS: Final[dict[int, Spans]] = {
         "adk-01": MODEL_CALLS["adk-01"],
         "claude-code-01": MODEL_CALLS["claude-code-01"],
         "strands-01": {"723a661b4309acdc", "afb97c5066aeb618", "4be4c0b989871e92"},
+        "crewai-01": MODEL_CALLS["crewai-01"],
+        "openlit-01": {"2e28d6b2383d2a77", "2a135dcc0c77ad6a"},
         "genai-openai-v2-01": {"3c3928639d54ad53"},  # 105
         "laminar-sdk-01": {"1fa385d49dd0a427", "5a976917f2c82dbc"},  # 1096 twice
         "langsmith-otel-01": {"381dbe2b613b048f", "1e7d03ffdf4fb437"},  # 1099, 1100
@@ -213,6 +223,8 @@ CALLS_OVER_TOKENS: Final[dict[int, Spans]] = {
         "adk-01": MODEL_CALLS["adk-01"],
         "claude-code-01": MODEL_CALLS["claude-code-01"],
         "strands-01": {"723a661b4309acdc", "afb97c5066aeb618", "4be4c0b989871e92"},
+        "crewai-01": MODEL_CALLS["crewai-01"],
+        "openlit-01": {"2e28d6b2383d2a77", "2a135dcc0c77ad6a"},
         "langfuse-sdk-01": {"6ba3c9ff9fa44c3e"},
         "langfuse-sdk-02": {"16fddae2cfc6abfe", "60d3b2bad3fd92bc"},
         "litellm-otel-01": {"c51596fd1849e328", "78227f91a2871f07"},
@@ -228,6 +240,8 @@ TOOLS_RUN: Final[dict[str, Spans]] = {
         "agents-logfire-01": {"5ba2bbf5a7c9837c"},
         "adk-01": {"edea85ce92b3c2da"},
         "strands-01": {"ba54e872a5b71b23"},
+        "autogen-01": {"03d301bdd1c09699"},
+        "crewai-01": {"170f0e1c01ca360d"},
         "langfuse-sdk-01": {"1f4df6df46e22098"},
         "langfuse-sdk-02": {"9ef6a099f82c67c9"},
         "openinference-openai-01": {"06504a0a03ab9dbe"},
@@ -252,6 +266,8 @@ TOOLS_ASKED_FOR: Final[dict[str, Spans]] = {
         "agents-logfire-01": {"757d776b5cb381cc"},
         "adk-01": {"7ba0294668aeb011"},
         "strands-01": {"723a661b4309acdc"},
+        "crewai-01": {"7a4d44a44453ab8a"},
+        "openlit-01": {"2e28d6b2383d2a77"},
         "langfuse-sdk-02": {"16fddae2cfc6abfe", "5e89b3156dae6c46", "e226b40c2efb5d56"},
         "litellm-otel-01": {"c51596fd1849e328"},
         "openinference-openai-01": {"7e93740a9c8cbec5"},

@@ -123,6 +123,7 @@ def test_failed_model_calls_of_all_samples_are_found() -> None:
         ("openinference-anthropic-01", "anthropic.messages.create"),
         ("openinference-anthropic-01", "messages.create"),
         ("openinference-openai-01", "ChatCompletion"),
+        ("openlit-01", "chat gpt-4o-mini"),
         ("openllmetry-classic-01", "openai.chat"),
         ("openllmetry-openai-01", "openai.chat"),
         ("strands-01", "Model invoke"),
@@ -134,4 +135,4 @@ def test_failed_model_calls_of_all_samples_are_found() -> None:
         for name in NAMES
         for normalized in normals_of(name)
     )
-    assert counted == 17  # two of `genai-openai-v2`: one rejected, one interrupted
+    assert counted == 18  # two of `genai-openai-v2`: one rejected, one interrupted
