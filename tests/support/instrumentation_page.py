@@ -108,6 +108,20 @@ INSTRUMENTATIONS: Final = (
     Instrumentation("AI SDK", "ai", ("vercel-ai-v7-01",)),
     Instrumentation("AI SDK, older", "ai", ("vercel-ai-v5-01",)),
     Instrumentation("Langfuse", "langfuse", ("langfuse-sdk-01", "langfuse-sdk-02")),
+    Instrumentation(
+        "OpenInference: OpenAI Agents",
+        "openinference-instrumentation-openai-agents",
+        ("agents-openinference-01",),
+    ),
+    Instrumentation("OpenInference: agno", "openinference-instrumentation-agno", ("agno-openinference-01",)),
+    Instrumentation(
+        "OpenTelemetry GenAI: OpenAI", "opentelemetry-instrumentation-genai-openai", ("parallel-genai-01",)
+    ),
+    Instrumentation(
+        "OpenTelemetry GenAI: Google", "opentelemetry-instrumentation-google-genai", ("google-genai-otel-01",)
+    ),
+    Instrumentation("Google ADK 2", "google-adk", ("adk-2-01",)),
+    Instrumentation("Semantic Kernel", "semantic-kernel", ("semantic-kernel-01",)),
     Instrumentation("Logfire: OpenAI Agents", "logfire", ("agents-logfire-01",)),
     Instrumentation("LiteLLM", "litellm", ("litellm-otel-01",)),
     Instrumentation("LangSmith", "langsmith", ("langsmith-otel-01",)),

@@ -12,6 +12,28 @@ Spans: TypeAlias = dict[str, set[str]]
 
 MODEL_CALLS: Final[Spans] = {
     "adk-01": {"7ba0294668aeb011", "c18ccd0e845b077b", "5cb28f348e877855", "0298e2de788a0604"},
+    "adk-2-01": {
+        "e73852d13ed3110f",
+        "42b64bf87e652b4c",
+        "a77e996f65bef35a",
+        "ed954480703f3a95",
+        "7c1a3e17f77d6aa3",
+        "fe7e8dda86adf94c",
+    },
+    "agents-openinference-01": {
+        "c0d003a0ee4bda5e",
+        "875f19a1481fca8f",
+        "4e1f6303d607826d",
+        "a6b2dba2975fa9bf",
+        "0b289ab4252b141e",
+        "dfcae9a984b98516",
+        "4525422c390e81ef",
+        "f9e359b4071556f0",  # 429
+    },
+    "agno-openinference-01": {"08ab2f48145e7fe0", "324b3da278808c75"},
+    "google-genai-otel-01": {"1a6156d0f7805b52", "27877166cf902a3d"},
+    "parallel-genai-01": {"51a8371acde9335a", "0c0c46916ad28991"},
+    "semantic-kernel-01": {"6250baae34214aa3", "6f670ae52909bfbf"},
     "agenta-litellm-01": {"c5a3564a1f8b1934"},
     "agenta-litellm-02": {"e76acd1221dac6df"},
     "agenta-sdk-01": {
@@ -164,6 +186,7 @@ TOLD_BY_ANTHROPICS_CLIENT: Final = {
 """The model calls that another span reports too."""
 
 FAILED_MODEL_CALLS: Final[Spans] = {
+    "agents-openinference-01": {"f9e359b4071556f0"},
     "agenta-litellm-02": {"e76acd1221dac6df"},  # an exception event, and a status that says nothing
     "genai-openai-v2-01": {"124112819e3fcb53", "38f16955f44a609c"},  # error.type and a status
     "genai-openai-v2-legacy-01": {"53b794cc2d351fe8"},
@@ -182,8 +205,13 @@ FAILED_MODEL_CALLS: Final[Spans] = {
     "vercel-ai-v7-01": {"74c21a67bcdbc148"},
 }
 
+_LARGE: Final = ("adk-2-01", "agno-openinference-01", "google-genai-otel-01", "parallel-genai-01", "semantic-kernel-01")
+"""Samples whose calls all have more than 400 tokens."""
+
 CALLS_OVER_TOKENS: Final[dict[int, Spans]] = {
     50: {
+        **{name: MODEL_CALLS[name] for name in _LARGE},
+        "agents-openinference-01": MODEL_CALLS["agents-openinference-01"] - {"f9e359b4071556f0"},
         # not the chat of `agenta-sdk` that its application says 53 of: stored by hand under a name the reference sets aside
         "agenta-sdk-01": {"9fe6fcc7375d90c3"},  # 53
         "agents-logfire-01": {"ed5793ad83cca35f", "757d776b5cb381cc", "40166bd686eef204"},
@@ -217,6 +245,8 @@ CALLS_OVER_TOKENS: Final[dict[int, Spans]] = {
         "vercel-ai-v7-01": {"bcaddf7b1716b6a1"},  # 109
     },
     179: {
+        **{name: MODEL_CALLS[name] for name in _LARGE},
+        "agents-openinference-01": MODEL_CALLS["agents-openinference-01"] - {"f9e359b4071556f0"},
         "laminar-sdk-01": {"1fa385d49dd0a427", "5a976917f2c82dbc"},
         "langsmith-otel-01": {"381dbe2b613b048f", "1e7d03ffdf4fb437"},
         "agents-logfire-01": {"ed5793ad83cca35f", "757d776b5cb381cc", "40166bd686eef204"},
@@ -235,6 +265,10 @@ CALLS_OVER_TOKENS: Final[dict[int, Spans]] = {
 
 TOOLS_RUN: Final[dict[str, Spans]] = {
     "get_weather": {
+        "adk-2-01": {"a3dd054399d9b752"},
+        "agents-openinference-01": {"1f0f42b016ea785b", "3fc3fded2729a710"},
+        "agno-openinference-01": {"1f2873272da5cb03"},
+        "google-genai-otel-01": {"95c0ad42dcdf00d6"},
         "laminar-sdk-01": {"62f44e50fe94dd3c"},
         "langsmith-otel-01": {"fd51dc5882fc78b0"},
         "agents-logfire-01": {"5ba2bbf5a7c9837c"},
@@ -261,6 +295,9 @@ TOOLS_RUN: Final[dict[str, Spans]] = {
 
 TOOLS_ASKED_FOR: Final[dict[str, Spans]] = {
     "get_weather": {
+        "agents-openinference-01": {"875f19a1481fca8f", "a6b2dba2975fa9bf"},
+        "agno-openinference-01": {"08ab2f48145e7fe0"},
+        "parallel-genai-01": MODEL_CALLS["parallel-genai-01"],
         "laminar-sdk-01": {"1fa385d49dd0a427", "3eab59411076fa4c"},
         "langsmith-otel-01": {"381dbe2b613b048f"},
         "agents-logfire-01": {"757d776b5cb381cc"},
@@ -297,7 +334,9 @@ CALLS_OF_SESSION: Final[dict[str, Spans]] = {
         }
     },
     "group-9": {"agents-logfire-01": MODEL_CALLS["agents-logfire-01"]},
-    "sess-g1": {"adk-01": MODEL_CALLS["adk-01"]},
+    "sess-g1": {"adk-01": MODEL_CALLS["adk-01"], "adk-2-01": MODEL_CALLS["adk-2-01"]},
+    "sess-a1": {"agents-openinference-01": MODEL_CALLS["agents-openinference-01"]},
+    "sess-ag1": {"agno-openinference-01": MODEL_CALLS["agno-openinference-01"]},
     "sess-s1": {"strands-01": MODEL_CALLS["strands-01"] - {"be621dcfe159ab32"}},
     "ca876b3e-164c-4d8c-9e65-7cb98bf016a4": {"claude-code-01": MODEL_CALLS["claude-code-01"]},
     "desk-17": {"langgraph-rag-01": {"7e2f92f02c3ff387"}},

@@ -65,10 +65,13 @@ class StoredSamples:
 
     async def spans(self, *conditions: dict[str, Any], encoding: str = "protobuf") -> list[dict[str, Any]]:
         """All spans that the conditions find."""
-        body = {"filtering": {"conditions": list(conditions)}, "windowing": {"limit": 1_000}}
-        answer = await self.post("/spans/query", body, encoding=encoding)
-        assert "windowing" not in answer
-        spans: list[dict[str, Any]] = answer["spans"]
+        windowing: dict[str, Any] | None = {"limit": 1_000}
+        spans: list[dict[str, Any]] = []
+        while windowing is not None:
+            body = {"filtering": {"conditions": list(conditions)}, "windowing": windowing}
+            answer = await self.post("/spans/query", body, encoding=encoding)
+            spans += answer["spans"]
+            windowing = {"limit": 1_000, **answer["windowing"]} if "windowing" in answer else None
         return spans
 
 

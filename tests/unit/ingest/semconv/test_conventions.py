@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -509,8 +509,14 @@ def test_spans_of_the_plain_sdk_map_to_nothing() -> None:
         )
 
 
+MISLABELLED: Final = {"agno-openinference-01": [["not_json"]]}
+"""Mapping errors of samples: agno labels the answer of an agent as JSON that is a sentence."""
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_samples_map_equally_in_both_encodings_without_mapping_errors(name: str) -> None:
-    assert [normalized.mapping_errors for normalized in normals_of(name) if normalized.mapping_errors] == []
+    found = [list(normalized.mapping_errors) for normalized in normals_of(name) if normalized.mapping_errors]
+
+    assert found == MISLABELLED.get(name, [])
     assert normalize(spans_of_json(name)) == normals_of(name)
     assert len(spans_of(name)) == len(normals_of(name))
