@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
@@ -34,7 +33,7 @@ from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving
 from tests.support.delivered import batch_of
 from tests.support.ports import free_port
-from tests.support.stored_samples import stored_samples
+from tests.support.stored_samples import StoredSamples, stored_samples
 
 
 @dataclass
@@ -187,10 +186,10 @@ async def test_another_clearspan_stores_equal_spans(
         assert await target.deliver(batch_of(sent)) is None
         await target.close()
         await _store_all(broker, other)
-        received = await _spans(client)
+        received = await StoredSamples(client).spans()
     await other.close()
 
-    assert len(received) == 848
+    assert len(received) == len(sent) == 1_033
     assert _comparable(received) == _comparable(sent)
 
 
@@ -204,12 +203,6 @@ async def _store_all(broker: MemoryBroker, store: Any) -> None:
     rules = Rules(topics, SpanLimits(), DEFAULT_PROJECT_ID)
     decoded = decode_chunk(Chunk(records, partition_ids, SystemClock().now_ns()), rules)
     await store.insert(SPANS_TABLE, stamped(decoded.rows, stored_us=5), dedup_token="again", deadline_s=60.0)
-
-
-async def _spans(client: aiohttp.ClientSession) -> list[dict[str, Any]]:
-    async with client.post("/spans/query", json={"windowing": {"limit": 1_000}}) as response:
-        spans: list[dict[str, Any]] = (await response.json())["spans"]
-    return spans
 
 
 def _comparable(spans: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
