@@ -35,6 +35,7 @@ _EXAMPLE: Final[dict[str, Any]] = {
     "trace_id": "5b8efff798038103d269b633813fc60c",
     "start_time": "2026-01-05T03:04:05Z",
     "spans_count": 2,
+    "message_spans": [],
     "spans": {
         "span_id": ["eee19b7ec3c1b174", "eee19b7ec3c1b175"],
         "parent_id": [None, "eee19b7ec3c1b174"],
@@ -82,6 +83,10 @@ class OutlineModel(BaseModel):
     trace_id: str
     start_time: str = Field(description="The start of the earliest span.")
     spans_count: int
+    message_spans: list[int] = Field(
+        description="The places, from 0, of the spans that only pass on a message: of type `task`, with attributes"
+        " `messaging.*`, with a parent, and without inputs, outputs, usage and an error of their own."
+    )
     spans: OutlineColumns
 
 
@@ -125,10 +130,11 @@ def outline_json(trace_id: bytes, rows: pa.Table) -> bytes:
         "tokens": _numbers(rows, "tokens_leaf"),
         "cost": _numbers(rows, "cost_leaf"),
     }
-    return b'{"trace_id":"%b","start_time":"%b","spans_count":%d,"spans":{%b}}' % (
+    return b'{"trace_id":"%b","start_time":"%b","spans_count":%d,"message_spans":%b,"spans":{%b}}' % (
         trace_id_hex(trace_id).encode(),
         format_us(first_us).encode(),
         rows.num_rows,
+        _json(np.flatnonzero(integers_of(rows, "is_message"))),
         b",".join(b'"%b":%b' % (name.encode(), column) for name, column in columns.items()),
     )
 

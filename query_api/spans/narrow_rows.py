@@ -53,6 +53,16 @@ _SYSTEM: Final = "leaves['ag.meta.system']"
 PROVIDER: Final = f"if(substring({_SYSTEM}, 1, 1) IN ('s', 'n'), substring({_SYSTEM}, 2), '')"
 """The provider of the model as text; ``''`` if there is none."""
 
+_STRUCTURE: Final = r"replaceAll(attributes_template, '\0', 'null')"
+IS_MESSAGE: Final = (
+    "span_type = 'task' AND parent_id != toFixedString('', 16) AND status_code != 2 AND errors = 0"
+    " AND tokens_total = 0 AND costs_total = 0"
+    """ AND position(attributes_template, '"messaging":{') > 0"""  # fast, so that few texts are parsed
+    f" AND JSONType({_STRUCTURE}, 'messaging') = 'Object' AND JSONLength({_STRUCTURE}, 'ag', 'data') = 0"
+)
+"""1 for a message span: a ``task`` below another span that has attributes ``messaging.*``, and neither inputs, outputs,
+usage nor an error of its own."""
+
 SESSION: Final = "if(ifNull(session_id, '') != '', assumeNotNull(session_id), session_in_attributes)"
 
 COLUMNS: Final = (
@@ -71,6 +81,7 @@ COLUMNS: Final = (
     "cost_leaf",
     f"{SESSION} AS session",
 )
+OUTLINE_COLUMNS: Final = (*COLUMNS, f"{IS_MESSAGE} AS is_message")
 
 MANY_STARTS: Final = 10_000
 """From this number on, everything between the first and the last start is read: the engine takes 20 ms longer to plan a
@@ -98,7 +109,7 @@ _KINDS: Final = {
 
 
 class NarrowRows(NamedTuple):
-    """Rows with ``COLUMNS``, and what their traces used if that was looked up again."""
+    """Rows with the columns that were read, and what their traces used if that was looked up again."""
 
     rows: pa.Table
     """By trace id, start and span id if the versions were."""
@@ -108,7 +119,7 @@ class NarrowRows(NamedTuple):
 
 
 async def narrow_rows_of_trace(spans: ProjectSpans, trace_id: bytes, *, spans_max: int) -> pa.Table:
-    """Return one row for each visible span of a trace, by start and span id.
+    """Return one row with ``OUTLINE_COLUMNS`` for each visible span of a trace, by start and span id.
 
     Raises ``InvalidInput`` if there are more than ``spans_max``, or if their names take too much memory.
     """
@@ -120,25 +131,25 @@ async def narrow_rows_of_trace(spans: ProjectSpans, trace_id: bytes, *, spans_ma
             f"Trace {trace_id_hex(trace_id)} has more than {spans_max:,} spans, too many for one response."
             " The spans of a trace come in pages from /spans/query with a filter on `trace_id`."
         )
-    return (await _matched(spans, latest)).rows
+    return (await _matched(spans, latest, OUTLINE_COLUMNS)).rows
 
 
 async def narrow_rows(spans: ProjectSpans, latest: Collection[Version]) -> NarrowRows:
-    """Return the rows of latest versions in their order, or of those that replaced them meanwhile.
+    """Return the rows of latest versions with ``COLUMNS``, in their order, or of those that replaced them meanwhile.
 
     If one of them has no row, those of its traces are looked up again; then the rows are sorted.
     """
-    return await _matched(spans, table_of(latest))
+    return await _matched(spans, table_of(latest), COLUMNS)
 
 
-async def _matched(spans: ProjectSpans, latest: pa.Table) -> NarrowRows:
+async def _matched(spans: ProjectSpans, latest: pa.Table, columns: Sequence[str]) -> NarrowRows:
     sums: TraceSums | None = None
     absent: set[Version] = set()
     for _ in range(TRIES_MAX):
         if not latest.num_rows:
             return NarrowRows(latest, sums)
         trace_ids = set(values_of(latest, "trace_id"))
-        rows = await _read(spans, latest, trace_ids)
+        rows = await _read(spans, latest, trace_ids, columns)
         is_large = rows.num_rows > LARGE_SPANS
         indexes = await in_thread(row_indexes, latest, rows) if is_large else row_indexes(latest, rows)
         missing = np.flatnonzero(indexes < 0)
@@ -150,7 +161,9 @@ async def _matched(spans: ProjectSpans, latest: pa.Table) -> NarrowRows:
     raise Unavailable("The spans of this page are replaced faster than they can be read.")
 
 
-async def _read(spans: ProjectSpans, latest: pa.Table, trace_ids: Collection[bytes]) -> pa.Table:
+async def _read(
+    spans: ProjectSpans, latest: pa.Table, trace_ids: Collection[bytes], columns: Sequence[str]
+) -> pa.Table:
     """Read the rows at the places of versions, and others of their traces."""
     starts_us = integers_of(latest, "start_us")
     values: dict[str, Any] = {"trace_ids": packed_ids(trace_ids)}
@@ -163,7 +176,7 @@ async def _read(spans: ProjectSpans, latest: pa.Table, trace_ids: Collection[byt
     query = Select(
         spans.project_id,
         Table.SPANS,
-        COLUMNS,
+        columns,
         prewhere=[*starts, _IN_TRACES],
         order_by=["trace_id", "start_us", "span_id"],
         parameters=values,

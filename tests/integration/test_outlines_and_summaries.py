@@ -48,6 +48,16 @@ USED: Sequence[Json] = (  # amounts whose sums are exact in any order
     {"gen_ai.usage.input_tokens": 3, "gen_ai.usage.output_tokens": 4},
     {"gen_ai.usage.input_tokens": 30, "gen_ai.usage.output_tokens": 40},
 )
+MESSAGES: Sequence[Json] = (
+    {},
+    {"messaging.operation": "publish"},
+    {"messaging.operation": "process", "messaging.message.type": "Start", "ag.data": {}},
+    {"messaging.operation": "process", "ag.data.inputs.question": "which?"},
+    {"messaging.operation": "process", "ag.type.span": "tool"},
+    {"messaging.operation": "process", "ag.metrics.errors.incremental": 1},
+    {"messaging": "publish"},
+    {"of": {"messaging": {"operation": "publish"}}},
+)
 MODELS: Sequence[Json] = (
     {},
     {},
@@ -81,7 +91,7 @@ def members(number: int, parents: st.SearchStrategy[int | None]) -> st.SearchStr
             "start": st.sampled_from([0, 1, 999, 1_000, 1_001, 5_000_000, 2_000_000_123]),
             "length": st.sampled_from([0, 1, 1_500, 3_000_000_000]),
             "status_code": st.integers(0, 2),
-            "attributes": st.tuples(*map(st.sampled_from, (USED, MODELS, SESSIONS))).map(_joined),
+            "attributes": st.tuples(*map(st.sampled_from, (USED, MODELS, SESSIONS, MESSAGES))).map(_joined),
             "service": st.sampled_from(SERVICES),
         }
     )
@@ -212,6 +222,29 @@ async def test_replaced_span_is_shown_as_it_is_now(store: ColumnStore) -> None:
         outline = await outline_at(api, 1)
 
     assert outline["spans"]["span_name"]["values"] == ["after"]
+
+
+async def test_message_spans_have_nothing_of_their_own(store: ColumnStore) -> None:
+    message = {"messaging.operation": "process"}
+    own: Sequence[Json] = (
+        {"attributes": {}},
+        {"attributes": {"messaging": "a text"}},
+        {"attributes": {"of": {"messaging": {"operation": "process"}}}},
+        {"attributes": {**message, "ag.type.span": "tool"}},
+        {"attributes": {**message, "ag.data.inputs": {"question": "which?"}}},
+        {"attributes": {**message, "ag.data.outputs": "this"}},
+        {"attributes": {**message, **tokens(1)}},
+        {"attributes": {**message, "ag.metrics.costs.incremental.total": 0.5}},
+        {"attributes": {**message, "ag.metrics.errors.incremental": 1}},
+        {"attributes": message, "status_code": 2},
+    )
+    async with traces_over(store) as api:
+        others = [span(3 + place, parent=1, at=2 + place, **members) for place, members in enumerate(own)]
+        await api.ingest(span(1, attributes=message), span(2, parent=1, at=1, attributes=message), *others)
+        await api.ingest(span(99, parent=2, at=99, attributes={**message, "messaging.system": "kafka", "ag.data": {}}))
+        outline = await outline_at(api, 1)
+
+    assert outline["message_spans"] == [1, len(own) + 2]
 
 
 async def test_other_projects_see_nothing(store: ColumnStore) -> None:
@@ -377,6 +410,7 @@ def outline_of(trace_id: bytes, spans: Sequence[Json]) -> Json:
         "trace_id": trace_id.hex(),
         "start_time": spans[0]["start_time"],
         "spans_count": len(spans),
+        "message_spans": [place for place, span in enumerate(spans) if is_message(span)],
         "spans": columns,
     }
     return {"count": 1, "outline": outline}
@@ -428,15 +462,26 @@ def number_of(span: Json, metric: str) -> float | None:
     return value if isinstance(value, int | float) else None
 
 
+def is_message(span: Json) -> bool:
+    is_task_below = span["span_type"] == "task" and "parent_id" in span
+    has_failed = span["status_code"] == ERROR or at(span, "attributes", "ag", "metrics", "errors", "incremental")
+    has_own = at(span, "attributes", "ag", "data") or any(amounts_of_metrics(span))
+    is_of_messaging = isinstance(at(span, "attributes", "messaging"), dict)
+    return bool(is_task_below and is_of_messaging and not has_failed and not has_own)
+
+
 def report_of(span: Json) -> Report:
-    incremental = {
-        each: at(span, "attributes", "ag", "metrics", each, "incremental") or {} for each in ("tokens", "costs")
-    }
-    amounts = [amount for each in ("tokens", "costs") for amount in amounts_of(incremental[each])]
-    metrics = Metrics(*amounts)
+    metrics = Metrics(*amounts_of_metrics(span))
     parent = span.get("parent_id")
     is_own = USAGE_ROOTS.isdisjoint(span["attributes"])
     return Report(span["span_id"].encode(), parent and parent.encode(), metrics if any(metrics) else NO_METRICS, is_own)
+
+
+def amounts_of_metrics(span: Json) -> list[float]:
+    incremental = {
+        each: at(span, "attributes", "ag", "metrics", each, "incremental") or {} for each in ("tokens", "costs")
+    }
+    return [amount for each in ("tokens", "costs") for amount in amounts_of(incremental[each])]
 
 
 def amounts_of(incremental: Json) -> tuple[float, float, float]:
