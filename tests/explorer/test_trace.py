@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.async_api import expect
 
@@ -13,6 +15,8 @@ AGENT_CALL = {"conditions": [
     {"field": "attributes", "key": "ag.data.outputs.messages", "operator": "exists"},
     {"field": "tokens", "operator": "exists"},
 ]}  # fmt: skip
+AUTOGEN_TRACE = "9e73da07cfd712fc76b228aebb3e788d"
+AUTOGEN_SPANS = ["invoke_agent weather", "execute_tool get_weather"]
 
 
 async def _open_agent_trace(explorer: Explorer) -> tuple[str, str]:
@@ -108,6 +112,39 @@ async def test_span_that_ends_after_its_parent_is_on_the_critical_path(explorer:
     explorer.stack.ask_until(f"/spans/{trace_id}/{'03' * 8}", None, lambda answer: answer["count"] == 1)
     await explorer.open(f"traces/{trace_id}")
     assert await explorer.texts(".critical .wf-text") == ["agent", "late"]
+
+
+async def test_messages_of_a_runtime_are_folded(explorer: Explorer):
+    switch = explorer.page.get_by_role("switch", name="Fold message spans")
+    note = explorer.page.locator(".fold").get_by_role("status")
+    rows = explorer.page.locator(".wf-row")
+    await explorer.open(f"traces/{AUTOGEN_TRACE}")
+    await expect(rows).to_have_count(8)
+    await expect(note).to_be_empty()
+
+    await switch.click()
+    await expect(note).to_have_text("5 spans folded")
+    await expect(rows.locator(".wf-text")).to_have_text([re.compile("^autogen publish"), *AUTOGEN_SPANS])
+    assert [await row.get_attribute("aria-level") for row in await rows.all()] == ["1", "2", "3"]
+    await explorer.page.keyboard.press("k")
+    await expect(rows.first).to_have_attribute("aria-selected", "true")
+    await explorer.survives(lambda: explorer.texts(".wf-text"))
+
+    await explorer.open(f"traces/{AUTOGEN_TRACE}", span="47baac26d8928039")  # one of those that are folded
+    await expect(note).to_have_text("4 spans folded")
+    await expect(explorer.page.locator(".wf-row.selected .wf-text")).to_have_text(re.compile("^autogen process"))
+    assert "fold=1" in explorer.page.url
+
+    await switch.focus()
+    await explorer.page.keyboard.press("Space")
+    await expect(rows).to_have_count(8)
+    await explorer.open(f"traces/{AUTOGEN_TRACE}")
+    await expect(rows).to_have_count(8)
+
+
+async def test_trace_without_message_spans_has_no_switch(explorer: Explorer):
+    await _open_agent_trace(explorer)
+    await expect(explorer.page.get_by_role("switch")).to_have_count(0)
 
 
 async def test_totals_of_a_trace_count_each_call_once(explorer: Explorer):

@@ -74,8 +74,7 @@ function draw(canvas, outline) {
   const order = walk(outline.roots, outline.children);
   const rowHeight = Math.max(1, Math.min(4, (HEIGHT - 6) / order.length));
   order.forEach((index, place) => {
-    const isError = outline.text('status_code', index) === 'STATUS_CODE_ERROR';
-    context.fillStyle = colors.get(isError ? 'error' : outline.text('span_type', index)) ?? colors.get('') ?? 'gray';
+    context.fillStyle = colors.get(outline.isError(index) ? 'error' : outline.text('span_type', index)) ?? colors.get('') ?? 'gray';
     const x = ((outline.start[index] ?? 0) / outline.end) * width;
     const y = 3 + (place / order.length) * Math.min(HEIGHT - 6, order.length * 4);
     context.fillRect(x, y, Math.max(1, ((outline.duration[index] ?? 0) / outline.end) * width), Math.max(0.7, rowHeight * 0.8));

@@ -18,6 +18,8 @@
  * @property {Int32Array} parent  The index of the parent, or -1.
  * @property {number[][]} children  Indices in order of start.
  * @property {number[]} roots  Spans at the top level, in order of start.
+ * @property {Set<number>} messages  Spans that only pass on a message.
+ * @property {(index: number) => boolean} isError
  * @property {Uint8Array} isOrphan  1 where a parent is named that the trace does not have.
  * @property {Uint8Array} isCritical  1 on the critical path.
  * @property {Uint32Array} size  The number of spans below.
@@ -37,15 +39,17 @@ export function readOutline(answer) {
   const indexOf = new Map(spans.span_id.map((/** @type {string} */ id, /** @type {number} */ index) => [id, index]));
   const start = spans.start_ns.map((/** @type {number} */ ns) => ns / NS_PER_MS);
   const duration = spans.duration_ns.map((/** @type {number} */ ns) => ns / NS_PER_MS);
-  const tree = makeTree(count, spans.parent_id, indexOf);
   let end = 0;
   for (let index = 0; index < count; index += 1) end = Math.max(end, start[index] + duration[index]);
   /** @param {string} name @param {number} index */
   const text = (name, index) => spans[name].values[spans[name].index[index]] ?? '';
+  /** @param {number} index */
+  const isError = (index) => text('status_code', index) === 'STATUS_CODE_ERROR';
+  const { parent, isOrphan } = parentsOf(count, spans.parent_id, indexOf);
   const outline = {
     traceId: answer.trace_id, startTime: answer.start_time, count, spanId: spans.span_id, text, start, duration, end, indexOf,
-    tokens: spans.tokens, cost: spans.cost, ...tree, isCritical: new Uint8Array(count),
-    ...sums(tree, (index) => text('status_code', index) === 'STATUS_CODE_ERROR'),
+    tokens: spans.tokens, cost: spans.cost, messages: new Set(answer.message_spans), isError, isOrphan,
+    isCritical: new Uint8Array(count), ...treeOf(parent, () => false, isError),
   };
   markCriticalPath(outline);
   return outline;
@@ -57,7 +61,7 @@ export function readOutline(answer) {
  * @param {(string | null)[]} parentIds
  * @param {Map<string, number>} indexOf
  */
-function makeTree(count, parentIds, indexOf) {
+function parentsOf(count, parentIds, indexOf) {
   const parent = new Int32Array(count).fill(-1);
   const isOrphan = new Uint8Array(count);
   for (let index = 0; index < count; index += 1) {
@@ -68,12 +72,25 @@ function makeTree(count, parentIds, indexOf) {
     else if (found !== index) parent[index] = found;
   }
   cutCycles(parent);
+  return { parent, isOrphan };
+}
+
+/**
+ * The members of an outline that follow from the parents of its spans.
+ * @param {Int32Array} parent  Without cycles; no parent is hidden.
+ * @param {(index: number) => boolean} isHidden  Spans that the tree leaves out.
+ * @param {(index: number) => boolean} isError
+ */
+export function treeOf(parent, isHidden, isError) {
   /** @type {number[][]} */
-  const children = Array.from({ length: count }, () => []);
+  const children = Array.from({ length: parent.length }, () => []);
   /** @type {number[]} */
   const roots = [];
-  for (let index = 0; index < count; index += 1) (parent[index] === -1 ? roots : children[/** @type {number} */ (parent[index])])?.push(index);
-  return { parent, children, roots, isOrphan };
+  for (let index = 0; index < parent.length; index += 1) {
+    if (!isHidden(index)) (parent[index] === -1 ? roots : children[/** @type {number} */ (parent[index])])?.push(index);
+  }
+  const tree = { parent, children, roots };
+  return { ...tree, ...sums(tree, isError) };
 }
 
 /** @param {Int32Array} parent */

@@ -9,6 +9,7 @@ import { BackLink } from '../../components/back_link.js';
 import { CopyButton } from '../../components/copy.js';
 import { ErrorNotice } from '../../components/notices.js';
 import { Time } from '../../components/time.js';
+import { FoldSwitch, useFold } from './fold.js';
 import { Minimap } from './minimap.js';
 import { readOutline } from './outline.js';
 import { SpanPanel } from './span_panel.js';
@@ -43,12 +44,14 @@ function Trace({ outline, summary }) {
   const select = useCallback((/** @type {number} */ index) => {
     setParams({ span: index === -1 ? null : outline.spanId[index] }, { replace: true });
   }, [outline]);
+  const { shown, foldedCount } = useFold(outline, selected);
   return html`<div class="trace-view">
     <${Head} outline=${outline} summary=${summary} showCause=${() => setAsked(asked + 1)} />
     <div class="trace-body ${selected === -1 ? '' : 'with-panel'}">
       <div class="trace-left">
-        <${Minimap} outline=${outline} zoom=${zoom} setZoom=${setZoom} />
-        <${Waterfall} outline=${outline} zoom=${zoom} setZoom=${setZoom} selected=${selected} asked=${asked} select=${select} />
+        <${Minimap} outline=${shown} zoom=${zoom} setZoom=${setZoom} />
+        <${FoldSwitch} outline=${outline} foldedCount=${foldedCount} />
+        <${Waterfall} outline=${shown} zoom=${zoom} setZoom=${setZoom} selected=${selected} asked=${asked} select=${select} />
       </div>
       ${selected !== -1 && html`<${SpanPanel} traceId=${outline.traceId} spanId=${outline.spanId[selected]} close=${() => select(-1)} />`}
     </div>
@@ -67,7 +70,7 @@ function Head({ outline, summary, showCause }) {
       <div><dt>Duration</dt><dd>${duration(outline.end)}</dd></div>
       <div><dt>Spans</dt><dd>${number(outline.count)}</dd></div>
       ${errors.length > 0 && html`<div><dt>Errors</dt><dd><span class="error-text">${number(errors.length)}</span> <a title="The deepest span that failed, the earliest of these" onClick=${showCause}
-        href=${href(['traces', outline.traceId], { span: outline.spanId[errors[0] ?? 0] })}>Show the cause</a></dd></div>`}
+        href=${href(['traces', outline.traceId], { span: outline.spanId[errors[0] ?? 0], fold: param('fold') })}>Show the cause</a></dd></div>`}
       ${summary.tokens > 0 && html`<div><dt>Tokens</dt><dd>${short(summary.tokens)}</dd></div>`}
       ${summary.cost > 0 && html`<div><dt>Cost</dt><dd>${cost(summary.cost)}</dd></div>`}
     </dl>
@@ -80,7 +83,7 @@ function Head({ outline, summary, showCause }) {
 function indicesOfErrors(outline) {
   const found = [];
   for (let index = 0; index < outline.count; index += 1) {
-    if (outline.text('status_code', index) === 'STATUS_CODE_ERROR') found.push(index);
+    if (outline.isError(index)) found.push(index);
   }
   return found.toSorted((a, b) => (outline.errorsBelow[a] ?? 0) - (outline.errorsBelow[b] ?? 0) || a - b);
 }

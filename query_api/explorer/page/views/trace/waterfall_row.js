@@ -15,7 +15,7 @@ const GAP = 6;
  */
 export function Row({ outline, index, zoom, top, depth, isClosed, isSelected, toggle, select, hasServices, trackWidth }) {
   const type = outline.text('span_type', index);
-  const failed = outline.text('status_code', index) === 'STATUS_CODE_ERROR';
+  const failed = outline.isError(index);
   const below = outline.size[index] ?? 0;
   const isCritical = outline.isCritical[index] === 1;
   const isExtraRoot = depth === 0 && outline.isOrphan[index] !== 1 && outline.roots[0] !== index;
