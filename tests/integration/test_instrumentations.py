@@ -31,7 +31,7 @@ SPANS_MAX = 100
 SPANS_KEPT = 20
 """Golden files keep at most this many spans of a response, the first ones."""
 
-ALL, FAILED, OVER_TOKENS, OF_SESSION, TOOLS_RUN, TOOLS_ASKED_FOR, NOT_ANTHROPICS_OWN = map(
+ALL, FAILED, OVER_TOKENS, OF_SESSION, TOOLS_RUN, TOOLS_ASKED_FOR, NOT_ANTHROPICS_OWN, NOT_AUTOGENS_RUNTIME = map(
     json.loads, blocks(PAGE.read_text(), "json")
 )
 
@@ -75,6 +75,14 @@ class TestQuestions:
         found = await _found(samples, _instead(OVER_TOKENS, 50, tokens))
 
         assert found == sample_questions.CALLS_OVER_TOKENS[tokens]
+
+    async def test_messages_of_autogens_runtime_are_left_out(self, samples: StoredSamples) -> None:
+        of_sample = {"field": "span_id", "operator": "in", "value": sorted(_ids_of("autogen-01"))}
+        without_messages = {"field": "attributes", "key": "messaging", "operator": "not_exists"}
+
+        answers = [await samples.spans(of_sample, left_out) for left_out in (NOT_AUTOGENS_RUNTIME, without_messages)]
+
+        assert [sorted(span["span_type"] for span in spans) for spans in answers] == [["agent", "agent", "tool"]] * 2
 
     async def test_spans_whose_names_hold_ids_are_one_operation(self, samples: StoredSamples) -> None:
         cycles = {"conditions": [{"field": "span_name", "operator": "startswith", "value": "Cycle "}]}
