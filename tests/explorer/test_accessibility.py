@@ -6,7 +6,7 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, expect
 
-from tests.support.explorer import open_page
+from tests.support.explorer import AUTOGEN_TRACE, open_page
 from tests.support.stack import RunningStack
 
 pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="module")]
@@ -23,7 +23,7 @@ SERIOUS = {"serious", "critical"}
 
 async def _views(stack: RunningStack) -> list[str]:
     span = stack.ask("/spans/query", {"windowing": {"limit": 1}})["spans"][0]
-    return [*VIEWS, f"traces/{span['trace_id']}?span={span['span_id']}"]
+    return [*VIEWS, f"traces/{span['trace_id']}?span={span['span_id']}", f"traces/{AUTOGEN_TRACE}?fold=1"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

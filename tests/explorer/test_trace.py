@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from tests.support.explorer import Explorer
+from tests.support.explorer import AUTOGEN_TRACE, Explorer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 AGENT_CALL = {"conditions": [
@@ -15,7 +15,6 @@ AGENT_CALL = {"conditions": [
     {"field": "attributes", "key": "ag.data.outputs.messages", "operator": "exists"},
     {"field": "tokens", "operator": "exists"},
 ]}  # fmt: skip
-AUTOGEN_TRACE = "9e73da07cfd712fc76b228aebb3e788d"
 AUTOGEN_SPANS = ["invoke_agent weather", "execute_tool get_weather"]
 
 

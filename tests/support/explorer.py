@@ -19,6 +19,9 @@ from tests.support.stack import RunningStack
 SPANS_COUNT = 848
 """Of all samples."""
 
+AUTOGEN_TRACE = "9e73da07cfd712fc76b228aebb3e788d"
+"""Of a sample: a trace with message spans, so its page has a switch that folds them."""
+
 ARGUMENTS: Final = [
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
     "--disable-sync", "--no-first-run",
