@@ -27,18 +27,18 @@ _ANSWER: Final[Mapping[str, str]] = {
 _READABLE: Final = "Retry-After, X-Request-Id"
 
 
-def is_allowed_page(route: Route, headers: Mapping[str, str], origins: frozenset[str]) -> bool:
-    """Return whether a page of the request's origin may use the route."""
+def is_allowed_page(headers: Mapping[str, str], origins: frozenset[str]) -> bool:
+    """Return whether a page of the request's origin may use a route that takes pages."""
     origin = headers.get("Origin", "")
-    return route.takes_pages and bool(origin) and (origin in origins or ANY_ORIGIN in origins)
+    return bool(origin) and (origin in origins or ANY_ORIGIN in origins)
 
 
-def page_headers(route: Route | None, headers: Mapping[str, str], origins: frozenset[str]) -> Mapping[str, str]:
-    """Return the headers of a response that let a page of an allowed origin read it."""
-    if route is None or not route.takes_pages or not origins:
+def page_headers(headers: Mapping[str, str], origins: frozenset[str]) -> Mapping[str, str]:
+    """Return the headers of a response that let a page of an allowed origin read it, on a route that takes pages."""
+    if not origins:
         return {}
     varies = {} if ANY_ORIGIN in origins else {"Vary": "Origin"}
-    if not is_allowed_page(route, headers, origins):
+    if not is_allowed_page(headers, origins):
         return varies
     origin = ANY_ORIGIN if ANY_ORIGIN in origins else headers["Origin"]
     return {"Access-Control-Allow-Origin": origin, "Access-Control-Expose-Headers": _READABLE, **varies}
@@ -50,7 +50,7 @@ def preflight_route(router: Router, raw_path: str, headers: Mapping[str, str], o
         route, _ = router.match(headers.get("Access-Control-Request-Method", ""), raw_path)
     except ServiceError:
         return None
-    return route if is_allowed_page(route, headers, origins) else None
+    return route if route.takes_pages and is_allowed_page(headers, origins) else None
 
 
 def preflight_response() -> Response:

@@ -175,8 +175,8 @@ class Dispatcher:
             response = await self._handle_errors(http_request, request_log)
             if response.stream is not None:
                 return await self._stream(http_request, response, response.stream, request_log)
-            pages = page_headers(request_log.route, http_request.headers, self._origins)
-            if pages:
+            if request_log.route is not None and request_log.route.takes_pages:
+                pages = page_headers(http_request.headers, self._origins)
                 response = replace(response, headers={**response.headers, **pages})
             return await _http_response(http_request, response, request_log)
         except Exception:  # noqa: BLE001 - the last line of defence, also when reporting an error fails
@@ -259,7 +259,7 @@ class Dispatcher:
         """Authenticate, and count the request for the limits of its key. Raises as ``authenticate``, ``Overloaded``."""
         headers, query = http_request.headers, http_request.query
         route = request_log.route
-        is_allowed = route is not None and is_allowed_page(route, headers, self._origins)
+        is_allowed = route is not None and route.takes_pages and is_allowed_page(headers, self._origins)
         owner = await authenticate(self._state, access=access, headers=headers, query=query, is_allowed_page=is_allowed)
         request_log.is_authenticated, request_log.project_id = True, owner.project_id
         request_log.caller.owner = owner
