@@ -869,8 +869,8 @@ class WeighingStore:
 LARGE = 1_000_000
 """Size of a span in bytes."""
 
-MOST_READ = 10 * LARGE
-"""The engine returns five spans at a time, and the result ends at four."""
+MOST_READ = 11 * LARGE
+"""The engine returns five spans of each part at a time, and the result ends at four."""
 
 
 @pytest.fixture
