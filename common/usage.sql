@@ -3,18 +3,49 @@
 -- the columns of Metrics, one row for each span. The last has one row for each trace.
 --
 -- A place is the index of a span in its trace, from 1; 0 is none. No lambda over spans holds an array: the engine
--- copies it for each element.
+-- copies it for each element. It may hold a bitmap, of which the engine copies the address.
 
 -- entries --
+-- What a span reports, as bits: 1 a prompt, 2 a completion, 4 anything, 8 and 16 a prompt and a completion of the
+-- total, which a total that is more than its parts has, too. 32768 is an error.
 SELECT
     *,
     reinterpretAsUInt128(span_id) AS id,
     if(parent_id = span_id, 0, reinterpretAsUInt128(parent_id)) AS parent,
-    tokens_prompt != 0 OR tokens_completion != 0 OR tokens_total != 0
-        OR costs_prompt != 0 OR costs_completion != 0 OR costs_total != 0
-        OR errors != 0 AS is_report,
-    NOT is_report AND parent != 0 AS is_link
+    bitOr(
+        bitOr((1 + 4 + 8) * (tokens_prompt != 0), (2 + 4 + 16) * (tokens_completion != 0)),
+        bitOr(
+            4 * (tokens_total != 0),
+            (8 + 16) * (tokens_total > (tokens_prompt + tokens_completion) * 1.000000001)
+        )
+    ) + 32768 * (errors != 0) AS tokens_and_errors,
+    bitOr(
+        bitOr((1 + 4 + 8) * (costs_prompt != 0), (2 + 4 + 16) * (costs_completion != 0)),
+        bitOr(
+            4 * (costs_total != 0),
+            (8 + 16) * (costs_total > (costs_prompt + costs_completion) * 1.000000001)
+        )
+    ) AS costs
 FROM reported
+
+-- claims --
+-- What may count of a span. The bits of costs that were sent are multiplied by 32, those of list prices by 1024.
+SELECT
+    *,
+    toUInt32(tokens_and_errors + costs * if(cost_is_computed, 1024, 32)) AS claims
+FROM entries
+
+-- sets --
+-- Each bit is a set of reports that is judged by itself. Among list prices, a cost that was sent has every part. 65536
+-- is a cost that was sent: it covers the list prices below it if it counts, unless it is the span's own. What is the
+-- span's own counts in any case, except errors.
+SELECT
+    *,
+    claims != 0 AS is_report,
+    NOT is_report AND parent != 0 AS is_link,
+    toUInt32(claims + if(cost_is_computed OR costs = 0, 0, 31 * 1024 + if(usage_is_own, 0, 65536))) AS sets,
+    if(usage_is_own, bitAnd(claims, 32767), 0) AS own
+FROM claims
 
 -- traces --
 -- The reports and links of a trace. A span that neither reports nor has a parent leads nowhere.
@@ -22,8 +53,9 @@ SELECT
     trace_id,
     groupArrayIf(id, is_report) AS report_ids,
     groupArrayIf(parent, is_report) AS report_parents,
-    groupArrayIf(usage_is_own, is_report) AS report_is_own,
-    groupArrayIf(cost_is_computed, is_report) AS report_is_computed,
+    groupArrayIf(claims, is_report) AS report_claims,
+    groupArrayIf(sets, is_report) AS report_sets,
+    groupArrayIf(own, is_report) AS report_own,
     groupArrayIf(id, is_link) AS link_ids,
     groupArrayIf(parent, is_link) AS link_parents,
     groupArrayIf(tokens_prompt, is_report) AS at_tokens_prompt,
@@ -33,21 +65,24 @@ SELECT
     groupArrayIf(costs_completion, is_report) AS at_costs_completion,
     groupArrayIf(costs_total, is_report) AS at_costs_total,
     groupArrayIf(errors, is_report) AS at_errors
-FROM entries
+FROM sets
 GROUP BY trace_id
 
 -- nested --
 -- In most traces no report has a span below it. Then every report counts, and the arrays of places stay empty.
+-- What only the last steps read is one array, because the engine plans each column again in each step.
 SELECT
-    *,
+    trace_id,
+    report_sets,
+    arrayZip(
+        report_ids, report_claims, report_own,
+        at_tokens_prompt, at_tokens_completion, at_tokens_total,
+        at_costs_prompt, at_costs_completion, at_costs_total, at_errors
+    ) AS report_rows,
     arrayConcat(report_parents, link_parents) AS linked,
     notEmpty(arrayIntersect(report_ids, linked)) AS is_nested,
     if(is_nested, arrayConcat(report_ids, link_ids), []) AS ids,
-    if(is_nested, linked, []) AS parents,
-    is_nested AND has(report_is_computed, 1) AND arrayExists(
-        (is_computed, p, c, t) -> NOT is_computed AND (p != 0 OR c != 0 OR t != 0),
-        report_is_computed, at_costs_prompt, at_costs_completion, at_costs_total
-    ) AS is_mixed
+    if(is_nested, linked, []) AS parents
 FROM traces
 
 -- lined --
@@ -69,95 +104,28 @@ SELECT
         line, arrayFill(entry -> entry.2 = 0, line)
     ) AS pairs,
     arrayMap(pair -> pair.2, arraySort(arrayFilter(pair -> pair.1 != 0, pairs))) AS above,
-    arrayResize(at_tokens_prompt, length(ids)) AS tokens_prompts,
-    arrayResize(at_tokens_completion, length(ids)) AS tokens_completions,
-    arrayResize(at_tokens_total, length(ids)) AS tokens_totals,
-    arrayResize(at_costs_prompt, length(ids)) AS costs_prompts,
-    arrayResize(at_costs_completion, length(ids)) AS costs_completions,
-    arrayResize(at_costs_total, length(ids)) AS costs_totals,
-    arrayResize(at_errors, length(ids)) AS errors_at,
-    arrayResize(report_is_computed, if(is_mixed, length(ids), 0)) AS mixed_computed,
-    arrayResize(mixed_computed, length(ids)) AS computed
-FROM lined
-
--- mixed --
--- In a mixed trace some costs were sent and some are computed. The arrays are empty for all others.
-SELECT
-    *,
-    arrayResize(report_is_own, length(mixed_computed)) AS mixed_own,
-    arrayResize(costs_prompts, length(mixed_computed)) AS mixed_prompts,
-    arrayResize(costs_completions, length(mixed_computed)) AS mixed_completions,
-    arrayResize(costs_totals, length(mixed_computed)) AS mixed_totals
-FROM placed
-
--- reporting --
-SELECT
-    *,
-    arrayMap(
-        (p, c, t) -> p != 0 OR c != 0 OR t != 0, mixed_prompts, mixed_completions, mixed_totals
-    ) AS mixed_reports
-FROM mixed
-
--- grouped --
--- Which places report: a prompt, a completion, anything, and a part of the total (or a total that is more than its
--- parts). Most of these sets are equal, so each distinct one is judged once. A report that is alone in its set
--- counts. Of costs, the first five sets are those that were sent, unless all are computed. A mixed trace has six more:
--- five of what is computed, where a cost that was sent has every part, and the costs sent that may cover what is below.
-SELECT
-    *,
-    arrayConcat([
-        arrayMap(p -> p != 0, tokens_prompts),
-        arrayMap(c -> c != 0, tokens_completions),
-        arrayMap((p, c, t) -> p != 0 OR c != 0 OR t != 0, tokens_prompts, tokens_completions, tokens_totals),
-        arrayMap(
-            (p, c, t) -> p != 0 OR t > (p + c) * 1.000000001,
-            tokens_prompts, tokens_completions, tokens_totals
-        ),
-        arrayMap(
-            (p, c, t) -> c != 0 OR t > (p + c) * 1.000000001,
-            tokens_prompts, tokens_completions, tokens_totals
-        ),
-        arrayMap((p, is_computed) -> p != 0 AND NOT is_computed, costs_prompts, computed),
-        arrayMap((c, is_computed) -> c != 0 AND NOT is_computed, costs_completions, computed),
-        arrayMap(
-            (p, c, t, is_computed) -> (p != 0 OR c != 0 OR t != 0) AND NOT is_computed,
-            costs_prompts, costs_completions, costs_totals, computed
-        ),
-        arrayMap(
-            (p, c, t, is_computed) -> (p != 0 OR t > (p + c) * 1.000000001) AND NOT is_computed,
-            costs_prompts, costs_completions, costs_totals, computed
-        ),
-        arrayMap(
-            (p, c, t, is_computed) -> (c != 0 OR t > (p + c) * 1.000000001) AND NOT is_computed,
-            costs_prompts, costs_completions, costs_totals, computed
-        ),
-        arrayMap(e -> e != 0, errors_at)
-    ], arrayResize([
-        arrayMap((p, r, is_computed) -> if(is_computed, p != 0, r), mixed_prompts, mixed_reports, mixed_computed),
-        arrayMap((c, r, is_computed) -> if(is_computed, c != 0, r), mixed_completions, mixed_reports, mixed_computed),
-        mixed_reports,
-        arrayMap(
-            (p, c, t, r, is_computed) -> if(is_computed, p != 0 OR t > (p + c) * 1.000000001, r),
-            mixed_prompts, mixed_completions, mixed_totals, mixed_reports, mixed_computed
-        ),
-        arrayMap(
-            (p, c, t, r, is_computed) -> if(is_computed, c != 0 OR t > (p + c) * 1.000000001, r),
-            mixed_prompts, mixed_completions, mixed_totals, mixed_reports, mixed_computed
-        ),
-        arrayMap(
-            (r, is_computed, is_own) -> r AND NOT is_computed AND NOT is_own, mixed_reports, mixed_computed, mixed_own
-        )
-    ], if(is_mixed, 6, 0))) AS sets,
+    arrayResize(report_sets, length(ids)) AS place_sets,
     length(ids) < 64 AS is_small,
     arrayMap(
         place -> bitShiftLeft(toUInt64(1), place),
         arrayResize(arrayEnumerate(ids), if(is_small, length(ids), 0))
-    ) AS bits,
+    ) AS bits
+FROM lined
+
+-- grouped --
+-- The sets as kinds of reports in a small trace, of which most have few, and as arrays of places in a large one.
+SELECT
+    *,
     arrayResize(above, length(bits)) AS small_above,
     arrayMap(place -> bitShiftLeft(toUInt64(1), place), small_above) AS parent_bits,
     arrayReduce('groupBitOr', parent_bits) AS all_parents,
-    arrayExists((bit, parent) -> parent != 0 AND bitAnd(bit, all_parents) != 0, bits, small_above) AS is_deep
-FROM reporting
+    arrayExists((bit, parent) -> parent != 0 AND bitAnd(bit, all_parents) != 0, bits, small_above) AS is_deep,
+    arrayResize(place_sets, length(bits)) AS small_sets,
+    arrayDistinct(arrayFilter(sets -> sets != 0, small_sets)) AS kinds,
+    arrayMap(
+        set -> arrayMap(sets -> bitTest(sets, set), place_sets), range(if(is_small, 0, 17))
+    ) AS large_sets
+FROM placed
 
 -- climbed --
 -- In a small trace, the places above each place, at any depth, are the bits of an integer. Each round doubles how far
@@ -174,22 +142,23 @@ SELECT
         (parent_bits, small_above)
     ).1 AS climbed_bits,
     arrayMap((found, bit) -> bitAnd(found, bitNot(bit)), climbed_bits, bits) AS bits_above,
-    arrayMap(
-        members -> arrayReduce(
-            'groupBitOr', arrayMap((is_member, found) -> if(is_member, found, 0), members, bits_above)
-        ),
-        arrayResize(sets, if(is_small, length(sets), 0))
-    ) AS reported_below,
-    arrayDistinct(arrayConcat(
-        arrayFilter(members -> arrayCount(members) > 1, arrayResize(sets, if(is_small, 0, length(sets)))),
-        arraySlice(sets, 17, if(is_small, 0, 1))
+    arrayDistinct(arrayFilter(
+        (members, set) -> arrayCount(members) > if(set = 17, 0, 1), large_sets, arrayEnumerate(large_sets)
     )) AS judged_sets
 FROM grouped
 
 -- repeated --
--- The places once for each judged set, one set after the other.
+-- The places once for each judged set, one set after the other. In a small trace, `reached` are the places above the
+-- reports of each kind: most are equal.
 SELECT
     *,
+    arrayMap(
+        kind -> arrayReduce(
+            'groupBitOr', arrayMap((sets, found) -> if(sets = kind, found, 0), small_sets, bits_above)
+        ),
+        kinds
+    ) AS reached,
+    (indexOf(judged_sets, large_sets[17]) - 1) * length(ids) AS places_before,
     arrayFlatten(judged_sets) AS reports,
     arrayEnumerate(reports) AS places,
     arrayFlatten(arrayMap(
@@ -229,157 +198,113 @@ SELECT
     ) AS nearest
 FROM repeated
 
--- marked --
--- A place counts unless another report leads to it. In the sorted marks, such a place comes right after a mark of its
--- own with 0.
+-- judged --
+-- A place counts unless another report leads to it.
 SELECT
     *,
-    arraySort(arrayConcat(
-        arrayMap(place -> (place, 1), places),
-        arrayMap(place -> (place, 0), arrayDistinct(arrayFilter(
-            (place, is_end, source) -> is_end AND place != 0 AND place != source,
-            nearest, reports, places
-        )))
-    )) AS marks
+    bitmapBuild(arrayFilter(
+        (place, is_end, source) -> is_end AND place != source, nearest, reports, places
+    )) AS repeats
 FROM led
 
--- judged --
+-- below --
+-- The sets in which another report is below a place, and those in which each report is the innermost one.
 SELECT
     *,
-    arrayMap(pair -> pair.2, arrayFilter(pair -> pair.1, arrayMap(
-        (mark, last) -> (mark.2 = 1, mark.1 != last.1),
-        marks, arrayPopBack(arrayPushFront(marks, (0, 1)))
-    ))) AS verdicts,
-    arrayMap(
-        (members, place) -> if(
-            is_small,
-            arrayMap(bit -> bitAnd(bit, reported_below[place]) = 0, bits),
-            arraySlice(
-                verdicts,
-                (indexOf(judged_sets, members) - 1) * length(ids) + 1,
-                if(has(judged_sets, members), length(ids), 0)
-            )
-        ),
-        sets, arrayEnumerate(sets)
-    ) AS verdicts_of_sets
-FROM marked
-
--- decided --
--- Which reports count in each set. All do if the set was not judged, and if none would (reports in a circle).
-SELECT
-    *,
-    arrayMap(
-        (members, found) -> arrayResize(
-            if(
-                arrayExists(
-                    (counts, is_member) -> counts AND is_member,
-                    arrayResize(found, length(members)), members
-                ),
-                found,
-                emptyArrayUInt8()
+    arrayConcat(
+        arrayMap(
+            bit -> arrayReduce(
+                'groupBitOr', arrayMap((kind, found) -> if(bitAnd(found, bit) != 0, kind, 0), kinds, reached)
             ),
-            length(report_ids),
-            1
+            bits
         ),
-        sets, verdicts_of_sets
-    ) AS count_in_sets
+        arrayReduce('groupBitOrForEach', arrayMap(
+            (judged, set) -> arrayMap(
+                (place, sets) -> if(bitmapContains(repeats, place), sets, 0),
+                range(toUInt32((set - 1) * length(ids) + 1), toUInt32(set * length(ids) + 1)),
+                arrayResize(emptyArrayUInt32(), length(ids), arrayReduce('groupBitOr', arrayMap(
+                    (members, bit) -> if(members = judged, toUInt32(bitShiftLeft(toUInt32(1), bit)), 0),
+                    large_sets, range(length(large_sets))
+                )))
+            ),
+            judged_sets, arrayEnumerate(judged_sets)
+        ))
+    ) AS below,
+    arrayMap(
+        (sets, found) -> bitAnd(sets, bitNot(bitAnd(found, 65535))),
+        report_sets, arrayResize(below, length(report_sets))
+    ) AS innermost
 FROM judged
 
--- covering --
--- In a mixed trace: which costs that were sent cover what is computed below them, namely those that count. `next` is
--- the first cost above each report of a large trace that may cover it.
+-- decided --
+-- In which sets each report counts: all of a set do if none would (reports in a circle). And which costs cover the list
+-- prices below them: those that were sent and count.
 SELECT
     *,
-    arrayResize(report_is_computed, if(is_mixed, length(report_ids), 0)) AS of_computed,
-    arrayMap(
-        (is_member, counts) -> is_member AND counts,
-        arrayResize(sets[17], length(of_computed)), arrayResize(count_in_sets[8], length(of_computed))
-    ) AS covers,
-    arraySlice(
-        nearest, (indexOf(judged_sets, sets[17]) - 1) * length(ids) + 1, if(is_small, 0, length(of_computed))
-    ) AS next
-FROM decided
+    bitAnd(arrayReduce('groupBitOr', report_sets), bitNot(arrayReduce('groupBitOr', innermost))) AS circular,
+    arrayMap((sets, counts) -> bitOr(counts, bitAnd(sets, circular)), report_sets, innermost) AS counts_in,
+    arrayMap(counts -> bitAnd(counts, 128 + 65536) = 128 + 65536, counts_in) AS covers
+FROM below
 
--- ahead --
+-- settled --
+-- What counts of each report, as bits: list prices only where no cost covers them.
 SELECT
     *,
     arrayReduce(
         'groupBitOr', arrayMap((does_cover, bit) -> if(does_cover, bit, 0), covers, arrayResize(bits, length(covers)))
     ) AS covering_bits,
-    (indexOf(judged_sets, sets[17]) - 1) * length(ids) AS places_before,
-    arraySort(arrayConcat(
-        arrayMap((does_cover, place) -> (toInt64(place), toUInt32(0), does_cover), covers, arrayEnumerate(covers)),
-        arrayMap(
-            (above, place) -> (if(above = 0, 0, above - places_before), place, toUInt8(0)), next, arrayEnumerate(next)
-        )
-    )) AS covering_line
-FROM covering
-
--- covered --
-SELECT
-    *,
-    if(
-        is_small,
-        arrayMap(found -> bitAnd(found, covering_bits) != 0, arrayResize(bits_above, length(covers))),
-        arrayMap(pair -> pair.2, arraySort(arrayFilter(pair -> pair.1 != 0, arrayMap(
-            (entry, found) -> (entry.2, if(found.1 = entry.1, found.3, 0)),
-            covering_line, arrayFill(entry -> entry.2 = 0, covering_line)
-        ))))
-    ) AS is_covered
-FROM ahead
-
--- settled --
--- Which costs count: of those that were sent, and of those that are computed, unless one that was sent covers them.
-SELECT
-    *,
-    if(
-        is_mixed,
-        arrayMap(
-            (sent, listed) -> arrayMap(
-                (counts_sent, counts_listed, is_computed, is_hidden) ->
-                    if(is_computed, counts_listed AND NOT is_hidden, counts_sent),
-                arrayResize(sent, length(covers)), arrayResize(listed, length(covers)), of_computed, is_covered
-            ),
-            arraySlice(count_in_sets, 6, 5), arrayResize(arraySlice(count_in_sets, 12, 5), 5)
+    bitmapBuild(arrayMap(
+        place -> toUInt32(place + places_before),
+        arrayFilter((place, does_cover) -> does_cover, arrayEnumerate(covers), covers)
+    )) AS covering,
+    arrayResize(
+        arrayConcat(
+            arrayMap(found -> bitAnd(found, covering_bits) != 0, bits_above),
+            arrayMap(
+                place -> bitmapContains(covering, place),
+                arraySlice(nearest, places_before + 1, if(is_small OR places_before < 0, 0, length(ids)))
+            )
         ),
-        arraySlice(count_in_sets, 6, 5)
-    ) AS count_in_costs
-FROM covered
+        length(covers)
+    ) AS is_covered,
+    arrayMap(
+        (counts, report, is_hidden) ->
+            bitOr(bitAnd(bitAnd(counts, report.2), if(is_hidden, 32768 + 1023, 65535)), report.3),
+        counts_in, report_rows, is_covered
+    ) AS counting
+FROM decided
 
 -- counted_reports --
--- What each report says (at_*), and what counts of it (counted_*).
+-- What each report says (at_*), and what counts of it (counted_*); of costs, either a sent one or a list price.
 SELECT
     trace_id,
-    report_ids,
-    at_tokens_total,
-    at_costs_total,
+    report_rows.1 AS report_ids,
+    report_rows.6 AS at_tokens_total,
+    report_rows.9 AS at_costs_total,
+    arrayMap((report, counts) -> if(bitAnd(counts, 1) != 0, report.4, 0), report_rows, counting)
+        AS counted_tokens_prompt,
+    arrayMap((report, counts) -> if(bitAnd(counts, 2) != 0, report.5, 0), report_rows, counting)
+        AS counted_tokens_completion,
     arrayMap(
-        (amount, counts, is_own) -> if(counts OR is_own, amount, 0),
-        at_tokens_prompt, count_in_sets[1], report_is_own
-    ) AS counted_tokens_prompt,
-    arrayMap(
-        (amount, counts, is_own) -> if(counts OR is_own, amount, 0),
-        at_tokens_completion, count_in_sets[2], report_is_own
-    ) AS counted_tokens_completion,
-    arrayMap(
-        (p, c, t, counts, counts_p, counts_c, is_own) ->
-            if(counts OR is_own, t, if(counts_p, p, 0) + if(counts_c, c, 0)),
-        at_tokens_prompt, at_tokens_completion, at_tokens_total,
-        count_in_sets[3], count_in_sets[4], count_in_sets[5], report_is_own
+        (report, counts) -> if(
+            bitAnd(counts, 4) != 0,
+            report.6,
+            if(bitAnd(counts, 8) != 0, report.4, 0) + if(bitAnd(counts, 16) != 0, report.5, 0)
+        ),
+        report_rows, counting
     ) AS counted_tokens_total,
+    arrayMap((report, counts) -> if(bitAnd(counts, 33 * 32) != 0, report.7, 0), report_rows, counting)
+        AS counted_costs_prompt,
+    arrayMap((report, counts) -> if(bitAnd(counts, 33 * 64) != 0, report.8, 0), report_rows, counting)
+        AS counted_costs_completion,
     arrayMap(
-        (amount, counts, is_own) -> if(counts OR is_own, amount, 0),
-        at_costs_prompt, count_in_costs[1], report_is_own
-    ) AS counted_costs_prompt,
-    arrayMap(
-        (amount, counts, is_own) -> if(counts OR is_own, amount, 0),
-        at_costs_completion, count_in_costs[2], report_is_own
-    ) AS counted_costs_completion,
-    arrayMap(
-        (p, c, t, counts, counts_p, counts_c, is_own) ->
-            if(counts OR is_own, t, if(counts_p, p, 0) + if(counts_c, c, 0)),
-        at_costs_prompt, at_costs_completion, at_costs_total,
-        count_in_costs[3], count_in_costs[4], count_in_costs[5], report_is_own
+        (report, counts) -> if(
+            bitAnd(counts, 33 * 128) != 0,
+            report.9,
+            if(bitAnd(counts, 33 * 256) != 0, report.7, 0) + if(bitAnd(counts, 33 * 512) != 0, report.8, 0)
+        ),
+        report_rows, counting
     ) AS counted_costs_total,
-    arrayMap((amount, counts) -> if(counts, amount, 0), at_errors, count_in_sets[11]) AS counted_errors
+    arrayMap((report, counts) -> if(bitAnd(counts, 32768) != 0, report.10, 0), report_rows, counting)
+        AS counted_errors
 FROM settled
