@@ -89,6 +89,6 @@ def test_index_of_pairs_has_the_expression_of_the_column() -> None:
 
 
 def test_tolerance_of_totals_is_the_same_in_sql() -> None:
-    tolerances = [number for step in STEPS.values() for number in re.findall(r"\(p \+ c\) \* ([\d.]+)", step)]
+    tolerances = [number for step in STEPS.values() for number in re.findall(r"\) \* ([\d.]+)", step)]
 
     assert set(tolerances) == {str(TOTAL_TOLERANCE)}
