@@ -27,7 +27,7 @@ from common.postgres.keys import Keys
 from common.postgres.pool import Database
 from common.postgres.projects import Account, WantedAccount, open_accounts
 from common.settings import ClickHouseSettings
-from common.span import Resource, Span
+from common.span import Resource, Scope, Span
 from query_api.http.routes import ROUTES
 from query_api.request.route import Access, Route
 from tests.fakes.clock import ManualClock
@@ -59,6 +59,7 @@ TELLS_NOTHING_OF_A_PROJECT: Final = {
     "GET /v1/traces": "says that it is there",
     "GET /otlp/v1/traces": "the same",
     **dict.fromkeys(TAKE_BYTES, "takes bytes; whose they are, the intake tests show"),
+    "GET /prices/unknown": "no call here lacks a price; its own tests show that a project sees its own models",
     "GET /status/freshness": "of partitions; its own tests show that a project sees the times of its own records",
     "DELETE /traces/{trace_id}": "says how many it deleted",
     "DELETE /simple/traces/{trace_id}": "repeats what was sent",
@@ -203,7 +204,8 @@ async def _store_spans(world: World) -> None:
     ids = {"session": {"id": f"{SECRET}-session"}, "user": {"id": f"{SECRET}-user"}}
     costs = {"metrics": {"costs": {"incremental": {"total": COST}}}}
     attributes = {"ag": {**ids, **costs, "data": {"outputs": SECRET}}}
-    own = _span(SPAN_ID, name=SECRET, attributes=attributes, resource=Resource({"service": {"name": SECRET}}))
+    resource, scope = Resource({"service": {"name": SECRET}}), Scope(SECRET, "1", {})
+    own = _span(SPAN_ID, name=SECRET, attributes=attributes, resource=resource, scope=scope)
     await store_record(world.store, [own], project_id=world.owner.project.id)
     other = _span(bytes([0xC1]) * 16, name="of the stranger", attributes={}, resource=Resource({}))
     for account in (world.stranger, world.twin):

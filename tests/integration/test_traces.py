@@ -900,7 +900,9 @@ async def test_large_traces_are_read_up_to_a_page_and_a_read(store: ColumnStore,
     assert [int(trace["trace_id"], 16) for trace in traces] == list(range(8, 0, -1))
     assert all(sorted(trace["spans"]) == ["s1", "s2", "s3"] for trace in traces)
     assert max(weighing.weights) < MOST_READ
-    assert (len(pages), read_for_first < len(spans) * LARGE) == ((8, True) if page_bytes_max < 6 * LARGE else (1, False))
+    assert (len(pages), read_for_first < len(spans) * LARGE) == (
+        (8, True) if page_bytes_max < 6 * LARGE else (1, False)
+    )
 
 
 @pytest.mark.usefixtures("small_reads")
