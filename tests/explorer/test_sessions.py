@@ -22,7 +22,9 @@ def _traces_of(explorer: Explorer, session_id: str) -> list[dict[str, Any]]:
 
 
 def _shown(count: float) -> str:
-    return f"{count:,}" if count else ""
+    if count < 10_000:
+        return f"{count:,}" if count else ""
+    return f"{count / 1_000:.1f}".removesuffix(".0") + "K"
 
 
 async def test_sessions_show_the_totals_of_their_traces(explorer: Explorer):
