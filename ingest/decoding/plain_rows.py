@@ -46,7 +46,7 @@ def plain_rows(
     resources: Mapping[int, Resource | None],
     scopes: Mapping[int, Scope | None],
 ) -> pa.Table:
-    """Return the rows of the spans of these sets, of which there is at least one, in order.
+    """Return the rows of all spans in these sets, in the order of the spans. There must be at least one.
 
     The other arguments are as in ``_sent_columns``.
     """

@@ -1,4 +1,4 @@
-"""Paths: the key that was sent finds its value, whatever other keys are sent beside it."""
+"""The key that was sent finds its value, even if the span has a shorter or a longer key that begins the same way."""
 
 from __future__ import annotations
 

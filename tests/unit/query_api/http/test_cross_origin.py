@@ -1,4 +1,4 @@
-"""Pages of other web sites that send spans: what a browser is told, for allowed and other origins (CORS)."""
+"""The responses to pages of other web sites that send spans, from allowed and from other origins (CORS)."""
 
 from __future__ import annotations
 
