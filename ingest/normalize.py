@@ -138,7 +138,7 @@ def _normalized(span: Span, trace_type: str, prices: PriceTable, mask: PlannedMa
         ag = attributes["ag"] = masked_ag(ag, mask)
     references = references_of(ag["references"]) if "references" in ag else references_sent(span.references or ())
     hashes = hashes_of(references, span.links or ()) if references or span.links else None
-    metrics = _own_metrics(ag["metrics"])
+    metrics = _own_metrics(ag["metrics"], cost_is_computed=cost_is_computed)
     return NormalizedSpan(
         attributes,
         trace_type,
@@ -265,14 +265,14 @@ def _name_tool(ag: dict[str, Any], name: str) -> None:
         ag["meta"] = {**meta, "tool": {**tool, "name": name}}
 
 
-def _own_metrics(metrics: dict[str, Any]) -> Metrics:
+def _own_metrics(metrics: dict[str, Any], *, cost_is_computed: bool) -> Metrics:
     tokens, costs = metrics["tokens"].get("incremental"), metrics["costs"].get("incremental")
     errors = as_number(metrics["errors"].get("incremental"))
     if not (tokens or costs or errors):
         return NO_METRICS
     own = Metrics(
         *(_amounts(tokens) if tokens else _NO_AMOUNTS),
-        *(_costs(costs) if costs else _NO_AMOUNTS),
+        *((_amounts if cost_is_computed else _costs)(costs) if costs else _NO_AMOUNTS),  # ours are rounded
         errors=float(errors or 0),
     )
     return own if any(own) else NO_METRICS
