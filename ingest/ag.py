@@ -20,7 +20,7 @@ from typing import Any
 from uuid import UUID
 
 from common.ids import span_id_hex, trace_id_hex
-from common.json_values import NotJson, read_json, scalar_text
+from common.json_values import NotJson, number_in, read_json, scalar_text
 from common.span import SPAN_TYPES, Attributes, Link, Value
 
 _OBJECTS_OF_DATA = frozenset({"parameters", "inputs", "internals"})
@@ -251,13 +251,21 @@ def _metric(sent: Value, name: str, aside: dict[str, Any]) -> dict[str, Any]:
 
 def _scalar_metric(value: Value) -> int | float | None:
     if not isinstance(value, dict):
-        return as_number(value)
-    numbers = (as_number(value.get(key)) for key in ("total", "count", "value"))
+        return as_number(_number_if_text(value))
+    numbers = (as_number(_number_if_text(value.get(key))) for key in ("total", "count", "value"))
     return next((number for number in numbers if number is not None), None)
 
 
 def _object_metric(value: Value) -> dict[str, Any] | None:
-    return dict(value) if isinstance(value, dict) else None
+    return {name: _number_if_text(member) for name, member in value.items()} if isinstance(value, dict) else None
+
+
+def _number_if_text(value: Value) -> Value:
+    """Return the number that a text is in JSON; any other value unchanged."""
+    if not isinstance(value, str):
+        return value
+    number = number_in(value)
+    return value if number is None else number
 
 
 def _identity(sent: dict[str, Any], key: str, aside: dict[str, Any]) -> dict[str, str]:

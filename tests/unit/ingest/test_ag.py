@@ -135,8 +135,8 @@ def test_ag_that_is_not_an_object_moves_to_unsupported(sent: Any) -> None:
         ({"metrics": {"tokens": 5}}, {"unsupported": {"metrics": {"tokens": 5}}}),
         ({"metrics": {"tokens": {"acc": 5}}}, {"unsupported": {"metrics": {"tokens": {"acc": 5}}}}),
         (
-            {"metrics": {"duration": {"cumulative": True, "incremental": "5"}}},
-            {"unsupported": {"metrics": {"duration": {"cumulative": True, "incremental": "5"}}}},
+            {"metrics": {"duration": {"cumulative": True, "incremental": "5 ms"}}},
+            {"unsupported": {"metrics": {"duration": {"cumulative": True, "incremental": "5 ms"}}}},
         ),
         (
             {"metrics": {"costs": {"incremental": 5}}},
@@ -193,7 +193,9 @@ def test_rules_of_the_reference_are_applied(sent: dict[str, Any], expected: dict
         (0.5, 0.5),
         ({"total": 1, "count": 2}, 1),
         ({"total": True, "count": 2}, 2),
-        ({"count": "2", "value": 3}, 3),
+        ("5", 5),
+        ({"count": "2", "value": 3}, 2),
+        ({"total": "two", "count": True, "value": "3e0"}, 3),
     ],
 )
 def test_scalar_metrics_collapse_to_a_number(sent: Any, number: float) -> None:
@@ -204,6 +206,17 @@ def test_amounts_are_kept_unchanged() -> None:
     tokens = {"incremental": {"prompt": 1, "cached": 2}, "cumulative": {}}
 
     assert canonical({"metrics": {"tokens": tokens}})["metrics"]["tokens"] == tokens
+
+
+def test_amount_as_text_is_the_number() -> None:
+    sent = {"incremental": {"prompt": "10", "total": "1e1", "cached": "many", "reasoning": " 1"}}
+
+    assert canonical({"metrics": {"tokens": sent, "costs": {"incremental": {"total": "0.25"}}}})["metrics"] == {
+        "duration": {},
+        "errors": {},
+        "tokens": {"incremental": {"prompt": 10, "total": 10, "cached": "many", "reasoning": " 1"}},
+        "costs": {"incremental": {"total": 0.25}},
+    }
 
 
 def test_unsupported_members_take_linear_time() -> None:
