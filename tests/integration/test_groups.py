@@ -16,7 +16,7 @@ from common.clickhouse.store import ColumnStore
 from common.settings import Settings
 from common.span import Resource, Span
 from common.times import SystemClock, format_us
-from tests.support.api import PATIENT, UntouchedStore, context_of, serving
+from tests.support.api import PATIENT, UntouchedStore, context_of, post_json, serving
 from tests.support.client_groups import ClientGroups
 from tests.support.deleting import delete
 from tests.support.scale import scaled
@@ -38,9 +38,7 @@ class Api:
     store: ColumnStore
 
     async def post(self, path: str, body: Any, *, status: int = 200) -> Any:
-        async with self.client.post(path, json=body) as response:
-            assert response.status == status, await response.text()
-            return await response.json()
+        return await post_json(self.client, path, body, status=status)
 
     async def groups(self, body: Any = None, *, status: int = 200) -> Any:
         return await self.post("/spans/groups/query", body or {}, status=status)

@@ -33,6 +33,7 @@ from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving
 from tests.support.delivered import batch_of
 from tests.support.ports import free_port
+from tests.support.sample_records import SPANS_COUNT
 from tests.support.stored_samples import StoredSamples, stored_samples
 
 
@@ -189,7 +190,7 @@ async def test_another_clearspan_stores_equal_spans(
         received = await StoredSamples(client).spans()
     await other.close()
 
-    assert len(received) == len(sent) == 1_033
+    assert len(received) == len(sent) == SPANS_COUNT
     assert _comparable(received) == _comparable(sent)
 
 

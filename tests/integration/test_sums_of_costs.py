@@ -12,7 +12,8 @@ import pytest
 from common.clickhouse.store import ColumnStore
 from common.span import Span
 from common.times import SystemClock, format_us
-from tests.support.api import context_of, serving
+from tests.support.api import context_of, post_json, serving
+from tests.support.numbered_spans import numbered_span
 from tests.support.scale import scaled
 from tests.support.span_corpus import START_NS, store_record
 
@@ -33,25 +34,8 @@ async def client(store: ColumnStore) -> AsyncIterator[aiohttp.ClientSession]:
         yield session
 
 
-async def post(client: aiohttp.ClientSession, path: str, body: Any) -> Any:
-    async with client.post(path, json=body) as response:
-        assert response.status == 200, await response.text()
-        return await response.json()
-
-
-def span(number: int, *, parent: int | None = 1, trace: int = 1, **attributes: Any) -> Span:
-    return Span(
-        trace_id=trace.to_bytes(16, "big"),
-        span_id=number.to_bytes(8, "big") * 2,
-        parent_id=None if parent is None else parent.to_bytes(8, "big") * 2,
-        name=f"s{number}",
-        kind=1,
-        start_ns=START_NS + number * 1_000,
-        end_ns=START_NS + 1_000_000_000,
-        status_code=0,
-        status_message=None,
-        attributes=attributes,
-    )
+def span(number: int, *, trace: int = 1, parent: int | None = 1, **attributes: Any) -> Span:
+    return numbered_span(number, trace=trace, parent=parent, start_us=number, attributes=attributes)
 
 
 def call(number: int, cost: float, **members: Any) -> Span:
@@ -73,24 +57,24 @@ async def test_equal_queries_answer_equal_sums(client: aiohttp.ClientSession, st
     one = {"sum": expected, "avg": 0.0000015, "min": 0.0000015, "max": 0.0000015, "p50": 0.0000015, "uniq": 1}
 
     for _ in range(3):
-        (group,) = (await post(client, "/spans/groups/query", {"measures": [COST, OF_ATTRIBUTE]}))["groups"]
+        (group,) = (await post_json(client, "/spans/groups/query", {"measures": [COST, OF_ATTRIBUTE]}))["groups"]
         assert group["values"] == {"cost": one, "ag.metrics.costs.incremental.total": one}
         for focus in ("span", "trace"):
-            counts = await post(client, "/tracing/spans/analytics", {**WINDOW, "interval": 60, "focus": focus})
+            counts = await post_json(client, "/tracing/spans/analytics", {**WINDOW, "interval": 60, "focus": focus})
             assert [bucket["total"]["costs"] for bucket in counts["buckets"]] == [expected]
 
-    metrics = await post(client, "/spans/analytics/query", {"windowing": {**WINDOW, "interval": 60}})
+    metrics = await post_json(client, "/spans/analytics/query", {"windowing": {**WINDOW, "interval": 60}})
     (bucket,) = metrics["buckets"]
     assert {name: bucket["metrics"][CUMULATIVE][name] for name in ("sum", "mean", "max")} == {
         "sum": expected,
         "mean": expected,
         "max": expected,
     }
-    assert [summary["cost"] for summary in (await post(client, "/traces/summaries/query", {}))["summaries"]] == [
+    assert [summary["cost"] for summary in (await post_json(client, "/traces/summaries/query", {}))["summaries"]] == [
         expected
     ]
     has_it = {"field": "attributes", "key": CUMULATIVE.removeprefix("attributes."), "operator": "eq", "value": expected}
-    found = await post(client, "/spans/query", {"filtering": {"conditions": [has_it]}})
+    found = await post_json(client, "/spans/query", {"filtering": {"conditions": [has_it]}})
     assert [each["attributes"]["ag"]["metrics"]["costs"]["cumulative"] for each in found["spans"]] == [
         {"total": expected}
     ]
@@ -100,7 +84,7 @@ async def test_statistics_have_the_decimals_of_money(client: aiohttp.ClientSessi
     costs = [0.1, 0.2, 0.0000003, 0.7]
     await store_record(store, [call(n + 1, cost, parent=None, trace=n + 1) for n, cost in enumerate(costs)])
 
-    (group,) = (await post(client, "/spans/groups/query", {"measures": [COST]}))["groups"]
+    (group,) = (await post_json(client, "/spans/groups/query", {"measures": [COST]}))["groups"]
     assert group["values"]["cost"] == {
         "sum": 1.0000003,
         "avg": 0.250000075,
@@ -109,26 +93,26 @@ async def test_statistics_have_the_decimals_of_money(client: aiohttp.ClientSessi
         "p50": 0.15,
         "uniq": 4,
     }
-    ranked = await post(client, "/traces/query", {"windowing": {"sort": {"by": "cost"}}})
+    ranked = await post_json(client, "/traces/query", {"windowing": {"sort": {"by": "cost"}}})
     assert [trace["spans"].popitem()[0] for trace in ranked["traces"]] == ["s4", "s2", "s1", "s3"]
 
 
 async def cost_of_trace(client: aiohttp.ClientSession) -> Any:
     """Return the cost of the only trace, after checking that every answer has the same."""
-    (summary,) = (await post(client, "/traces/summaries/query", {}))["summaries"]
+    (summary,) = (await post_json(client, "/traces/summaries/query", {}))["summaries"]
     cost = summary["cost"]
     is_root = {"field": "parent_id", "value": None}
-    (root,) = (await post(client, "/spans/query", {"filtering": {"conditions": [is_root]}}))["spans"]
+    (root,) = (await post_json(client, "/spans/query", {"filtering": {"conditions": [is_root]}}))["spans"]
     assert root["attributes"]["ag"]["metrics"]["costs"]["cumulative"]["total"] == cost
-    (group,) = (await post(client, "/spans/groups/query", {"measures": [{"of": "cost", "as": ["sum"]}]}))["groups"]
+    (group,) = (await post_json(client, "/spans/groups/query", {"measures": [{"of": "cost", "as": ["sum"]}]}))["groups"]
     assert group["values"]["cost"]["sum"] == cost
     for focus in ("span", "trace"):
-        counts = await post(client, "/tracing/spans/analytics", {**WINDOW, "interval": 60, "focus": focus})
+        counts = await post_json(client, "/tracing/spans/analytics", {**WINDOW, "interval": 60, "focus": focus})
         assert [bucket["total"]["costs"] for bucket in counts["buckets"]] == [cost]
-    (ranked,) = (await post(client, "/traces/query", {"windowing": {"sort": {"by": "cost"}}}))["traces"]
+    (ranked,) = (await post_json(client, "/traces/query", {"windowing": {"sort": {"by": "cost"}}}))["traces"]
     assert ranked["trace_id"] == root["trace_id"]
     has_it = {"field": "attributes", "key": CUMULATIVE.removeprefix("attributes."), "operator": "eq", "value": cost}
-    found = await post(client, "/spans/query", {"filtering": {"conditions": [has_it, is_root]}})
+    found = await post_json(client, "/spans/query", {"filtering": {"conditions": [has_it, is_root]}})
     assert found["count"] == 1
     return cost
 
@@ -185,15 +169,15 @@ async def test_hostile_costs_fail_no_query(client: aiohttp.ClientSession, store:
     await store_record(store, [call(n + 1, cost, parent=None, trace=n + 1) for n, cost in enumerate(costs)])
     expected = 1e14 + 0.5
 
-    (group,) = (await post(client, "/spans/groups/query", {"measures": [COST, OF_ATTRIBUTE]}))["groups"]
+    (group,) = (await post_json(client, "/spans/groups/query", {"measures": [COST, OF_ATTRIBUTE]}))["groups"]
     assert group["values"]["cost"]["sum"] == expected
     assert group["values"]["cost"]["max"] == 1e14
     assert group["values"]["ag.metrics.costs.incremental.total"]["sum"] == expected
-    counts = await post(client, "/tracing/spans/analytics", {**WINDOW, "interval": 60})
+    counts = await post_json(client, "/tracing/spans/analytics", {**WINDOW, "interval": 60})
     assert [bucket["total"]["costs"] for bucket in counts["buckets"]] == [expected]
-    await post(client, "/spans/analytics/query", {"windowing": {**WINDOW, "interval": 60}})
-    ranked = await post(client, "/traces/query", {"windowing": {"sort": {"by": "cost"}}})
+    await post_json(client, "/spans/analytics/query", {"windowing": {**WINDOW, "interval": 60}})
+    ranked = await post_json(client, "/traces/query", {"windowing": {"sort": {"by": "cost"}}})
     assert [trace["spans"].popitem()[0] for trace in ranked["traces"]] == ["s6", "s7"]
-    shown = await post(client, "/spans/query", {"windowing": {"order": "ascending"}})
+    shown = await post_json(client, "/spans/query", {"windowing": {"order": "ascending"}})
     totals = [each["attributes"]["ag"]["metrics"]["costs"]["incremental"]["total"] for each in shown["spans"]]
     assert totals == costs

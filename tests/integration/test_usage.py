@@ -16,7 +16,8 @@ from common.clickhouse.store import ColumnStore
 from common.settings import ClickHouseSettings
 from common.span import Event, Span
 from common.times import SystemClock, format_us
-from tests.support.api import context_of, serving
+from tests.support.api import context_of, post_json, serving
+from tests.support.numbered_spans import numbered_span
 from tests.support.scale import rest_is_long
 from tests.support.span_corpus import START_NS, store_record
 
@@ -47,9 +48,7 @@ class Api:
         await store_record(self.store, spans, offset=self.offset)
 
     async def post(self, path: str, body: Any) -> Any:
-        async with self.client.post(path, json=body) as response:
-            assert response.status == 200, await response.text()
-            return await response.json()
+        return await post_json(self.client, path, body)
 
     async def tokens(self, trace: int = 1) -> Any:
         """Return the total at the root of the trace, after checking that traces, filters and analytics agree."""
@@ -82,18 +81,8 @@ def total_of(span: dict[str, Any]) -> Any:
 
 def span(number: int, parent: int | None = None, *, tokens: int = 0, trace: int = 1) -> Span:
     used = {"gen_ai.usage.input_tokens": tokens} if tokens else {}
-    return Span(
-        trace_id=trace.to_bytes(16, "big"),
-        span_id=number.to_bytes(8, "big") * 2,
-        parent_id=None if parent is None else parent.to_bytes(8, "big") * 2,
-        name=f"s{number}",
-        kind=1,
-        start_ns=START_NS + number * 1_000,
-        end_ns=START_NS + 1_000_000,
-        status_code=0,
-        status_message=None,
-        attributes={"ag.type.span": "agent" if parent is None else "chat", **used},
-    )
+    attributes = {"ag.type.span": "agent" if parent is None else "chat", **used}
+    return numbered_span(number, trace=trace, parent=parent, start_us=number, attributes=attributes)
 
 
 WHOLE = (span(AGENT, tokens=99), span(STEP, AGENT), span(CALL, STEP, tokens=10), span(OTHER_CALL, STEP, tokens=5))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from typing import NoReturn
+from typing import Any, NoReturn
 from uuid import UUID
 
 import aiohttp
@@ -131,6 +131,13 @@ async def serving(
             yield client
     finally:
         await runner.cleanup()
+
+
+async def post_json(client: aiohttp.ClientSession, path: str, body: Any, *, status: int = 200) -> Any:
+    """Return the JSON of the response to a request, whose status is checked."""
+    async with client.post(path, json=body) as response:
+        assert response.status == status, await response.text()
+        return await response.json()
 
 
 async def status_of(asked: AbstractAsyncContextManager[aiohttp.ClientResponse]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,13 @@ from ingest.normalize import normalize
 
 SAMPLES = Path(__file__).parents[1] / "data/samples"
 NAMES = sorted(path.name.removesuffix(".otlp_json.json") for path in SAMPLES.glob("*.otlp_json.json"))
+SPANS_COUNT = sum(
+    file["spans"]
+    for file in json.loads((SAMPLES / "manifest.json").read_bytes())["files"]
+    if file["encoding"] == "otlp_proto"
+)
+"""The spans of all records, by the manifest."""
+
 NOW_NS = 1_800_000_000_000_000_000
 _LIMITS = SpanLimits()
 
