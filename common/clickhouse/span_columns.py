@@ -20,8 +20,8 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from common.arrow_views import Numbers, lengths_of
-from common.clickhouse.leaves import SpanLeaves, Templates
+from common.arrow_views import Numbers, bytes_of, lengths_of, offsets_of, sums_between
+from common.clickhouse.leaves import MARK, SpanLeaves, Templates
 from common.clickhouse.member_json import (
     attribute_values,
     events_json,
@@ -133,14 +133,10 @@ _FROM_SPAN: Final = tuple(
 _DERIVED: Final = (*_FROM_NORMALIZED, "references", "hashes")
 _SENT: Final = tuple(name for name in _KINDS if name not in _DERIVED)
 
-ATTRIBUTES_BYTES: Final = "attributes_bytes"
-"""The size of the attributes as JSON: not a column of the table, but a part of ``response_bytes``."""
-
 NORMALIZED: Final = (
     *_DERIVED,
     "attributes_template",
     "attributes_by_key",
-    ATTRIBUTES_BYTES,
     *_FLAGS,
     *Metrics._fields,
     "leaves",
@@ -232,7 +228,6 @@ class NormalizedColumns:
         self._columns: dict[str, list[Any]] = {name: [] for name in _DERIVED}
         self._flags: dict[str, list[bool]] = {name: [] for name in _FLAGS}
         self._metrics: list[Metrics] = []
-        self._attributes_bytes: list[int] = []
         self._templates = _DictionaryColumn()
         self._by_key: list[bytes] = []
         self._leaf_offsets: list[int] = [0]
@@ -251,14 +246,10 @@ class NormalizedColumns:
             flags.extend(fields[name])
         self._metrics.extend(fields["metrics"])
         pairs = zip(fields["attributes"], fields["flat"], strict=True)
-        sizes, templates = zip(*(self._append_attributes(nested, flat) for nested, flat in pairs), strict=True)
-        self._attributes_bytes.extend(sizes)
-        self._templates.extend(templates, bytes)
+        self._templates.extend([self._append_attributes(nested, flat) for nested, flat in pairs], bytes)
 
-    def _append_attributes(self, nested: Attributes, flat: Attributes | None) -> tuple[int, bytes]:
-        """Append the leaves of attributes; return the size of their JSON text and their template: all at once, while
-        they are in the processor's cache.
-        """
+    def _append_attributes(self, nested: Attributes, flat: Attributes | None) -> bytes:
+        """Append the leaves of attributes; return their template."""
         leaves = SpanLeaves()
         if flat is not None and leaves.append_flat(flat):
             flat_keys = tuple(flat)
@@ -272,12 +263,11 @@ class NormalizedColumns:
         self._leaf_paths.extend(template.stored_paths or leaves.paths)
         self._leaf_texts.extend(leaves.texts)
         self._leaf_offsets.append(len(self._leaf_paths))
-        return len(orjson.dumps(nested)), template.text
+        return template.text
 
     def columns(self) -> dict[str, pa.Array]:
         """Return the columns by name."""
         columns: dict[str, pa.Array] = {name: pa.array(values, _KINDS[name]) for name, values in self._columns.items()}
-        columns[ATTRIBUTES_BYTES] = pa.array(self._attributes_bytes, pa.int64())
         columns["attributes_template"] = self._templates.array()
         columns["attributes_by_key"] = pa.array(self._by_key, pa.binary())
         columns |= {name: pa.array(np.array(flags, np.uint8)) for name, flags in self._flags.items()}
@@ -325,11 +315,37 @@ def time_columns(start_ns: Numbers, end_ns: Numbers) -> dict[str, pa.Array]:
 
 def table_of(columns: Mapping[str, pa.Array]) -> pa.Table:
     """Return the rows of these columns, with those that follow from the others."""
-    lengths = columns[ATTRIBUTES_BYTES].to_numpy() + sum(lengths_of(columns[name]) for name in ("events", "links"))
+    lengths = _attributes_bytes(columns["attributes_template"], columns["leaves"])
+    lengths += sum(lengths_of(columns[name]) for name in ("events", "links"))
     response_bytes = pa.array(lengths + RESPONSE_FRAME_BYTES, pa.uint32())
     followed = {f"{name}_by_key": _values_by_key(columns[name]) for name in ("resource", "scope")}
     complete = {**columns, **followed, "response_bytes": response_bytes}
     return pa.table({name: complete[name] for name in _COLUMNS})
+
+
+_ESCAPED: Final = np.frombuffer(
+    bytes(len(orjson.dumps(chr(byte))) - 3 if byte < 0x80 else 0 for byte in range(256)), np.uint8
+)
+"""By byte: how many more the escape of a character takes in JSON."""
+
+_AROUND: Final = np.zeros(256, np.int64)
+"""By the first byte of a leaf: how many more bytes its value takes in JSON than its typed text."""
+
+_AROUND[list(b"snboa")] = [len('""') - len("s"), -len("n"), len("true") - len("b1"), -len("o"), -len("a")]
+
+
+def _attributes_bytes(templates: pa.DictionaryArray, leaves: pa.MapArray) -> Numbers:
+    """Return the sizes of the JSON texts of attributes: those of their templates and of the scalars in these."""
+    texts, offsets = leaves.items, offsets_of(leaves.items)
+    content, starts = bytes_of(texts), offsets[:-1] - offsets[0]
+    sizes = np.zeros(len(texts), np.int64)
+    if len(texts):
+        first = content[starts]
+        sizes += lengths_of(texts) + _AROUND[first] + np.add.reduceat(_ESCAPED[content], starts, dtype=np.int64)
+        sizes[(first == ord("b")) & (content[offsets[1:] - offsets[0] - 1] == ord("0"))] += len("false") - len("true")
+    around = np.array([len(text) - text.count(MARK) for text in templates.dictionary.to_pylist()], np.int64)
+    lengths: Numbers = around[templates.indices.to_numpy()] + sums_between(sizes, offsets_of(leaves))
+    return lengths
 
 
 def _values_by_key(sources: pa.DictionaryArray) -> pa.DictionaryArray:

@@ -7,26 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from common.arrow_views import Numbers, TextPool, bytes_of, holders, lengths_of, ranges, without_nulls
+from common.arrow_views import Numbers, TextPool, ranges, without_nulls
 from common.clickhouse.leaves import typed_text
 from common.clickhouse.member_json import source_json
-from common.clickhouse.span_columns import ATTRIBUTES_BYTES, NORMALIZED, table_of, time_columns
+from common.clickhouse.span_columns import NORMALIZED, table_of, time_columns
 from common.codec.checks import json_double
 from common.codec.otlp_columns import SpanArrays
 from common.codec.otlp_schema import BOOL, DOUBLE, INT, STRING
 from common.span import PROMOTED_TEXTS, Metrics, Resource, Scope
 from ingest.decoding.plain_spans import SPAN_TYPE, TRACE_TYPE, KeySet, durations_us
-
-_DURATION: Final = '{"cumulative":}'
-_NO_DURATION: Final = "{}"
-_QUOTES: Final = 2
 
 
 class RecordColumns(NamedTuple):
@@ -72,7 +67,6 @@ def _derived_columns(arrays: SpanArrays, spans: Numbers, key_sets: Sequence[KeyS
         "hashes": nothing,
         "attributes_template": texts.templates(),
         "attributes_by_key": nothing,
-        ATTRIBUTES_BYTES: texts.attributes_bytes(),
         "leaves": texts.leaves(),
     }
     columns |= {name: texts.promoted(name) for name in PROMOTED_TEXTS}
@@ -188,22 +182,6 @@ class _Texts:
             indexes[at] = np.where(self._has_duration[at], with_duration, without)
         return pa.DictionaryArray.from_arrays(pa.array(indexes), pa.array(list(index_of), pa.binary()))
 
-    def attributes_bytes(self) -> pa.Array:
-        """Return the size of the JSON text of the attributes of each span."""
-        value_bytes = lengths_of(self._texts) + _QUOTES
-        escaped_at, escaped = _escaped(self._texts)
-        value_bytes[escaped_at] = lengths_of(escaped) + _QUOTES
-        value_bytes[self._kinds == INT] = lengths_of(self._ints)
-        value_bytes[self._kinds == DOUBLE] = [len(orjson.dumps(number)) for number in self._doubles]
-        value_bytes[self._kinds == BOOL] = np.where(self._booleans, len("true"), len("false"))
-        duration_bytes = np.full(len(self._counts), len(_NO_DURATION))
-        duration_bytes[self._has_duration] = lengths_of(self._durations) + len(_DURATION)
-        sizes = np.zeros(len(self._counts), np.int64)
-        for at, plan, kinds in self._key_sets:
-            filled = self._filled(at, plan.holes, len(kinds), value_bytes, duration_bytes)
-            sizes[at] = plan.bytes_count + filled.sum(axis=1)
-        return pa.array(sizes)
-
     def leaves(self) -> pa.Array:
         """Return the leaves of each span in the order of the document: those of its attributes, then those of its
         ``ag``.
@@ -286,17 +264,6 @@ def _fractions() -> pa.Array:
     for it, before the decoder can prevent that (``child.py``).
     """
     return pa.array(["", *(f".{thousandths:03d}".rstrip("0") for thousandths in range(1, 1000))])
-
-
-def _escaped(texts: pa.Array) -> tuple[Numbers, pa.Array]:
-    """Return the indexes of the texts that JSON escapes, and their escaped content."""
-    content = bytes_of(texts)
-    found = holders(texts, (content < 0x20) | (content == ord('"')) | (content == ord("\\")))
-    if not len(found):
-        return found, pa.array([], pa.string())
-    # A quote inside a text follows a backslash, so this separator is only between texts.
-    escaped = orjson.dumps(texts.take(pa.array(found)).to_pylist())[2:-2].split(b'","')
-    return found, pa.array(escaped, pa.binary()).cast(pa.string())
 
 
 def _flags(array: pa.Array) -> Numbers:

@@ -44,14 +44,11 @@ class PlainPlan(NamedTuple):
     """What is derived from plain spans with the same keys. A hole is the position of a key, or their number for the
     duration.
 
-    ``holes`` are those of the JSON text of the attributes in its order, and ``bytes_count`` the size of the rest.
     ``template`` is that of a span with a duration, ``template_without`` of one without. ``order`` are the keys in the
     order of the document. ``leaves`` are those of ``ag``: their paths, and their texts or the holes that they are.
     ``promoted`` are the holes in the columns of a root. ``copied`` are the keys of which a convention copies the text.
     """
 
-    holes: Numbers
-    bytes_count: int
     template: bytes
     template_without: bytes
     order: Numbers
@@ -82,13 +79,9 @@ def _planned(keys: Keys) -> PlainPlan | None:
     template = template_of(normalized.attributes)
     leaves = SpanLeaves()
     leaves.append_ag(ag)
-    ag["metrics"]["duration"] = _mark(len(keys))
     # No key holds U+0000, so no other text of this document is like a mark.
-    parts = _HOLE.split(orjson.dumps(normalized.attributes).decode())
-    holes = list(map(int, parts[1::2]))
+    holes = list(map(int, _HOLE.findall(orjson.dumps(normalized.attributes).decode())))
     return PlainPlan(
-        holes=np.array(holes, np.int64),
-        bytes_count=sum(len(fragment.encode()) for fragment in parts[0::2]),
         template=template,
         template_without=template_without,
         order=np.array(holes[: len(keys)], np.int64),  # `ag` is the last member
