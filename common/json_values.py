@@ -16,7 +16,7 @@ from typing import Any, Final
 import orjson
 
 from common.limits import SpanLimits
-from common.nesting import has_long_paths
+from common.nesting import has_few_members, has_long_paths
 from common.span import Value
 
 INT64_MIN: Final = -(2**63)
@@ -123,7 +123,7 @@ def read_json(text: str, *, levels_max: int = LEVELS_MAX, name: str = "") -> Val
         value: Value = loaded if _is_ready(loaded, levels_max) else _ready(loaded, levels_max)
     except ValueError as error:
         raise NotJson from error
-    if isinstance(value, dict | list) and has_long_paths(name, value):
+    if isinstance(value, dict | list) and not has_few_members(text) and has_long_paths(name, value):
         raise NotJson
     return value
 

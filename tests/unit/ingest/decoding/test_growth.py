@@ -10,6 +10,8 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from common.clickhouse import leaves
 from common.codec import otlp_json, otlp_protobuf, span_json
@@ -18,7 +20,7 @@ from common.errors import RejectionCode
 from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.record import CONTENT_TYPES, Partition, Record
 from common.limits import SpanLimits
-from common.nesting import has_long_paths
+from common.nesting import GROWTH_MAX, has_few_members, has_long_paths
 from common.settings import Encoding, TopicSettings
 from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
@@ -26,7 +28,7 @@ from query_api.intake import protobuf_check
 from query_api.intake.otlp import prepare_traces
 from query_api.intake.protobuf_check import plain_trace_ids
 from query_api.request.route import PrepareContext
-from tests.strategies import NOW_NS
+from tests.strategies import NOW_NS, hostile_text
 
 LIMITS = SpanLimits()
 RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, LIMITS, DEFAULT_PROJECT_ID)
@@ -106,6 +108,33 @@ def at_intake(body: bytes) -> tuple[int, int]:
 )
 def test_paths_below_a_long_key_are_limited(value: Any, *, is_long: bool) -> None:
     assert has_long_paths(KEY, value) is is_long
+
+
+def deepest(levels: int, members: int) -> Any:
+    """Objects in each other below long keys, then an array: as long as the paths of so few members can be."""
+    value: Any = [0] * members
+    for _ in range(levels):
+        value = {KEY: value}
+    return value
+
+
+@given(
+    st.recursive(
+        st.integers(0, 9) | hostile_text(40), lambda inner: st.lists(inner) | st.dictionaries(hostile_text(40), inner)
+    )
+)
+@example(deepest(8, GROWTH_MAX - 9))
+@example(deepest(23, GROWTH_MAX - 24))
+@example([[[[[[[[[[[[[[[[[[[[[[[[0] * 8]]]]]]]]]]]]]]]]]]]]]]])
+def test_few_members_have_no_long_paths(value: Any) -> None:
+    json = orjson.dumps(value).decode()
+
+    assert not (has_few_members(json) and isinstance(value, dict | list) and has_long_paths("", value))
+
+
+def test_few_members_are_those_that_a_key_may_be_repeated_for() -> None:
+    assert has_few_members(orjson.dumps(deepest(8, GROWTH_MAX - 8)).decode())
+    assert not has_few_members(orjson.dumps(deepest(8, GROWTH_MAX - 7)).decode())
 
 
 @pytest.mark.parametrize(
