@@ -200,6 +200,7 @@ AWAY: Final = frozenset({
     198,  # DNS_ERROR
     209,  # SOCKET_TIMEOUT
     210,  # NETWORK_ERROR
+    216,  # QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING: the connection was lost, and the driver sent the statement again
     225,  # NO_ZOOKEEPER
     242,  # TABLE_IS_READ_ONLY: a replica without its keeper
     243,  # NOT_ENOUGH_SPACE

@@ -72,6 +72,14 @@ def test_full_disk_is_transient(code: int):
     assert meaning(DatabaseError("text", code=code), inserting=True) is Unavailable
 
 
+@pytest.mark.parametrize("inserting", [False, True])
+def test_statement_sent_again_after_a_lost_connection_is_transient(*, inserting: bool):
+    """216, as seen in a fault round: the driver repeats a statement whose response is lost while it still runs."""
+    error = DatabaseError("Query with id = 2850 is already running. (QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING)", code=216)
+
+    assert meaning(error, inserting=inserting) is Unavailable
+
+
 @pytest.mark.parametrize("code", [16, 53, 70])
 def test_errors_of_the_schema_are_not_rejections_of_rows(code: int):
     """No such column, types that do not fit: a mistake in the schema, not in a span."""
