@@ -420,7 +420,8 @@ def test_identity_of_a_child_is_that_sent_outside_of_its_attributes() -> None:
         (tokens(0, 0, 0), NO_METRICS),
         ({"ag.metrics.unit.costs.total": 0.5, "ag.metrics.errors.incremental": 2}, Metrics(costs_total=0.5, errors=2)),
         ({"ag.metrics.tokens.cumulative.total": 5}, NO_METRICS),
-        ({"ag.metrics.tokens.incremental.total": "5"}, NO_METRICS),
+        ({"ag.metrics.tokens.incremental.total": "5"}, Metrics(tokens_total=5)),
+        ({"ag.metrics.tokens.incremental.total": "five"}, NO_METRICS),
     ],
 )
 def test_own_metrics_are_the_incremental_numbers(attributes: Attributes, metrics: Metrics) -> None:
