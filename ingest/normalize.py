@@ -50,7 +50,7 @@ from ingest.semconv.engine import KeyMapping, map_attributes, mapping_of, united
 from ingest.semconv.events import with_events
 from ingest.semconv.named_spans import with_named_kind
 from ingest.semconv.prices import add_costs
-from ingest.semconv.prompt_tokens import include_cache
+from ingest.semconv.prompt_tokens import include_parts
 
 PLANS_MAX: Final = 512
 
@@ -124,8 +124,8 @@ def _normalized(span: Span, trace_type: str, prices: PriceTable, mask: PlannedMa
     mapped = with_named_kind(map_attributes(plan.mapping, sent, attributes, _mapping_of), span.scope.name, span.name)
     if mapped is not None and span.events:
         mapped = with_events(mapped, span.events)
-    if mapped is not None and (tokens := _tokens_with_cache(mapped.ag)):
-        include_cache(tokens, mapped.ag, span.scope.name, attributes)
+    if mapped is not None and (tokens := _tokens_with_parts(mapped.ag)):
+        include_parts(tokens, mapped.ag, span.scope.name, attributes)
     is_native = attributes.get("ag") is not None
     ag = _ag(attributes.get("ag"), None if mapped is None else mapped.ag, trace_type)
     failure = _failure_of(span, attributes, None if mapped is None else mapped.ag)
@@ -154,10 +154,10 @@ def _normalized(span: Span, trace_type: str, prices: PriceTable, mask: PlannedMa
     )
 
 
-def _tokens_with_cache(mapped: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the tokens that a span reports itself, if some are of the provider's cache."""
+def _tokens_with_parts(mapped: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the tokens that a span reports itself, if some are of the provider's cache or of reasoning."""
     tokens: dict[str, Any] = mapped.get("metrics", _NOTHING).get("tokens", _NOTHING).get("incremental", _NOTHING)
-    return tokens if tokens.get("cached") or tokens.get("cache_write") else None
+    return tokens if tokens.get("cached") or tokens.get("reasoning") or tokens.get("cache_write") else None
 
 
 def _ag(sent: Value, mapped: dict[str, Any] | None, trace_type: str) -> dict[str, Any]:

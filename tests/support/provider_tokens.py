@@ -10,7 +10,7 @@ from typing import Final
 
 GIVEN: Final[dict[str, dict[str, tuple[int, int]]]] = {
     "agenta-litellm": {"fe379d51": (27, 16)},
-    "adk": {"56ace4a3": (321 + 322, 40 + 40), "4929c533": (323, 40), "8859bd12": (324, 40)},
+    "adk": {"56ace4a3": (321 + 322, 50 + 50), "4929c533": (323, 50), "8859bd12": (324, 50)},  # 10 of 50: thoughts
     "adk-2": {
         "207511d1": (364 + 365, 50 + 50),
         "d80b71aa": (366, 50),

@@ -40,7 +40,7 @@ def test_model_call_has_its_messages_tools_and_tokens() -> None:
         {"role": "assistant", "content": "Sunny in Lisbon.", "finish_reason": "stop"}
     ]
     assert [tool["name"] for tool in ag["data"]["parameters"]["tools"]] == ["get_weather"]
-    assert tokens_of(ag) == {"prompt": 322, "completion": 40, "total": 362, "cached": 100, "reasoning": 10}
+    assert tokens_of(ag) == {"prompt": 322, "completion": 50, "total": 372, "cached": 100, "reasoning": 10}
     assert ag["metrics"]["costs"]["incremental"]["total"] > 0
     assert ag["session"] == {"id": "sess-g1"}
     assert ag["meta"]["invocation_id"] == "e-e35fe005-359b-4d70-978e-cff303f63a09"

@@ -1,4 +1,4 @@
-"""What the prompt includes, for each row of the table, and model calls without an operation name."""
+"""What prompt and completion include, for each row of the tables, and model calls without an operation name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from common.span import Scope, Span
 from ingest.normalize import normalize
-from ingest.semconv.prompt_tokens import EXCLUSIVE_PROMPTS
+from ingest.semconv.prompt_tokens import EXCLUSIVE_COMPLETIONS, EXCLUSIVE_PROMPTS
 from tests.support.reported_cases import ags_of, cost_of, tokens_of
 
 OPENINFERENCE = {
@@ -68,6 +68,42 @@ WITH_CACHE = [
     ),
 ]
 
+GEMINI = {
+    "gen_ai.operation.name": "generate_content",
+    "gen_ai.system": "gemini",
+    "gen_ai.request.model": "gemini-2.5-flash",
+    "gen_ai.usage.input_tokens": 100,
+    "gen_ai.usage.output_tokens": 50,
+    "gen_ai.usage.reasoning.output_tokens": 30,
+}
+AI_SDK_GEMINI = {
+    "ai.operationId": "ai.generateText.doGenerate",
+    "ai.model.provider": "google.generative-ai",
+    "ai.usage.inputTokens": 100,
+    "ai.usage.outputTokens": 50,
+    "ai.usage.reasoningTokens": 30,
+}
+ADK = {
+    "gen_ai.system": "gcp.vertex.agent",
+    "gen_ai.request.model": "gemini-2.5-flash",
+    "gen_ai.usage.input_tokens": 100,
+    "gen_ai.usage.output_tokens": 50,
+    "gcp.vertex.agent.llm_response": '{"usage_metadata": {"thoughts_token_count": 30}}',
+}
+WITHOUT_REASONING = [
+    pytest.param("gcp.vertex.agent", ADK, id="Google ADK 1"),
+    pytest.param("openlit.instrumentation.google_ai_studio", GEMINI, id="OpenLIT with Gemini"),
+    pytest.param("ai", AI_SDK_GEMINI, id="AI SDK 5 with Gemini"),
+    pytest.param("any", GEMINI | {"gen_ai.usage.total_tokens": 180}, id="total with reasoning"),
+]
+WITH_REASONING = [
+    pytest.param("opentelemetry.instrumentation.google_genai", GEMINI, id="OpenTelemetry with Gemini"),
+    pytest.param("gcp.vertex.agent", GEMINI | {"gen_ai.system": "gcp.vertex.agent"}, id="Google ADK 2"),
+    pytest.param("openlit.instrumentation.openai", GEMINI | {"gen_ai.system": "openai"}, id="OpenLIT with OpenAI"),
+    pytest.param("ai", AI_SDK_GEMINI | {"ai.model.provider": "openai.responses"}, id="AI SDK 5 with OpenAI"),
+    pytest.param("ai", AI_SDK_GEMINI | {"ai.usage.outputTokenDetails.reasoningTokens": 30}, id="AI SDK 6"),
+]
+
 
 def used(scope: str, attributes: dict[str, Any]) -> dict[str, int]:
     (normalized,) = normalize([Span(b"", b"", None, "call", 0, 0, 0, 0, None, attributes, scope=Scope(scope))])
@@ -76,6 +112,7 @@ def used(scope: str, attributes: dict[str, Any]) -> dict[str, int]:
 
 def test_every_row_of_the_table_has_a_case() -> None:
     assert {reporter.reporter for reporter in EXCLUSIVE_PROMPTS} <= {case.id for case in WITHOUT_CACHE}
+    assert {reporter.reporter for reporter in EXCLUSIVE_COMPLETIONS} <= {case.id for case in WITHOUT_REASONING}
 
 
 @pytest.mark.parametrize(("scope", "attributes"), WITHOUT_CACHE)
@@ -86,6 +123,29 @@ def test_cache_that_a_prompt_lacks_is_added_to_it(scope: str, attributes: dict[s
 @pytest.mark.parametrize(("scope", "attributes"), WITH_CACHE)
 def test_cache_in_the_prompt_is_not_added_again(scope: str, attributes: dict[str, Any]) -> None:
     assert used(scope, attributes) == {"prompt": 60, "completion": 20, "total": 80, "cached": 30, "cache_write": 10}
+
+
+@pytest.mark.parametrize(("scope", "attributes"), WITHOUT_REASONING)
+def test_reasoning_that_a_completion_lacks_is_added_to_it(scope: str, attributes: dict[str, Any]) -> None:
+    assert used(scope, attributes) == {"prompt": 100, "completion": 80, "total": 180, "reasoning": 30}
+
+
+@pytest.mark.parametrize(("scope", "attributes"), WITH_REASONING)
+def test_reasoning_in_the_completion_is_not_added_again(scope: str, attributes: dict[str, Any]) -> None:
+    assert used(scope, attributes) == {"prompt": 100, "completion": 50, "total": 150, "reasoning": 30}
+
+
+def test_thoughts_and_cache_are_added_once_each() -> None:
+    both = GENAI | {"gen_ai.usage.reasoning.output_tokens": 5}
+
+    assert used("openlit.instrumentation.anthropic", both) == {
+        "prompt": 100,
+        "completion": 20,
+        "total": 120,
+        "cached": 30,
+        "cache_write": 10,
+        "reasoning": 5,
+    }
 
 
 def test_agno_with_claude_costs_what_anthropic_charges() -> None:
