@@ -15,6 +15,7 @@ from ingest.semconv.langfuse import LANGFUSE
 from ingest.semconv.langsmith import LANGSMITH
 from ingest.semconv.litellm import LITELLM
 from ingest.semconv.logfire import LOGFIRE
+from ingest.semconv.mlflow import MLFLOW
 from ingest.semconv.openinference import OPENINFERENCE
 from ingest.semconv.openllmetry import OPENLLMETRY
 from ingest.semconv.pydantic_ai import PYDANTIC_AI
@@ -47,6 +48,7 @@ CONVENTIONS: Final = (
     LANGSMITH,
     ADK,
     CLAUDE_CODE,
+    MLFLOW,
 )
 
 USAGE_ROOTS: Final = frozenset(

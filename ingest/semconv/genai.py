@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from common.span import Value
 from ingest.semconv import converters as to
 from ingest.semconv.chats import SAID_INPUTS, SAID_OUTPUTS, TOOLS_OF_REQUEST
 from ingest.semconv.messages import CHAT, CHAT_WITH_INSTRUCTIONS
-from ingest.semconv.rows import Convention, Row
+from ingest.semconv.rows import Convention, Converter, Row
 from ingest.semconv.tools import TOOLS
 
 _TOKENS = "metrics.tokens.incremental."
@@ -31,6 +32,17 @@ _OPERATIONS: Final = {
     "retrieval": "query",
     "text_completion": "completion",
 }
+
+_RESPONSE_ID: Final = "resp_"
+"""The beginning of ids of OpenAI's responses. Agent Framework sends the previous one as the id of the conversation."""
+
+
+def _conversation(sent: Value) -> str | None:
+    text = to.as_text(sent)
+    return None if text is None or text.startswith(_RESPONSE_ID) else text
+
+
+_CONVERSATION = Converter("a text, unless it is the id of a response of OpenAI", _conversation)
 
 GENAI: Final = Convention(
     "genai",
@@ -75,7 +87,7 @@ GENAI: Final = Convention(
         Row("gen_ai.aggregated_usage.input_tokens", _SUMS + "prompt", to.COUNT, note="a sum, as the name says"),
         Row("gen_ai.aggregated_usage.output_tokens", _SUMS + "completion", to.COUNT, note="a sum, as the name says"),
         Row("gen_ai.usage.cost", "metrics.costs.incremental.total", to.AMOUNT),
-        Row("gen_ai.conversation.id", "session.id", to.TEXT, unless=r"logfire\."),
+        Row("gen_ai.conversation.id", "session.id", _CONVERSATION, unless=r"logfire\."),
         Row("gen_ai.agent.name", "unsupported.agent.name", to.TEXT),
         Row("gen_ai.agent.name", "unsupported.agent.id", to.TEXT, note="if there is no id"),
         Row("gen_ai.agent.id", "unsupported.agent.id", to.TEXT),

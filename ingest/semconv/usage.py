@@ -61,7 +61,12 @@ _MEMBERS: Final = {
 }
 """The member that counts a part, by a word in its name; the first word decides."""
 
-_REPEATED: Final = ("cache_creation_ephemeral", "input_priority", "output_priority")
+_REPEATED: Final = (
+    "cache_creation_ephemeral",
+    "cache_creation_input_tokens_above",
+    "input_priority",
+    "output_priority",
+)
 """Beginnings of names that repeat parts which have a name of their own."""
 
 _SUMS_END: Final = 2**64

@@ -60,6 +60,10 @@ HINTS: Final[Mapping[str, Mapping[Value, str]]] = MappingProxyType(
                 "Pass the user: experimental_telemetry: { metadata: { userId: … } }.",
             ),
         },
+        "autogen-core": {
+            "model_calls": "AutoGen makes no spans of model calls: instrument the client of the model, for example with"
+            " openinference-instrumentation-openai.",
+        },
         "com.anthropic.claude_code": _content(
             "Claude Code puts no messages on its model calls; OTEL_LOG_USER_PROMPTS=1 puts the user's prompt on the"
             " span of the interaction."
@@ -90,7 +94,11 @@ HINTS: Final[Mapping[str, Mapping[Value, str]]] = MappingProxyType(
             " logfire.configure(scrubbing=False), or a callback of ScrubbingOptions that returns it.",
         },
         "mlflow": {
-            "model_calls": "MLFLOW_ENABLE_OTEL_GENAI_SEMCONV=true lets MLflow write attributes that Clearspan reads.",
+            **_content("Leave out MLFLOW_ENABLE_OTEL_GENAI_SEMCONV: MLflow's own attributes have more."),
+            **_who(
+                'Call mlflow.get_current_active_span().set_attribute("session.id", "…") on any span of the trace.',
+                'Call mlflow.get_current_active_span().set_attribute("user.id", "…") on any span of the trace.',
+            ),
         },
         "openinference": {
             "inputs": "Leave out OPENINFERENCE_HIDE_INPUTS and OPENINFERENCE_HIDE_INPUT_MESSAGES.",

@@ -106,6 +106,7 @@ INSTRUMENTATIONS: Final = (
     Instrumentation("Pydantic AI", "pydantic-ai-slim", tuple(f"pydantic-ai-agent-0{at}" for at in range(1, 5))),
     Instrumentation("Pydantic AI, older", "pydantic-ai-slim", ("pydantic-ai-v1-01",)),
     Instrumentation("AI SDK", "ai", ("vercel-ai-v7-01",)),
+    Instrumentation("AI SDK 6", "ai", ("vercel-ai-v6-01",)),
     Instrumentation("AI SDK, older", "ai", ("vercel-ai-v5-01",)),
     Instrumentation("Langfuse", "langfuse", ("langfuse-sdk-01", "langfuse-sdk-02")),
     Instrumentation(
@@ -113,6 +114,11 @@ INSTRUMENTATIONS: Final = (
         "openinference-instrumentation-openai-agents",
         ("agents-openinference-01",),
     ),
+    Instrumentation("OpenInference: Haystack", "openinference-instrumentation-haystack", ("haystack-01",)),
+    Instrumentation("OpenInference: LlamaIndex", "openinference-instrumentation-llama-index", ("llama-index-01",)),
+    Instrumentation("OpenInference: DSPy", "openinference-instrumentation-dspy", ("dspy-01",)),
+    Instrumentation("OpenInference: smolagents", "openinference-instrumentation-smolagents", ("smolagents-01",)),
+    Instrumentation("OpenInference: instructor", "openinference-instrumentation-instructor", ("instructor-01",)),
     Instrumentation("OpenInference: agno", "openinference-instrumentation-agno", ("agno-openinference-01",)),
     Instrumentation(
         "OpenTelemetry GenAI: OpenAI", "opentelemetry-instrumentation-genai-openai", ("parallel-genai-01",)
@@ -120,6 +126,14 @@ INSTRUMENTATIONS: Final = (
     Instrumentation(
         "OpenTelemetry GenAI: Google", "opentelemetry-instrumentation-google-genai", ("google-genai-otel-01",)
     ),
+    Instrumentation(
+        "OpenTelemetry GenAI: Google, with content",
+        "opentelemetry-instrumentation-google-genai",
+        ("google-genai-content-01",),
+    ),
+    Instrumentation("Microsoft Agent Framework", "agent-framework-core", ("agent-framework-01",)),
+    Instrumentation("FastMCP", "fastmcp", ("fastmcp-01",)),
+    Instrumentation("MLflow", "mlflow", ("mlflow-01",)),
     Instrumentation("Google ADK 2", "google-adk", ("adk-2-01",)),
     Instrumentation("Semantic Kernel", "semantic-kernel", ("semantic-kernel-01",)),
     Instrumentation("Logfire: OpenAI Agents", "logfire", ("agents-logfire-01",)),
@@ -195,7 +209,8 @@ def _tools(pairs: _Pairs) -> str:
 
 
 def _messages(outputs: Any) -> Sequence[dict[str, Any]]:
-    return outputs.get("messages", ()) if isinstance(outputs, dict) else ()
+    messages = outputs.get("messages", ()) if isinstance(outputs, dict) else ()
+    return [message for message in messages if isinstance(message, dict)]
 
 
 def _is_failed(span: Span) -> bool:

@@ -22,6 +22,19 @@ GIVEN: Final[dict[str, dict[str, tuple[int, int]]]] = {
         "77a38b03": (2005 + 2006, 80 + 80),
         "7c8207a9": (2007 + 2008, 80 + 80),
     },
+    "agent-framework": {"a0f8d501": (1001 + 1002, 50 + 50), "9422dfdb": (1003 + 1004, 50 + 50)},
+    "google-genai-content": {"08b8ffc7": (402, 50 + 30)},  # the thoughts; the SDK reports the last of two calls
+    "haystack": {"7a1e57d0": (1003, 50)},  # calls inside of an agent are not reported, nor tokens of embeddings
+    "instructor": {"62207f59": (1001 + 1002, 50 + 50)},
+    "llama-index": {"82e69b36": (1001 + 1002, 50 + 50), "e7ec940f": (1003, 50)},
+    "mlflow": {"aa47516f": (1001 + 1002, 50 + 50)},
+    "smolagents": {"37e86d58": (1001 + 1002, 50 + 50)},
+    "vercel-ai-v6": {
+        "43faacc1": (1001 + 1002, 50 + 50),
+        "05b6b9d9": (1003, 50),
+        "8ad402f8": (104, 50),  # 64, 30 from the cache, 10 written to it
+        "c58b1fff": (6, 0),
+    },
     "agno-openinference": {"690f1a90": (1096 + 1097, 50 + 50)},
     "google-genai-otel": {"ab4e962a": (408, 50), "cf713c54": (409, 50)},
     "parallel-genai": {"647a0d78": (1005, 50), "8d0661f4": (1006, 50)},

@@ -48,6 +48,7 @@ def test_conventions_are_in_order_of_precedence() -> None:
         "langsmith",
         "adk",
         "claude-code",
+        "mlflow",
     ]
 
 
