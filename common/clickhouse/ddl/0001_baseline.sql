@@ -133,12 +133,21 @@ CREATE TABLE IF NOT EXISTS spans{on_cluster}
     cost_leaf                 String                               MATERIALIZED
         leaves['ag.metrics.costs.incremental.total'] CODEC(ZSTD(1)),
 
-    -- What the field `content` searches (ADR 0008): the texts among the leaves, then the names of events and the
-    -- texts in their attributes. Each text is prepared so that the engine's tokens are the words of
-    -- query_api/filter/text_search.py: folded code point by code point, and with a space for every character beyond
-    -- ASCII that is not a letter, number or mark. The tokenizer takes ASCII letters and digits and everything beyond
-    -- ASCII. In the JSON of an event a key ends with its colon and a text does not. An ALIAS stores nothing.
-    content                   Array(String)                        ALIAS
+    -- Text indexes; the expressions of the first two are `leaf_pairs` and `content` in
+    -- common/clickhouse/computed_columns.sql. The first has the pairs `path=value` of short values alone: typed texts of
+    -- at most 16 characters, of numbers with a fraction at most 6 (`has_pair` in common/clickhouse/leaves.py, ADR 0032).
+    -- Longer texts are found by their words, in the second. The one on `references` holds whatever is between two
+    -- quotes, so each text as a whole.
+    INDEX leaf_pairs_index
+        arrayMap(
+            leaf -> concat(leaf.1, '=', leaf.2),
+            arrayFilter(
+                leaf -> match(leaf.2, '(?s)^([^n].{0,15}|n[^.]{0,15}|n.{0,5})$'),
+                CAST(leaves, 'Array(Tuple(String, String))')
+            )
+        )
+        TYPE text(tokenizer = 'array', posting_list_codec = 'bitpacking'),
+    INDEX words_index
         arrayMap(
             text -> if(
                 isValidASCII(text),
@@ -169,22 +178,8 @@ CREATE TABLE IF NOT EXISTS spans{on_cluster}
                     JSONExtractArrayRaw(events)
                 ))
             )
-        ),
-
-    -- Text indexes. The first has the pairs `path=value` of short values alone: typed texts of at most 16 characters,
-    -- of numbers with a fraction at most 6 (`has_pair` in common/clickhouse/leaves.py, ADR 0032). Its expression is
-    -- that of `leaf_pairs` in common/clickhouse/computed_columns.sql. Longer texts are found by their words in
-    -- `content`. The one on `references` holds whatever is between two quotes, so each text as a whole.
-    INDEX leaf_pairs_index
-        arrayMap(
-            leaf -> concat(leaf.1, '=', leaf.2),
-            arrayFilter(
-                leaf -> match(leaf.2, '(?s)^([^n].{0,15}|n[^.]{0,15}|n.{0,5})$'),
-                CAST(leaves, 'Array(Tuple(String, String))')
-            )
         )
-        TYPE text(tokenizer = 'array', posting_list_codec = 'bitpacking'),
-    INDEX words_index content TYPE text(tokenizer = 'splitByNonAlpha', posting_list_codec = 'bitpacking'),
+        TYPE text(tokenizer = 'splitByNonAlpha', posting_list_codec = 'bitpacking'),
     INDEX references_index references TYPE text(tokenizer = splitByString(['"'])),
 
     -- For each 4,096 rows a filter that knows which values do not occur: without it, a rare value is looked for in

@@ -8,7 +8,8 @@
 -- p8 = ["x"]
 -- candidates = 10
 WITH
-… AS attributes_json
+… AS attributes_json,
+… AS content
 SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
 WHERE project_id = {project_id:UUID}

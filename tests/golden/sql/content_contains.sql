@@ -2,6 +2,8 @@
 -- p2 = ["retry"]
 -- p3 = [" card declined "]
 -- candidates = 10
+WITH
+… AS content
 SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
 FROM spans
 WHERE project_id = {project_id:UUID}

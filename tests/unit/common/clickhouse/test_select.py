@@ -81,11 +81,12 @@ def test_computed_column_is_defined_once_where_spans_are_read() -> None:
     assert str(Select(PROJECT_A, query, [ATTRIBUTES_COLUMN])).count(expression) == 1
 
 
-def test_index_of_pairs_has_the_expression_of_the_column() -> None:
+@pytest.mark.parametrize("column", ["leaf_pairs", "content"])
+def test_index_has_the_expression_of_the_column(column: str) -> None:
     """The engine uses an index only for its own expression."""
     ddl = (Path(migrate.__file__).parent / "ddl" / "0001_baseline.sql").read_text()
 
-    assert "".join(COMPUTED_COLUMNS["leaf_pairs"].split()) in "".join(ddl.split())
+    assert "".join(COMPUTED_COLUMNS[column].split()) in "".join(ddl.split())
 
 
 def test_tolerance_of_totals_is_the_same_in_sql() -> None:
