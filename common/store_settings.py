@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NamedTuple
 from urllib.parse import parse_qs
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
@@ -12,6 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from common.limits import MIB
 from common.setting_types import Group, Hosts, Port
+from common.times import parse_time_ns
 from common.tls import TlsSettings
 
 _SSL_MODES: Final = frozenset({"disable", "allow", "prefer", "require", "verify-ca", "verify-full"})
@@ -44,6 +46,31 @@ def _check_readable(name: str, path: str) -> None:
         raise ValueError(f"{name} in it: the file {path!r} cannot be read: {exc.strerror}") from None
 
 
+FIRST_US: Final = -(2**63)
+"""Before every span."""
+
+
+class ShardEpoch(NamedTuple):
+    """A number of shards, and the start of the spans that are divided among them."""
+
+    shards_count: int
+    since_us: int
+
+
+def _shard_epochs(text: str) -> list[ShardEpoch]:
+    """Return the epochs in a setting. Raises ``ValueError``."""
+    if not text:
+        return []
+    first, *others = text.split(",")
+    epochs = [ShardEpoch(int(first), FIRST_US)]
+    for other in others:
+        count, _, since = other.strip().partition("@")
+        epochs.append(ShardEpoch(int(count), parse_time_ns(since) // 1_000))
+    if any(epoch.shards_count < 1 for epoch in epochs) or epochs != sorted(set(epochs), key=attrgetter("since_us")):
+        raise ValueError("epochs follow each other")
+    return epochs
+
+
 class ClickHouseSettings(Group):
     """The engine."""
 
@@ -61,8 +88,14 @@ class ClickHouseSettings(Group):
     database: str = Field("clearspan", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     """Database; `clearspan migrate` creates it."""
     cluster: str = Field("", pattern=r"^[A-Za-z0-9_.-]*$")
-    """Name of the cluster; empty: one server."""
-    insert_quorum: str = ""
+    """Name of the cluster in `system.clusters`; empty: one server."""
+    replication: Literal["on", "off"] = "on"
+    """off: each shard of the cluster is one server, without replicas and Keeper."""
+    sharding: Literal["on", "off"] = Field("off", validate_default=True)
+    """on: spans are divided among the shards of the cluster."""
+    shard_epochs: str = ""
+    """How many shards there were and are, such as `2, 3@2027-01-01T00:00:00Z`; empty: as many as there are."""
+    insert_quorum: str = Field("", validate_default=True)
     """Replicas that must have an insert before it counts as stored; `auto`: a majority; empty: as the server is set."""
     insert_quorum_parallel: Literal["on", "off"] = "on"
     """off: inserts with a quorum follow each other, which `select_sequential_consistency` needs."""
@@ -82,11 +115,40 @@ class ClickHouseSettings(Group):
         """The hosts, in their order."""
         return [host.strip() for host in self.host.split(",")]
 
+    @property
+    def epochs(self) -> list[ShardEpoch]:
+        """How many shards there are since when, the first one since ever; empty if that never changed."""
+        return _shard_epochs(self.shard_epochs)
+
+    @field_validator("sharding")
+    @classmethod
+    def _has_a_cluster(cls, value: str, info: ValidationInfo) -> str:
+        is_replicated = info.data.get("replication") == "on"
+        if value == "on" and not info.data.get("cluster"):
+            raise PydanticCustomError("sharding", "Input should be off unless CLEARSPAN_CLICKHOUSE__CLUSTER is set")
+        if value == "off" and info.data.get("cluster") and not is_replicated:
+            sentence = "Input should be on if CLEARSPAN_CLICKHOUSE__CLUSTER is set and REPLICATION is off"
+            raise PydanticCustomError("sharding", sentence)
+        return value
+
+    @field_validator("shard_epochs")
+    @classmethod
+    def _are_epochs(cls, value: str) -> str:
+        try:
+            _shard_epochs(value)
+        except ValueError as exc:
+            sentence = "Input should be counts of shards, each after the first with @ and a later time, comma separated"
+            raise PydanticCustomError("epochs", sentence) from exc
+        return value
+
     @field_validator("insert_quorum")
     @classmethod
-    def _is_a_quorum(cls, value: str) -> str:
+    def _is_a_quorum(cls, value: str, info: ValidationInfo) -> str:
         if re.fullmatch(r"(auto|[1-9][0-9]?)?", value, re.ASCII) is None:
             raise PydanticCustomError("quorum", "Input should be auto, a number from 1 to 99, or empty")
+        if value in ("", "1") and info.data.get("sharding") == "on" and info.data.get("replication") == "on":
+            sentence = "Input should be auto or at least 2 if SHARDING is on: queries read any replica of a shard"
+            raise PydanticCustomError("quorum", sentence)
         return value
 
     @field_validator("tls")

@@ -13,9 +13,10 @@ from clickhouse_connect.driver.client import Client
 
 from common.clickhouse import embedded, server
 from common.clickhouse.migrate import migrate
-from common.clickhouse.store import ColumnStore
+from common.clickhouse.store import ColumnStore, Statement
 from common.settings import ClickHouseSettings
 from tests.support.clickhouse import ClickHouseServer, DatabaseTemplate, clickhouse_server
+from tests.support.clickhouse_cluster import ClickHouseCluster, clickhouse_cluster
 from tests.support.stores import opened_store
 
 FreshSettings = Callable[[], ClickHouseSettings]
@@ -108,6 +109,26 @@ def http_settings(
     migrated = _migrated(http_empty_settings(), tmp_path_factory.mktemp("unused"))
     yield _copies(client, migrated, http_empty_settings)
     client.close()
+
+
+@pytest.fixture(scope="session")
+def clickhouse_shards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseCluster]:
+    """A cluster of two shards, as child processes."""
+    with clickhouse_cluster(tmp_path_factory.mktemp("clickhouse_shards")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+async def divided(clickhouse_shards: ClickHouseCluster, tmp_path: Path) -> AsyncIterator[ColumnStore]:
+    """A store whose tables are divided among two shards, in a new database."""
+    settings = clickhouse_shards.settings(database=f"db{next(_NUMBERS)}")
+    await migrate(settings, data_dir=tmp_path)
+    async with opened_store(settings, data_dir=tmp_path) as opened:
+        yield opened
+        async with opened.shards() as shards:
+            for shard in shards:
+                drop = Statement(f"DROP DATABASE {settings.database} SYNC")
+                await shard.store.execute(drop, deadline_s=60.0)
 
 
 def _migrated(settings: ClickHouseSettings, data_dir: Path) -> str:

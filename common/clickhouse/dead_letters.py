@@ -119,14 +119,14 @@ class DeadLetterTable:
     async def delete_project(self, project: str) -> int:
         """Delete all rows of a project; return how many dead letters of it were open."""
         count = await self.count(DeadLetterSelection(project=project))
-        await self._store.execute(
-            Statement(
-                f"ALTER TABLE {DEAD_LETTERS_TABLE} DELETE WHERE project = {{project:String}}",
-                {"project": project},
-                {"mutations_sync": 2},
-            ),
-            deadline_s=self._deadline_s,
-        )
+        async with self._store.shards() as shards:
+            for store, suffix in shards:
+                delete = Statement(
+                    f"ALTER TABLE {DEAD_LETTERS_TABLE}{suffix} DELETE WHERE project = {{project:String}}",
+                    {"project": project},
+                    {"mutations_sync": 2},
+                )
+                await store.execute(delete, deadline_s=self._deadline_s)
         return count
 
     async def select(

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -20,7 +21,7 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ProgrammingError
 
 from common.clickhouse.engines import ALWAYS, Engine, Reader, Settings, text_literal, with_literals
-from common.clickhouse.store import Statement
+from common.clickhouse.store import Shard, Statement
 from common.errors import DeadlineExceeded, Unavailable
 from common.fair_share import FairShare, Tenant, current_tenant, shielded
 from common.limits import MIB
@@ -67,6 +68,11 @@ class EmbeddedStore(Engine):
         open_reading = partial(open_client, self._of_handle)
         self._reading = HandlePool(open_reading, count=settings.connections, name="chdb-reading")
         self._inserting = HandlePool(partial(open_client, {}), count=1, name="chdb-inserting")
+
+    @asynccontextmanager
+    async def shards(self) -> AsyncIterator[Sequence[Shard]]:
+        """Return the engine itself; see ``ColumnStore``."""
+        yield [Shard(self, "")]
 
     async def close(self) -> None:
         """Wait for running statements, then close the engine. Safe to call twice."""

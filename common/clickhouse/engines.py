@@ -71,6 +71,15 @@ ALWAYS: Final[Settings] = {
 """The settings of every statement but inserts."""
 
 
+OF_SHARDS: Final[Settings] = {
+    "distributed_foreground_insert": 1,  # by default an insert returns when one server has it in a queue
+    "parallel_distributed_insert_select": 0,  # the engine does not rename the tables of subqueries then
+    "skip_unavailable_shards": 0,  # a profile of the server may have turned it on: answers would lack spans
+    "optimize_skip_unused_shards": 0,
+}
+"""The settings of every statement if tables are divided among shards (ADR 0037)."""
+
+
 class Engine(ABC):
     """The statements of ``ColumnStore``; a subclass runs them with its driver."""
 
@@ -139,7 +148,11 @@ class Engine(ABC):
 
 def _consistency(settings: ClickHouseSettings) -> Settings:
     """Return what the engine is asked for beyond what it is set to; nothing by default."""
-    asked: dict[str, str | int] = {}
+    asked: dict[str, str | int | float] = {}
+    if settings.sharding == "on":
+        asked |= OF_SHARDS
+        # Only while there is one epoch are all spans of a trace on one shard.
+        asked["distributed_product_mode"] = "local" if len(settings.epochs) <= 1 else "global"
     if settings.insert_quorum:
         asked["insert_quorum"] = settings.insert_quorum
         asked["insert_quorum_parallel"] = int(settings.insert_quorum_parallel == "on")

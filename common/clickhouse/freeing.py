@@ -6,7 +6,7 @@ version in its partition. Dead rows stay dead, so it does not matter when one is
 Parts are immutable. A part of which every row is dead is dropped, which costs nothing. Other parts are rewritten
 without their dead rows by a mutation, which the engine runs in the background, one part after the other. A row that is
 not dead is copied for that, so a partition waits until enough of it is dead (``FREED_SHARE``), or until its turn is
-due.
+due. All of this is done for each shard by itself: parts of two shards may have the same name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from common.clickhouse.store import ColumnStore, Statement
+from common.clickhouse.store import Shard, Statement
 from common.errors import InvalidStatement, Unavailable
 from common.named_sql import load_named_sql
 
@@ -67,12 +67,12 @@ class DeadPart(NamedTuple):
     range: DeadRange
 
 
-async def find_dead(store: ColumnStore, table: str, dead: DeadRange) -> list[DeadPart]:
+async def find_dead(shard: Shard, table: str, dead: DeadRange) -> list[DeadPart]:
     """Return the parts of a table that have dead rows of a range. Raises the errors of ``ColumnStore``."""
     condition, values = _condition(table, [dead])
-    sql = SQL_OF_FREEING["dead_rows"].replace("{table}", table).replace("{condition}", condition)
-    rows = (await store.select(Statement(sql, values, {"max_threads": 1}), deadline_s=FIND_S)).to_pylist()
-    sizes = await _part_sizes(store, table) if rows else {}
+    sql = _named(shard, SQL_OF_FREEING["dead_rows"].replace("{table}", table).replace("{condition}", condition))
+    rows = (await shard.store.select(Statement(sql, values, {"max_threads": 1}), deadline_s=FIND_S)).to_pylist()
+    sizes = await _part_sizes(shard, table) if rows else {}
     return [
         DeadPart(row["part"].decode(), *sizes[row["part"].decode()], row["dead_count"], dead)
         for row in rows
@@ -80,7 +80,7 @@ async def find_dead(store: ColumnStore, table: str, dead: DeadRange) -> list[Dea
     ]
 
 
-async def drop_dead_parts(store: ColumnStore, table: str, dead_parts: Sequence[DeadPart]) -> int:
+async def drop_dead_parts(shard: Shard, table: str, dead_parts: Sequence[DeadPart]) -> int:
     """Drop the parts of which every row is dead; return how many rows they had."""
     dead_counts: dict[str, int] = defaultdict(int)
     for dead in dead_parts:
@@ -89,47 +89,50 @@ async def drop_dead_parts(store: ColumnStore, table: str, dead_parts: Sequence[D
     freed = 0
     for part, dead_count in dead_counts.items():
         if dead_count == rows_counts[part]:
-            freed += dead_count if await _drop_part(store, table, part) else 0
+            freed += dead_count if await _drop_part(shard, table, part) else 0
     return freed
 
 
-async def rewrite_partitions(store: ColumnStore, table: str, dead_parts: Sequence[DeadPart]) -> int:
+async def rewrite_partitions(shard: Shard, table: str, dead_parts: Sequence[DeadPart]) -> int:
     """Begin to rewrite the partitions of which enough is dead; return how many rows will be freed.
 
     Does nothing while an earlier rewrite of the table is not done.
     """
-    if not dead_parts or await is_rewriting(store, table):
+    if not dead_parts or await is_rewriting(shard, table):
         return 0
     freed = 0
     for partition, found in _by_partition(dead_parts).items():
         dead_count = sum(dead.dead_count for dead in found)
         rows_count = sum({dead.part: dead.rows_count for dead in found}.values())
         if dead_count >= FREED_SHARE * rows_count or any(dead.range.is_due for dead in found):
-            await _rewrite(store, table, partition, _distinct([dead.range for dead in found])[:RANGES_MAX])
+            await _rewrite(shard, table, partition, _distinct([dead.range for dead in found])[:RANGES_MAX])
             freed += dead_count
     return freed
 
 
-async def is_rewriting(store: ColumnStore, table: str) -> bool:
+async def is_rewriting(shard: Shard, table: str) -> bool:
     """Return whether a rewrite is not done yet. Raises ``Unavailable``, with its reason, if it cannot be done."""
-    rows = await store.select(Statement(SQL_OF_FREEING["rewrites"], {"table": table}), deadline_s=DEADLINE_S)
+    of_table = {"table": table + shard.suffix}
+    rows = await shard.store.select(Statement(SQL_OF_FREEING["rewrites"], of_table), deadline_s=DEADLINE_S)
     for row in rows.to_pylist():
         if row["failure"]:
-            mutation = {"table": table, "mutation": row["mutation_id"].decode()}
-            await store.execute(Statement(SQL_OF_FREEING["stop_rewrite"], mutation), deadline_s=DEADLINE_S)
+            mutation = {**of_table, "mutation": row["mutation_id"].decode()}
+            await shard.store.execute(Statement(SQL_OF_FREEING["stop_rewrite"], mutation), deadline_s=DEADLINE_S)
             raise Unavailable(f"The engine cannot rewrite {table}: {row['failure'].decode()}")
     return bool(rows.num_rows)
 
 
-async def _part_sizes(store: ColumnStore, table: str) -> dict[str, tuple[str, int]]:
-    rows = await store.select(Statement(SQL_OF_FREEING["part_sizes"], {"table": table}), deadline_s=DEADLINE_S)
+async def _part_sizes(shard: Shard, table: str) -> dict[str, tuple[str, int]]:
+    of_table = {"table": table + shard.suffix}
+    rows = await shard.store.select(Statement(SQL_OF_FREEING["part_sizes"], of_table), deadline_s=DEADLINE_S)
     return {row["name"].decode(): (row["partition"].decode(), row["rows_count"]) for row in rows.to_pylist()}
 
 
-async def _drop_part(store: ColumnStore, table: str, part: str) -> bool:
+async def _drop_part(shard: Shard, table: str, part: str) -> bool:
     """Drop a part; return false if it has been merged by now."""
     try:
-        await store.execute(Statement(f"ALTER TABLE {table} DROP PART '{part}'"), deadline_s=DEADLINE_S)
+        drop = Statement(f"ALTER TABLE {table}{shard.suffix} DROP PART '{part}'")
+        await shard.store.execute(drop, deadline_s=DEADLINE_S)
     except InvalidStatement as exc:
         if _NO_SUCH_PART not in exc.detail:
             raise
@@ -137,12 +140,17 @@ async def _drop_part(store: ColumnStore, table: str, part: str) -> bool:
     return True
 
 
-async def _rewrite(store: ColumnStore, table: str, partition: str, ranges: Sequence[DeadRange]) -> None:
+async def _rewrite(shard: Shard, table: str, partition: str, ranges: Sequence[DeadRange]) -> None:
     condition, values = _condition(table, ranges)
     where = "" if partition == "all" else f"IN PARTITION ID '{partition}' "
     settings = {"allow_nondeterministic_mutations": 1, "mutations_sync": 0, "alter_sync": 0}
-    sql = f"ALTER TABLE {table} DELETE {where}WHERE {condition}"
-    await store.execute(Statement(sql, values, settings), deadline_s=DEADLINE_S)
+    sql = _named(shard, f"ALTER TABLE {table}{shard.suffix} DELETE {where}WHERE {condition}")
+    await shard.store.execute(Statement(sql, values, settings), deadline_s=DEADLINE_S)
+
+
+def _named(shard: Shard, sql: str) -> str:
+    """Return a statement with the names of the tables of the shard."""
+    return sql.replace("{local}", shard.suffix)
 
 
 def _by_partition(dead_parts: Sequence[DeadPart]) -> dict[str, list[DeadPart]]:

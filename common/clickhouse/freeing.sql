@@ -1,7 +1,7 @@
 -- dead_rows --
 -- How many dead rows each part of a table has.
 SELECT _part AS part, count() AS dead_count
-FROM {table}
+FROM {table}{local}
 WHERE {condition}
 GROUP BY part
 
@@ -35,7 +35,7 @@ project_id = {project_{n}:UUID}
     )
     AND (trace_id, span_id, partition_id, record_offset) NOT IN (
         SELECT trace_id, span_id, partition_id, intDiv(version, 2)
-        FROM span_versions FINAL
+        FROM span_versions{local} FINAL
         WHERE project_id = {project_{n}:UUID} AND start_us < {before_{n}:Int64} AND version % 2 = 0
     )
 
@@ -48,7 +48,7 @@ project_id = {project_{n}:UUID}
     )
     AND (partition_id, record_offset, span_index) NOT IN (
         SELECT partition_id, record_offset, span_index
-        FROM spans
+        FROM spans{local}
         WHERE project_id = {project_{n}:UUID} AND start_us < {before_{n}:Int64}
     )
 
@@ -62,6 +62,6 @@ project_id = {project_{n}:UUID}
     )
     AND (trace_id, span_id, partition_id, version) NOT IN (
         SELECT trace_id, span_id, partition_id, version
-        FROM span_versions FINAL
+        FROM span_versions{local} FINAL
         WHERE project_id = {project_{n}:UUID} AND start_us < {before_{n}:Int64} AND version % 2 = 0
     )

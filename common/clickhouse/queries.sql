@@ -1,13 +1,13 @@
 -- create_migrations --
--- Which DDL files are applied. Two processes may record the same file: the rows collapse to one.
-CREATE TABLE IF NOT EXISTS migrations{on_cluster}
+-- Which DDL files are applied on this server. Two processes may record the same file: the rows collapse to one.
+CREATE TABLE IF NOT EXISTS migrations
 (
     number     UInt32,
     name       String,
     sha256     FixedString(64),
     applied_at DateTime64(3, 'UTC') DEFAULT now64(3)
 )
-ENGINE = {replicated}ReplacingMergeTree({replica_arguments}applied_at)
+ENGINE = ReplacingMergeTree(applied_at)
 ORDER BY number
 
 -- applied_migrations --
@@ -42,3 +42,14 @@ SELECT
     stored_us AS at_stored_us
 FROM stored_through
 WHERE project_id = {project_id:UUID}
+
+-- cluster_nodes --
+SELECT shard_num AS shard, host_name AS host
+FROM system.clusters
+WHERE cluster = {cluster:String}
+ORDER BY shard_num, replica_num
+
+-- comments --
+SELECT name, comment
+FROM system.tables
+WHERE database = currentDatabase() AND engine = 'Distributed'

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import io
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from socket import gaierror
 from typing import Final, TypeAlias, TypeVar
 
@@ -17,8 +19,9 @@ import pyarrow as pa
 from clickhouse_connect.driver.asyncclient import AsyncClient
 from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
 
+from common.clickhouse.cluster import LOCAL_SUFFIX, at_hosts, nodes_of
 from common.clickhouse.engines import UNAVAILABLE, Engine, Reader, Settings, is_away, with_literals
-from common.clickhouse.store import Statement
+from common.clickhouse.store import Shard, Statement
 from common.errors import Unavailable
 from common.fair_share import FairShare, current_tenant, shielded
 from common.hosts import HostOrder
@@ -115,6 +118,21 @@ class ServerStore(Engine):
         self._reading = FairShare("connections to ClickHouse", settings.connections)
         self._inserting = FairShare("connections to ClickHouse for inserts", INSERTS_AT_ONCE)
         self._closed = False
+
+    @asynccontextmanager
+    async def shards(self) -> AsyncIterator[Sequence[Shard]]:
+        """Return a store for each shard, which uses its replicas one after the other; see ``ColumnStore``."""
+        if self._settings.sharding == "off":
+            yield [Shard(self, "")]
+            return
+        hosts: dict[int, list[str]] = defaultdict(list)
+        for node in await nodes_of(self, self._settings.cluster):
+            hosts[node.shard].append(node.host)
+        async with AsyncExitStack() as opened:
+            stores = [ServerStore(at_hosts(self._settings, of_shard)) for of_shard in hosts.values()]
+            for store in stores:
+                opened.push_async_callback(store.close)
+            yield [Shard(store, LOCAL_SUFFIX) for store in stores]
 
     async def close(self) -> None:
         """Close the connections. Safe to call twice."""

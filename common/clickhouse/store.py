@@ -12,9 +12,10 @@ tests of ``tests/contract/test_column_store.py`` run on both. The interface rest
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -58,6 +59,17 @@ class ColumnStore(Protocol):
         """Run a statement without a result: DDL, ``INSERT … SELECT``."""
         ...
 
+    def shards(self) -> AbstractAsyncContextManager[Sequence[Shard]]:
+        """Return the shards that the tables are divided among, for as long as the block runs; one if they are not."""
+        ...
+
     async def close(self) -> None:
         """Close the engine. Safe to call twice."""
         ...
+
+
+class Shard(NamedTuple):
+    """One shard: statements about its own tables, whose names end with ``suffix``, go to ``store``."""
+
+    store: ColumnStore
+    suffix: str

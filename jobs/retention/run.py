@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import product
 from typing import Final
 from uuid import UUID
 
@@ -24,7 +25,7 @@ from common.clickhouse.freeing import (
     is_rewriting,
     rewrite_partitions,
 )
-from common.clickhouse.store import ColumnStore
+from common.clickhouse.store import ColumnStore, Shard
 from common.clickhouse.stored_through import read_positions_of
 from common.errors import DeadlineExceeded, Overloaded, ServiceError
 from common.telemetry import RETENTION_FREED_ROWS, RETENTION_RUN_SECONDS, get_logger
@@ -85,9 +86,10 @@ class Retention:
         """Free the rows of deleted traces, in partitions where that is worth it or due."""
         ranges = [await self._range(*each) for each in await self.records.to_free(is_due_after=self.limits.due_after)]
         left: dict[UUID, int] = defaultdict(int)
-        for table in TABLES:
-            for dead in await self._free_table(table, ranges):
-                left[dead.project_id] += 1
+        async with self.store.shards() as shards:
+            for shard, table in product(shards, TABLES):
+                for dead in await self._free_table(shard, table, ranges):
+                    left[dead.project_id] += 1
         for dead in ranges:
             if not left[dead.project_id]:
                 await self.records.mark_freed(dead.project_id)
@@ -97,24 +99,24 @@ class Retention:
         through = {position.partition_id: position.through_offset for position in positions}
         return DeadRange(project_id, before_us, through, is_due)
 
-    async def _free_table(self, table: str, ranges: Sequence[DeadRange]) -> list[DeadRange]:
+    async def _free_table(self, shard: Shard, table: str, ranges: Sequence[DeadRange]) -> list[DeadRange]:
         """Free the dead rows of a table as far as that is worth it; return the ranges that still have some."""
-        found = await self._find_dead(table, ranges)
-        freed = await drop_dead_parts(self.store, table, found)
+        found = await self._find_dead(shard, table, ranges)
+        freed = await drop_dead_parts(shard, table, found)
         if freed:
-            found = await self._find_dead(table, ranges)
-        rewritten = await rewrite_partitions(self.store, table, found)
+            found = await self._find_dead(shard, table, ranges)
+        rewritten = await rewrite_partitions(shard, table, found)
         RETENTION_FREED_ROWS.labels(table).inc(freed + rewritten)
         if rewritten:
-            await self._wait_for_rewrite(table)
-            found = await self._find_dead(table, ranges)
+            await self._wait_for_rewrite(shard, table)
+            found = await self._find_dead(shard, table, ranges)
         return [dead.range for dead in found]
 
-    async def _find_dead(self, table: str, ranges: Sequence[DeadRange]) -> list[DeadPart]:
+    async def _find_dead(self, shard: Shard, table: str, ranges: Sequence[DeadRange]) -> list[DeadPart]:
         found: list[DeadPart] = []
         for dead in ranges:
             try:
-                found += await find_dead(self.store, table, dead)
+                found += await find_dead(shard, table, dead)
             except (DeadlineExceeded, Overloaded) as error:  # of a very large project; others go on
                 _log.warning("Cannot find the rows to free.", project_id=str(dead.project_id), error=error.detail)
         return found
@@ -123,12 +125,15 @@ class Retention:
         """Remove the rows of deleted projects. A worker may store more for a moment, so a later run looks again."""
         deleted = await self.records.deleted_projects(is_final_after=FINAL_AFTER)
         ranges = [DeadRange(project_id, is_due=True) for project_id in deleted]
-        left = {dead.project_id for table in TABLES_OF_PROJECT for dead in await self._free_table(table, ranges)}
+        left: set[UUID] = set()
+        async with self.store.shards() as shards:
+            for shard, table in product(shards, TABLES_OF_PROJECT):
+                left |= {dead.project_id for dead in await self._free_table(shard, table, ranges)}
         for project_id, is_final in deleted.items():
             if is_final and project_id not in left:
                 await self.records.forget_deleted_project(project_id)
 
-    async def _wait_for_rewrite(self, table: str) -> None:
+    async def _wait_for_rewrite(self, shard: Shard, table: str) -> None:
         ends_s = self.clock.monotonic_s() + REWRITE_S
-        while await is_rewriting(self.store, table) and self.clock.monotonic_s() < ends_s:  # noqa: ASYNC110
+        while await is_rewriting(shard, table) and self.clock.monotonic_s() < ends_s:  # noqa: ASYNC110
             await asyncio.sleep(self.limits.rewrite_poll_s)

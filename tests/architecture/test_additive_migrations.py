@@ -27,10 +27,10 @@ def test_migrations_after_the_first_take_nothing_away() -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        "ALTER TABLE spans{on_cluster} DROP COLUMN name;",
+        "ALTER TABLE spans{local} DROP COLUMN name;",
         "ALTER TABLE api_keys RENAME COLUMN name TO title;",
         "ALTER TABLE api_keys ALTER COLUMN name TYPE int;",
-        "ALTER TABLE spans{on_cluster} DROP INDEX IF EXISTS name_index;",
+        "ALTER TABLE spans{local} DROP INDEX IF EXISTS name_index;",
         "drop table projects;",
     ],
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from common.clickhouse.store import ColumnStore, Statement
+from common.clickhouse.store import ColumnStore, Shard, Statement
 from common.errors import ServiceError
 
 
@@ -53,6 +55,9 @@ class FaultyStore:
 
     async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
         await self._store.execute(statement, deadline_s=deadline_s)
+
+    def shards(self) -> AbstractAsyncContextManager[Sequence[Shard]]:
+        return self._store.shards()
 
     async def close(self) -> None:
         await self._store.close()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+
 import pyarrow as pa
 
-from common.clickhouse.store import Statement
+from common.clickhouse.store import Shard, Statement
 
 
 class InsertOnlyStore:
@@ -17,6 +20,9 @@ class InsertOnlyStore:
         raise NotImplementedError
 
     async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
+        raise NotImplementedError
+
+    def shards(self) -> AbstractAsyncContextManager[Sequence[Shard]]:
         raise NotImplementedError
 
     async def close(self) -> None:

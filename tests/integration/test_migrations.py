@@ -39,9 +39,7 @@ def with_next_migration(folder: Path) -> Path:
     """Return a folder with the migrations of the program and one more."""
     for path in DDL.glob("*.sql"):
         (folder / path.name).write_bytes(path.read_bytes())
-    (folder / f"{NEXT}.sql").write_text(
-        "ALTER TABLE spans{on_cluster} ADD COLUMN IF NOT EXISTS next UInt8 DEFAULT 7;\n"
-    )
+    (folder / f"{NEXT}.sql").write_text("ALTER TABLE spans{local} ADD COLUMN IF NOT EXISTS next UInt8 DEFAULT 7;\n")
     return folder
 
 
@@ -123,9 +121,9 @@ async def test_changed_file_is_named_in_the_error(settings: ClickHouseSettings, 
 
 
 async def test_only_new_files_are_applied(settings: ClickHouseSettings, chdb_dir: Path, tmp_path: Path):
-    (tmp_path / "0001_one.sql").write_text("CREATE TABLE one{on_cluster} (a UInt8) ENGINE = Memory;\n")
+    (tmp_path / "0001_one.sql").write_text("CREATE TABLE one{local} (a UInt8) ENGINE = Memory;\n")
     await migrate(settings, data_dir=chdb_dir, folder=tmp_path)
-    (tmp_path / "0002_two.sql").write_text("CREATE TABLE two{on_cluster} (a UInt8) ENGINE = Memory;\n")
+    (tmp_path / "0002_two.sql").write_text("CREATE TABLE two{local} (a UInt8) ENGINE = Memory;\n")
 
     applied = await migrate(settings, data_dir=chdb_dir, folder=tmp_path)
 

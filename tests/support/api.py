@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, NoReturn
 from uuid import UUID
@@ -11,7 +11,7 @@ import aiohttp
 import pyarrow as pa
 from aiohttp import web
 
-from common.clickhouse.store import ColumnStore, Statement
+from common.clickhouse.store import ColumnStore, Shard, Statement
 from common.errors import Unavailable
 from common.ids import DEFAULT_USER_ID
 from common.kafka.record import Publisher
@@ -49,6 +49,9 @@ class UntouchedStore:
         _refuse()
 
     async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
+        _refuse()
+
+    def shards(self) -> AbstractAsyncContextManager[Sequence[Shard]]:
         _refuse()
 
     async def close(self) -> None:

@@ -30,6 +30,7 @@ CONFIG: Final = """<clickhouse>
 <user_directories><users_xml><path>{directory}/users.xml</path></users_xml></user_directories>
 <mark_cache_size>268435456</mark_cache_size><primary_index_cache_size>268435456</primary_index_cache_size>
 <backups><allowed_path>{backups}</allowed_path></backups>
+{more}
 </clickhouse>"""
 
 USERS: Final = """<clickhouse><profiles><default/></profiles><quotas><default/></quotas><users>
@@ -43,14 +44,22 @@ class ClickHouseServer:
     """The engine with the server's own HTTP handler. It keeps address and data when it is started again."""
 
     def __init__(
-        self, path: Path, *, host: str = "127.0.0.1", port: int = 0, password: str = "", backups: Path | None = None
+        self,
+        path: Path,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        password: str = "",
+        backups: Path | None = None,
+        more: str = "",
     ) -> None:
+        """``more`` is further XML of its configuration."""
         self.host, self.port = host, port or free_port()
         self._password = password
         self._path = path
         path.mkdir(parents=True, exist_ok=True)
         values = {"directory": path, "host": host, "port": self.port}
-        (path / "config.xml").write_text(CONFIG.format(**values, backups=backups or path / "backups"))
+        (path / "config.xml").write_text(CONFIG.format(**values, backups=backups or path / "backups", more=more))
         users = {"user": USER, "password": escape(password), "networks": "127.0.0.0/8", "account": ACCOUNT}
         (path / "users.xml").write_text(USERS.format(**users))
         self._process: subprocess.Popen[bytes] | None = None
@@ -58,7 +67,9 @@ class ClickHouseServer:
     def settings(self, **changed: object) -> ClickHouseSettings:
         """Return the settings of a client."""
         user = {"username": USER, "password": self._password} if self._password else {}
-        return ClickHouseSettings.model_validate({"interface": "http", "port": self.port, **user, **changed})
+        return ClickHouseSettings.model_validate(
+            {"interface": "http", "host": self.host, "port": self.port, **user, **changed}
+        )
 
     def start(self) -> None:
         """Start it over its data, and return when it answers."""

@@ -1,6 +1,7 @@
 """One ClickHouse node: the engine in chDB's wheel with the server's own HTTP handler, until it is killed.
 
-``python -m tests.support.clickhouse_node DIRECTORY``; its ``config.xml`` names the port. The extension is loaded
+``python -m tests.support.clickhouse_node DIRECTORY``; its ``config.xml`` names the port, and that of the native protocol
+if other nodes send statements to it. The extension is loaded
 without its package: importing ``chdb`` starts an engine inside the process first. What it serves is one statement of
 clickhouse-local, which reads from a named pipe that nobody writes to.
 """
@@ -43,8 +44,10 @@ def serve(directory: Path) -> None:
     if not pipe.exists():
         os.mkfifo(pipe)
     held_open = os.open(pipe, os.O_RDWR)
+    protocols = ("HTTP", "TCP") if "<tcp_port>" in (directory / "config.xml").read_text() else ("HTTP",)
+    listen = "".join(f"SYSTEM START LISTEN {protocol}; " for protocol in protocols)
     result = engine.query(
-        f"SYSTEM START LISTEN HTTP; SELECT count() FROM file('{pipe}', 'LineAsString', 'line String')",
+        f"{listen}SELECT count() FROM file('{pipe}', 'LineAsString', 'line String')",
         "TSV",
         path=str(directory / "data"),
     )

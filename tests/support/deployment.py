@@ -44,7 +44,7 @@ class Release:
 THIS: Final = Release("this", ROOT)
 
 NEXT_MIGRATIONS: Final = {
-    "clickhouse": "ALTER TABLE spans{on_cluster} ADD COLUMN IF NOT EXISTS next UInt8 DEFAULT 7;\n",
+    "clickhouse": "ALTER TABLE spans{local} ADD COLUMN IF NOT EXISTS next UInt8 DEFAULT 7;\n",
     "postgres": "ALTER TABLE projects ADD COLUMN next integer NOT NULL DEFAULT 7;\n",
 }
 """Of each database, what only the next release has."""

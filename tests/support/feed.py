@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -15,7 +16,7 @@ import pyarrow as pa
 from multidict import CIMultiDict
 
 from common.clickhouse.span_columns import SPANS_TABLE
-from common.clickhouse.store import ColumnStore, Statement
+from common.clickhouse.store import ColumnStore, Shard, Statement
 from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_table
 from common.ids import DEFAULT_PROJECT_ID
 from common.stored_position import StoredPosition
@@ -99,6 +100,9 @@ class StoreInFront:
 
     async def execute(self, statement: Statement, /, *, deadline_s: float) -> None:
         await self._store.execute(statement, deadline_s=deadline_s)
+
+    def shards(self) -> AbstractAsyncContextManager[Sequence[Shard]]:
+        return self._store.shards()
 
     async def close(self) -> None:
         """Do nothing: the wrapped store belongs to the caller."""

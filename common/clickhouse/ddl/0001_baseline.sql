@@ -7,7 +7,7 @@
 -- The spans, one row for each version, in the order of pages: project, start, span, trace. Texts are stored as
 -- responses show them. `partition_id` and `record_offset` are the Kafka coordinates that decide which version of a span
 -- is the latest.
-CREATE TABLE IF NOT EXISTS spans{on_cluster}
+CREATE TABLE IF NOT EXISTS spans{local}
 (
     project_id                UUID,
     start_us                  Int64                                CODEC(Delta, ZSTD(1)),
@@ -203,7 +203,7 @@ SETTINGS {dedup_window_setting} = 1000, index_granularity = 512, min_compress_bl
 
 -- Which version of a span is the latest, where its row is, and what it used: a narrow row for each version, in the
 -- order of traces. Deletions are rows here too; they fill only the key and the first three columns after it.
-CREATE TABLE IF NOT EXISTS span_versions{on_cluster}
+CREATE TABLE IF NOT EXISTS span_versions{local}
 (
     project_id                UUID,
     trace_id                  FixedString(16)                      CODEC(ZSTD(1)),
@@ -232,16 +232,16 @@ ORDER BY (project_id, trace_id, span_id, partition_id)
 SETTINGS {dedup_window_setting} = 1000, index_granularity = 512, min_compress_block_size = 4096,
     fsync_after_insert = 1, fsync_part_directory = 1;
 
-CREATE MATERIALIZED VIEW IF NOT EXISTS span_versions_of_spans{on_cluster} TO span_versions AS
+CREATE MATERIALIZED VIEW IF NOT EXISTS span_versions_of_spans TO span_versions{local} AS
 SELECT
     project_id, trace_id, span_id, partition_id, record_offset * 2 AS version, record_ms, start_us, parent_id,
     tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors,
     usage_is_own, cost_is_computed, members, response_bytes
-FROM spans;
+FROM spans{local};
 
 -- The versions in the order of their partitions: what the feed reads (ADR 0007). `start_us` leads to the row in
 -- `spans` by primary key; if no row is there, a later version replaced it.
-CREATE TABLE IF NOT EXISTS span_arrivals{on_cluster}
+CREATE TABLE IF NOT EXISTS span_arrivals{local}
 (
     project_id                UUID,
     partition_id              LowCardinality(String),
@@ -255,14 +255,14 @@ ORDER BY (project_id, partition_id, record_offset, span_index)
 SETTINGS {dedup_window_setting} = 1000, index_granularity = 4096,
     fsync_after_insert = 1, fsync_part_directory = 1;
 
-CREATE MATERIALIZED VIEW IF NOT EXISTS span_arrivals_of_spans{on_cluster} TO span_arrivals AS
+CREATE MATERIALIZED VIEW IF NOT EXISTS span_arrivals_of_spans TO span_arrivals{local} AS
 SELECT project_id, partition_id, record_offset, span_index, start_us, stored_us
-FROM spans;
+FROM spans{local};
 
 -- Up to which offset each partition is stored, by project; the project id of zeros covers every record. Written after
 -- the insert has returned, so everything up to the offset is visible; during an insert its rows become visible one
 -- block at a time.
-CREATE TABLE IF NOT EXISTS stored_through{on_cluster}
+CREATE TABLE IF NOT EXISTS stored_through{local}
 (
     project_id                UUID,
     partition_id              LowCardinality(String),
@@ -277,7 +277,7 @@ SETTINGS {dedup_window_setting} = 1000, fsync_after_insert = 1, fsync_part_direc
 -- What was rejected, with its original bytes (ADR 0004): one row for each rejection, however often its record is
 -- delivered. A dead letter that is replayed or dropped is replaced by a row that is resolved and holds no bytes. The
 -- others stay until then.
-CREATE TABLE IF NOT EXISTS dead_letters{on_cluster}
+CREATE TABLE IF NOT EXISTS dead_letters{local}
 (
     id                        String                               CODEC(ZSTD(1)),
     is_resolved               UInt8                                CODEC(ZSTD(1)),

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 from common.clickhouse.migrate import DDL, render, statements
+from common.settings import ClickHouseSettings
 
 TABLE = """
-CREATE TABLE t{on_cluster} (a UInt8)
+CREATE TABLE t{local} (a UInt8)
 ENGINE = {replicated}ReplacingMergeTree({replica_arguments}a)
 SETTINGS {dedup_window_setting} = 1
 """
+REPLICATED = ClickHouseSettings(cluster="main")
+SHARDED = ClickHouseSettings(cluster="main", sharding="on", replication="off")
 
 
 def test_table_for_one_server():
     assert (
-        render(TABLE, cluster="")
+        render(TABLE, ClickHouseSettings())
         == """
 CREATE TABLE t (a UInt8)
 ENGINE = ReplacingMergeTree(a)
@@ -22,29 +25,36 @@ SETTINGS non_replicated_deduplication_window = 1
 
 def test_table_for_a_cluster_is_replicated():
     assert (
-        render(TABLE, cluster="main")
+        render(TABLE, REPLICATED)
         == """
-CREATE TABLE t ON CLUSTER `main` (a UInt8)
+CREATE TABLE t (a UInt8)
 ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/{database}/{table}', '{replica}', a)
 SETTINGS replicated_deduplication_window = 1
 """
     )
 
 
-def test_every_statement_of_the_ddl_names_the_cluster():
+def test_table_of_a_shard_without_replicas():
+    assert (
+        render(TABLE, SHARDED)
+        == """
+CREATE TABLE t_local (a UInt8)
+ENGINE = ReplacingMergeTree(a)
+SETTINGS non_replicated_deduplication_window = 1
+"""
+    )
+
+
+def test_every_table_of_the_ddl_may_be_that_of_a_shard():
     ddl = "".join(path.read_text() for path in sorted(DDL.glob("*.sql")))
-    created = [statement for statement in statements(render(ddl, cluster="main")) if "CREATE " in statement]
+    created = [statement for statement in statements(render(ddl, SHARDED)) if "CREATE " in statement]
 
     assert len(created) >= 6
-    assert all("IF NOT EXISTS" in statement and " ON CLUSTER `main`" in statement for statement in created)
+    assert all("IF NOT EXISTS" in statement and "_local" in statement for statement in created)
 
 
 def test_other_braces_are_kept():
-    assert render("SELECT {a:String}, {shard}{on_cluster}", cluster="") == "SELECT {a:String}, {shard}"
-
-
-def test_text_that_was_filled_in_is_not_filled_again():
-    assert render("{replica_arguments}", cluster="{on_cluster}").endswith("'{replica}', ")
+    assert render("SELECT {a:String}, {shard}{local}", ClickHouseSettings()) == "SELECT {a:String}, {shard}"
 
 
 def test_statements_end_with_a_semicolon_at_the_end_of_a_line():
