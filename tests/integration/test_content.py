@@ -1,10 +1,11 @@
-"""The column ``content`` and its index: the same words as in Python, and the index answers for words."""
+"""The computed column ``content`` and its index: the same words as in Python, and the index answers for words."""
 
 from __future__ import annotations
 
 import random
 from typing import Any
 
+from common.clickhouse.select import COMPUTED_COLUMNS
 from common.clickhouse.store import ColumnStore, Statement
 from common.span import Event
 from query_api.filter.sql.expressions import Parameters, content_condition
@@ -15,6 +16,8 @@ ASSIGNED = [*range(1, 0xD800), *range(0xE000, 0x34000), *range(0xE0000, 0xE1000)
 """All assigned code points; later ones are private or unassigned."""
 
 CODE_POINTS_PER_TEXT = 4096
+
+WITH_CONTENT = f"WITH {COMPUTED_COLUMNS['content']} AS content"
 
 
 async def select(store: ColumnStore, sql: str, parameters: dict[str, Any] | None = None) -> list[dict[str, Any]]:
@@ -36,7 +39,7 @@ async def found(store: ColumnStore, text: str) -> list[int]:
     """Return the ids of the matching spans, in order."""
     parameters = Parameters()
     condition = content_condition(text, parameters)
-    sql = f"SELECT DISTINCT hex(substring(span_id, 1, 8)) AS id FROM spans WHERE {condition} ORDER BY id"
+    sql = f"{WITH_CONTENT} SELECT DISTINCT hex(substring(span_id, 1, 8)) AS id FROM spans WHERE {condition} ORDER BY id"
     return [int(row["id"], 16) for row in await select(store, sql, parameters.values)]
 
 
@@ -48,7 +51,7 @@ async def test_engine_and_python_find_the_same_words_of_every_code_point(store: 
     await store_texts(store, *texts)
 
     words = "tokens(arrayFirst(text -> startsWith(text, 'a'), content))"
-    rows = await select(store, f"SELECT {words} AS words FROM spans ORDER BY span_id")
+    rows = await select(store, f"{WITH_CONTENT} SELECT {words} AS words FROM spans ORDER BY span_id")
 
     assert len(rows) == len(texts)
     for row, text in zip(rows, texts, strict=True):
@@ -60,7 +63,8 @@ async def test_index_answers_for_words(store: ColumnStore):
     parameters = Parameters()
     condition = content_condition('wolf "bad sheep" -dog', parameters)
 
-    plan = await select(store, f"EXPLAIN indexes = 1 SELECT span_id FROM spans WHERE {condition}", parameters.values)
+    query = f"{WITH_CONTENT} SELECT span_id FROM spans WHERE {condition}"
+    plan = await select(store, f"EXPLAIN indexes = 1 {query}", parameters.values)
 
     text = "\n".join(row["explain"].decode() for row in plan)
     assert "Name: words_index" in text
@@ -77,7 +81,7 @@ async def test_texts_of_events_are_taken_from_their_json(store: ColumnStore):
     }
     await store_texts(store, "", events=(Event('name: "1"', START_NS, attributes), Event("second", START_NS, {})))
 
-    [row] = await select(store, "SELECT content FROM spans")
+    [row] = await select(store, f"{WITH_CONTENT} SELECT content FROM spans")
 
     texts = [text.decode() for text in row["content"]]
     assert texts[-6:] == ['name: "1"', 'says: "so", \\ and\nü\x01 / end:', "in", "an array", "", "second"]
