@@ -29,10 +29,10 @@ from clearspan.client.partial import (
     read_state,
     write_state,
 )
-from clearspan.client.requests import read_filter, windowing_of
+from clearspan.client.requests import filtering_of, windowing_of
 from clearspan.command import Json, Operand, Option
 from clearspan.console import fail
-from clearspan.options import WindowOptions
+from clearspan.options import SpanOptions, WindowOptions
 from common.files import sync_directory
 
 DESCRIPTION: Final = """\
@@ -44,14 +44,16 @@ EXAMPLES: Final = """\
 examples
   clearspan export spans.jsonl
   clearspan export spans.parquet --oldest 2026-01-01 --newest 2026-02-01
-  clearspan export failed.csv --last 7d --filter '{"field": "status_code", "value": "STATUS_CODE_ERROR"}'
+  clearspan export failed.csv --errors --last 7d
+  clearspan export dear.jsonl span_type is chat and cost gt 0.01
   clearspan export costs.csv --columns trace_id,start_time,model,cost,session
   clearspan export saved.jsonl --query failed-answers
 
 check a file
   sha256sum --check spans.parquet.sha256
 
-The format follows from the ending of FILE, or from --format. docs/export.md lists the columns.
+Conditions are those of `clearspan query`. The format follows from the ending of FILE, or from --format. docs/export.md
+lists the columns.
 """
 PART_SPANS: Final = 100_000
 RETRY_S: Final = 300.0
@@ -66,14 +68,12 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class ExportOptions(NamedTuple):
-    """Which spans to write, and how."""
+    """The file, and how to write it."""
 
     file: Annotated[Path, Operand("FILE", "the file to write", type=Path)]
     export_format: Annotated[
         str | None, Option(None, "default: the ending of FILE", flag="--format", choices=("jsonl", "csv", "parquet"))
     ] = None
-    filter: Annotated[str | None, Option("JSON", "the filter, as in the member `filtering` of a request")] = None
-    query: Annotated[str | None, Option("SLUG", "the slug of a saved query; --filter narrows it")] = None
     order: Annotated[
         str | None, Option(None, "order of start_time; default descending", choices=("ascending", "descending"))
     ] = None
@@ -83,9 +83,11 @@ class ExportOptions(NamedTuple):
 
 
 @api_command(description=DESCRIPTION, epilog=EXAMPLES)
-async def export(api: ApiClient, *, chosen: ExportOptions, window: WindowOptions, as_json: Json = False) -> int:
+async def export(
+    api: ApiClient, *, chosen: ExportOptions, spans: SpanOptions, window: WindowOptions, as_json: Json = False
+) -> int:
     """Write the spans to the file; return 0 once it is complete."""
-    request = _request_of(chosen, window)
+    request = _request_of(chosen, spans, window)
     paths = PartialPaths(chosen.file)
     try:
         paths.prepare(is_restart=chosen.restart, is_overwrite=chosen.overwrite)
@@ -97,12 +99,13 @@ async def export(api: ApiClient, *, chosen: ExportOptions, window: WindowOptions
         return fail(_of_disk(exc, paths))
 
 
-def _request_of(chosen: ExportOptions, window: WindowOptions) -> dict[str, str]:
+def _request_of(chosen: ExportOptions, spans: SpanOptions, window: WindowOptions) -> dict[str, str]:
     """Return the parameters of the route. Raises ``WrongUsage``."""
+    filtering = filtering_of(spans).get("filtering")
     options = {
         "format": chosen.export_format or _format_of(chosen.file),
-        "filter": None if chosen.filter is None else json.dumps(read_filter(chosen.filter)),
-        "query": chosen.query,
+        "filter": None if filtering is None else json.dumps(filtering),
+        "query": spans.query,
         **windowing_of(window),
         "order": chosen.order,
         "columns": chosen.columns,

@@ -24,7 +24,7 @@ import pytest_asyncio
 
 from clearspan.client import export as command
 from clearspan.client.partial import PartialPaths
-from clearspan.options import ServerOptions, WindowOptions
+from clearspan.options import ServerOptions, SpanOptions, WindowOptions
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.errors import Unavailable
@@ -39,6 +39,7 @@ from tests.support.span_corpus import random_span, store_record
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SPANS_COUNT = 300
+ALL_SPANS = SpanOptions()
 PART_SPANS = 23
 FORMATS = ("jsonl", "csv", "parquet")
 SLOW_EXPORT = f"""
@@ -64,10 +65,16 @@ class Api:
         async with self.client.get("/spans/export", params={"format": export_format}) as response:
             return await response.read()
 
-    async def run(self, file: Path, **chosen: Any) -> int:
+    async def run(self, file: Path, spans: SpanOptions = ALL_SPANS, **chosen: Any) -> int:
         """Run the command in this process."""
         server, options = ServerOptions(url=self.url), command.ExportOptions(file, **chosen)
-        arguments: dict[str, Any] = {"server": server, "chosen": options, "window": WindowOptions(), "as_json": True}
+        arguments: dict[str, Any] = {
+            "server": server,
+            "chosen": options,
+            "spans": spans,
+            "window": WindowOptions(),
+            "as_json": True,
+        }
         return await asyncio.to_thread(lambda: command.export.run(Settings(), **arguments))
 
 
@@ -99,6 +106,21 @@ async def test_file_is_what_the_api_exports(api: Api, tmp_path: Path, export_for
         assert file.read_bytes() == expected
     assert _checksum_is_right(file)
     assert sorted(await asyncio.to_thread(os.listdir, tmp_path)) == [file.name, f"{file.name}.sha256"]
+
+
+async def test_conditions_choose_the_spans(api: Api, tmp_path: Path) -> None:
+    whole, file = tmp_path / "whole.jsonl", tmp_path / "failed.jsonl"
+    assert await api.run(whole) == 0
+
+    words = SpanOptions(["span_kind", "is", "SPAN_KIND_CLIENT"], errors=True)
+    assert await api.run(file, words) == 0
+
+    spans = [json.loads(line) for line in whole.read_text().splitlines()]
+    chosen = [
+        span for span in spans if (span["span_kind"], span["status_code"]) == ("SPAN_KIND_CLIENT", "STATUS_CODE_ERROR")
+    ]
+    assert 0 < len(chosen) < len(spans)
+    assert [json.loads(line) for line in file.read_text().splitlines()] == chosen
 
 
 @pytest.mark.parametrize("export_format", rest_is_long(["csv", "parquet"]))
