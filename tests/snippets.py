@@ -1,8 +1,9 @@
 """``make snippets``: run every snippet of ``docs/instrumentations.md`` as printed with the latest releases.
 
-Each runs in a new environment, in which the command before it installs its packages. So this needs the registries and is not
-part of the test suite. The model is a fake on loopback (``OPENAI_BASE_URL``); Clearspan is a new stack, whose address
-replaces the printed one. The spans must have model, tokens, messages, session and user. Prints the versions used.
+Each runs in a new environment, in which the command before it installs its packages. So this needs the registries and
+is not part of the test suite. The model is a fake on loopback (``OPENAI_BASE_URL``, ``ANTHROPIC_BASE_URL``); Clearspan
+is a new stack, whose address replaces the printed one. The spans must have model, tokens, messages, session and user.
+Prints the versions used.
 """
 
 from __future__ import annotations
@@ -14,21 +15,30 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.support.instrumentation_page import PAGE
+from tests.support.instrumentation_page import MODEL_CALLS, PAGE
 from tests.support.model_api import COMPLETION_TOKENS, PROMPT_TOKENS, serving_model_api
 from tests.support.model_api import MODEL as MODEL_RESPONDED
 from tests.support.stack import RunningStack, running_stack
 
 TIMEOUT_S: Final = 900
 FILES: Final = {"python": ("greet.py", "python greet.py"), "js": ("greet.mjs", "node greet.mjs")}
-MODEL: Final = "gpt-4o-mini"
-WITHOUT_A_MODEL: Final = "OpenTelemetry alone"
-"""Its span is created by hand: it has no messages and no completion."""
+MODELS: Final = frozenset({"gpt-4o-mini", "openai/gpt-4o-mini", "claude-sonnet-4-5", MODEL_RESPONDED})
+"""The names that the snippets request; Langfuse and Haystack have one for the request and the response."""
+
+LACKING: Final[Mapping[str, frozenset[str]]] = {
+    "OpenTelemetry alone": frozenset({"completion", "messages"}),  # its span is created by hand
+    "DSPy": frozenset({"tokens"}),
+    "Claude Code": frozenset({"messages"}),
+}
+"""What the spans of some snippets do not have."""
+
+WITHOUT_MODEL_CALLS: Final = "MCP and FastMCP"
+"""Its spans are a call of a tool, of the client and of the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +68,13 @@ def run(snippet: Snippet, stack: RunningStack, model_api: str, folder: Path) -> 
     """Install, run, check the spans; return the versions of the packages that the command names."""
     file, command = FILES[snippet.language]
     (folder / file).write_text(snippet.code)
-    environment = {**os.environ, "CLEARSPAN_URL": stack.api, "OPENAI_BASE_URL": model_api, "OPENAI_API_KEY": "any"}
+    environment = {
+        **os.environ,
+        "CLEARSPAN_URL": stack.api,
+        **dict.fromkeys(("OPENAI_BASE_URL", "OPENAI_API_BASE"), model_api),
+        "ANTHROPIC_BASE_URL": model_api.removesuffix("/v1"),
+        **dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY"), "any"),
+    }
     if snippet.language == "python":
         subprocess.run(
             [sys.executable, "-m", "venv", "--upgrade-deps", folder / "venv"], check=True, stdout=subprocess.DEVNULL
@@ -84,21 +100,32 @@ def run(snippet: Snippet, stack: RunningStack, model_api: str, folder: Path) -> 
 
 def _is_whole(snippet: Snippet, spans: list[dict[str, Any]]) -> bool:
     """Return whether the spans have everything that they must."""
-    calls = [each["attributes"]["ag"] for each in spans if each["span_type"] == "chat"]
+    if snippet.name == WITHOUT_MODEL_CALLS:
+        return [each["span_type"] for each in spans].count("tool") == 2
+    calls = [each["attributes"]["ag"] for each in spans if each["span_type"] in MODEL_CALLS]
     roots = [each for each in spans if "parent_id" not in each]
     if len(calls) != 1 or len(roots) != 1:
         return False
     [call], [root] = calls, roots
-    tokens = {"prompt": 12, "total": 12}
-    if snippet.name != WITHOUT_A_MODEL:
-        total = PROMPT_TOKENS + COMPLETION_TOKENS
-        tokens = {"prompt": PROMPT_TOKENS, "completion": COMPLETION_TOKENS, "total": total}
-        if not all(call["data"][side]["messages"] for side in ("inputs", "outputs")):
-            return False
-    used = root["attributes"]["ag"]["metrics"]["tokens"]["cumulative"]
-    is_named = snippet.ids <= {root.get("session_id"), root.get("user_id")}
-    is_model = call["meta"]["request"]["model"] in (MODEL, MODEL_RESPONDED)  # Langfuse has one name for both
-    return is_model and used == tokens and is_named
+    lacking = LACKING.get(snippet.name, frozenset())
+    if "messages" not in lacking and not all(call["data"][side]["messages"] for side in ("inputs", "outputs")):
+        return False
+    used = root["attributes"]["ag"]["metrics"]["tokens"].get("cumulative")
+    return (
+        call["meta"]["request"]["model"] in MODELS
+        and used == _tokens_of(lacking)
+        and snippet.ids <= {root.get("session_id"), root.get("user_id")}
+    )
+
+
+def _tokens_of(lacking: frozenset[str]) -> dict[str, int] | None:
+    """Return the tokens at the root of a snippet."""
+    if "tokens" in lacking:
+        return None
+    if "completion" in lacking:
+        return {"prompt": 12, "total": 12}
+    total = PROMPT_TOKENS + COMPLETION_TOKENS
+    return {"prompt": PROMPT_TOKENS, "completion": COMPLETION_TOKENS, "total": total}
 
 
 def _versions(snippet: Snippet, folder: Path, environment: dict[str, str]) -> list[str]:

@@ -20,6 +20,7 @@ from ingest.semconv.openinference import OPENINFERENCE
 from ingest.semconv.openllmetry import OPENLLMETRY
 from ingest.semconv.pydantic_ai import PYDANTIC_AI
 from ingest.semconv.rows import Convention, Row
+from ingest.semconv.spring_ai import SPRING_AI
 from ingest.semconv.vercel import VERCEL
 
 _LOGFIRE = r"logfire\."
@@ -49,6 +50,7 @@ CONVENTIONS: Final = (
     ADK,
     CLAUDE_CODE,
     MLFLOW,
+    SPRING_AI,
 )
 
 USAGE_ROOTS: Final = frozenset(

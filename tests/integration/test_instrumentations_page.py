@@ -45,6 +45,16 @@ def test_every_sample_of_an_instrumentation_is_mentioned() -> None:
     assert {name for name in NAMES if not name.startswith(NO_LLM)} <= mentioned
 
 
+def test_forty_libraries_have_a_row_with_their_setup() -> None:
+    section = PAGE.read_text().partition("## Libraries\n")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")][2:]
+
+    assert len(rows) >= 40
+    assert [row for row in rows if len(row) != 4 or not all(row)] == []
+    libraries = [row[0] for row in rows]
+    assert libraries == sorted(libraries, key=str.lower)
+
+
 def test_every_golden_response_belongs_to_a_sample() -> None:
     assert sorted(path.stem for path in ANSWERS.iterdir()) == NAMES
 
@@ -80,7 +90,7 @@ def test_the_runtime_context_of_the_ai_sdk_becomes_attributes() -> None:
 
 
 async def test_first_span_of_plain_opentelemetry_arrives_as_a_model_call() -> None:
-    (block,) = [block for block in blocks(PAGE.read_text(), "python") if "get_tracer" in block]
+    (block,) = [snippet.code for snippet in snippets(PAGE.read_text()) if snippet.name == "OpenTelemetry alone"]
     broker = MemoryBroker()
     async with serving(context_of(broker=broker, clock=SystemClock())) as client:
         environment = {**os.environ, "CLEARSPAN_URL": str(client._base_url).rstrip("/")}

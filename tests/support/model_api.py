@@ -1,4 +1,6 @@
-"""A stand-in for OpenAI's HTTP API on loopback: chat completions and responses, each with one answer and its tokens."""
+"""A stand-in for model APIs on loopback, each with one answer and its tokens: OpenAI's chat completions, also streamed,
+and responses, and the stream of Anthropic's messages.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,26 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("content-length") or 0))
-        answer = _ANSWERS.get(self.path)
-        body = json.dumps(answer or {"error": {"message": f"no such path: {self.path}"}}).encode()
-        self.send_response(200 if answer else 404)
-        self.send_header("content-type", "application/json")
+        request = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)) or b"{}")
+        path = self.path.partition("?")[0]
+        if path == "/v1/messages":
+            self._send(200, "text/event-stream", _message_stream(request["model"]))
+            return
+        if path == "/v1/chat/completions" and request.get("stream"):
+            self._send(200, "text/event-stream", _chat_stream())
+            return
+        answer = _ANSWERS.get(path)
+        if path == "/v1/chat/completions" and request.get("tool_choice") not in (None, "auto", "none"):
+            answer = _with_tool_call(request["tools"][-1]["function"]["name"])
+        body = json.dumps(answer or {"error": {"message": f"no such path: {path}"}}).encode()
+        self._send(200 if answer else 404, "application/json", body)
+
+    def do_HEAD(self) -> None:
+        self._send(200, "text/plain", b"")
+
+    def _send(self, status: int, content_type: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("content-type", content_type)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -85,3 +102,45 @@ _ANSWERS = {
         },
     },
 }
+
+
+def _with_tool_call(name: str) -> dict[str, Any]:
+    """Return the chat completion of a request that demands a tool: it calls one with the text as its ``answer``."""
+    function = {"name": name, "arguments": json.dumps({"answer": TEXT})}
+    message = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
+    }
+    choice = {"index": 0, "finish_reason": "tool_calls", "message": message}
+    return {**_ANSWERS["/v1/chat/completions"], "choices": [choice]}
+
+
+def _chat_stream() -> bytes:
+    """Return the chunks of the chat completion, the last with its tokens."""
+    whole = _ANSWERS["/v1/chat/completions"]
+    common = {**whole, "object": "chat.completion.chunk", "usage": None}
+    said = {"index": 0, "delta": {"role": "assistant", "content": TEXT}, "finish_reason": None}
+    ended = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    chunks = [
+        {**common, "choices": [said]},
+        {**common, "choices": [ended]},
+        {**common, "choices": [], "usage": whole["usage"]},
+    ]
+    return "".join(f"data: {text}\n\n" for text in [*map(json.dumps, chunks), "[DONE]"]).encode()
+
+
+def _message_stream(model: str) -> bytes:
+    """Return the events of Anthropic's API for one message."""
+    usage = {"input_tokens": PROMPT_TOKENS, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": []}
+    ended = {"stop_reason": "end_turn", "stop_sequence": None}
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {**message, "stop_reason": None, "usage": {**usage, "output_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": TEXT}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": ended, "usage": {"output_tokens": COMPLETION_TOKENS}},
+        {"type": "message_stop"},
+    ]
+    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()

@@ -49,6 +49,7 @@ def test_conventions_are_in_order_of_precedence() -> None:
         "adk",
         "claude-code",
         "mlflow",
+        "spring-ai",
     ]
 
 
