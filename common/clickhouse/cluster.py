@@ -12,14 +12,12 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from common.clickhouse.engines import SQL
+from common.clickhouse.select import LOCAL_SUFFIX
 from common.clickhouse.store import ColumnStore, Statement
 from common.errors import Unavailable
 from common.migrations import InvalidMigration
 from common.settings import ClickHouseSettings
 from common.store_settings import FIRST_US, ShardEpoch
-
-LOCAL_SUFFIX: Final = "_local"
-"""Ends the names of the tables of one shard."""
 
 DEADLINE_S: Final = 60.0
 

@@ -25,6 +25,7 @@ import orjson
 import pyarrow as pa
 from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError, OperationalError
 
+from common.clickhouse.select import on_shard
 from common.clickhouse.store import Statement
 from common.errors import (
     DeadlineExceeded,
@@ -87,6 +88,8 @@ class Engine(ABC):
         self._memory_bytes_max = settings.memory_bytes_max
         self._insert_memory_bytes_max = settings.insert_memory_bytes_max
         self._consistency = _consistency(settings)
+        self._cluster = settings.cluster if settings.sharding == "on" else ""
+        self._database = settings.database
 
     async def insert(self, table: str, rows: pa.Table, /, *, dedup_token: str, deadline_s: float) -> None:
         """Insert columns by name; see ``ColumnStore``."""
@@ -132,7 +135,11 @@ class Engine(ABC):
             await self._command(bounded, deadline_s=deadline_s)
 
     def _bounded(self, statement: Statement, deadline_s: float, memory_bytes_max: int) -> Statement:
-        consistent = replace(statement, settings={**self._consistency, **statement.settings})
+        settings, sql = {**self._consistency, **statement.settings}, statement.sql
+        if self._cluster and statement.reads != "all":
+            sql = on_shard(sql, self._database)
+            sql = f"SELECT * FROM cluster('{self._cluster}', view({sql}))" if statement.reads == "each shard" else sql
+        consistent = replace(statement, sql=sql, settings=settings)
         return _bounded(consistent, deadline_s, memory_bytes_max)
 
     @abstractmethod

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final
 
 from common.clickhouse.cluster import (
-    LOCAL_SUFFIX,
     SHARDING_KEYS,
     Node,
     at_hosts,
@@ -24,6 +23,7 @@ from common.clickhouse.cluster import (
 )
 from common.clickhouse.connect import open_store
 from common.clickhouse.engines import SQL
+from common.clickhouse.select import LOCAL_SUFFIX
 from common.clickhouse.store import ColumnStore, Statement
 from common.errors import NotMigrated
 from common.migrations import InvalidMigration, Migration, is_behind, load_migrations, pending

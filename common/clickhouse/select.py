@@ -8,6 +8,7 @@ text, but makes a statement 1.3 ms slower: the engine analyses every column of t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -38,6 +39,18 @@ class Table(StrEnum):
     SPANS = "spans"
     VERSIONS = "span_versions"
     ARRIVALS = "span_arrivals"
+
+
+LOCAL_SUFFIX: Final = "_local"
+"""Ends the names of the tables of one shard (ADR 0037)."""
+
+_READ_TABLE: Final = re.compile(rf"(?<=\nFROM )(?:{'|'.join(Table)})\b")
+"""A table in the text of a ``Select``: it is written in one place."""
+
+
+def on_shard(sql: str, database: str) -> str:
+    """Return the text of a query with the tables of one shard."""
+    return _READ_TABLE.sub(lambda table: f"{database}.{table[0]}{LOCAL_SUFFIX}", sql)
 
 
 class Union(NamedTuple):

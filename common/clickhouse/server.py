@@ -19,8 +19,9 @@ import pyarrow as pa
 from clickhouse_connect.driver.asyncclient import AsyncClient
 from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
 
-from common.clickhouse.cluster import LOCAL_SUFFIX, at_hosts, nodes_of
+from common.clickhouse.cluster import at_hosts, nodes_of
 from common.clickhouse.engines import UNAVAILABLE, Engine, Reader, Settings, is_away, with_literals
+from common.clickhouse.select import LOCAL_SUFFIX
 from common.clickhouse.store import Shard, Statement
 from common.errors import Unavailable
 from common.fair_share import FairShare, current_tenant, shielded

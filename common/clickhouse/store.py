@@ -15,9 +15,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
+
+Reads: TypeAlias = Literal["all", "each shard", "one shard"]
+"""What a statement reads where tables are divided among shards: all of them together, each by itself with the rows of
+all results, or only one. It makes no difference where they are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,7 @@ class Statement:
     sql: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, str | int | float] = field(default_factory=dict)
+    reads: Reads = "all"
 
 
 async def read_version(store: ColumnStore, *, deadline_s: float) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias, assert_never
 import orjson
 
 from common.clickhouse.leaves import has_pair, typed_text
+from common.clickhouse.select import LOCAL_SUFFIX
 from common.span import PROMOTED_TEXTS
 from query_api.filter.language import (
     OPERATORS,
@@ -75,7 +76,7 @@ def _nodes(value: Any) -> Iterator[Json]:
 
 
 def _table_read(node: Json, of_project: Mapping[str, int]) -> TableRead:
-    table = str(node.get("Description", "")).rsplit(".", 1)[-1]
+    table = str(node.get("Description", "")).rsplit(".", 1)[-1].removesuffix(LOCAL_SUFFIX)
     applied = [index for index in node["Indexes"] if index["Type"] not in _BEFORE_THE_PROJECT]
     if of_project.get(table) == 0:  # only granules in which two other projects meet remain
         applied = []

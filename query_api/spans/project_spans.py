@@ -143,9 +143,10 @@ class ProjectSpans:
         return await self._store.rows_read(self._statement(select, settings), deadline_s=self._checked_remaining_s())
 
     async def plan(self, select: Select) -> pa.Table:
-        """Return the engine's plan of a query, as lines of JSON; raises the same errors as ``select``."""
+        """Return the engine's plan of a query, as lines of JSON, of one shard; raises the same errors as ``select``."""
         prefix, suffix = "SELECT explain FROM (EXPLAIN indexes = 1, json = 1 ", f"{_WITHOUT_CACHE})"
-        return await self._run(self._statement(select, NO_SETTINGS, prefix=prefix, suffix=suffix), None)
+        statement = self._statement(select, NO_SETTINGS, prefix=prefix, suffix=suffix)
+        return await self._run(replace(statement, reads="one shard"), None)
 
     async def rows_estimated(self, select: Select, *, share: StatementBudget) -> int:
         """Return how many rows the engine expects to read for a query that does not stop early, from its indexes.
@@ -153,11 +154,10 @@ class ProjectSpans:
         Raises the same errors as ``select``.
         """
         prefix = "SELECT sum(rows) AS rows_count FROM (EXPLAIN ESTIMATE "
-        statement = self._statement(select, NO_SETTINGS, prefix=prefix, suffix=")")
+        statement = replace(self._statement(select, NO_SETTINGS, prefix=prefix, suffix=")"), reads="each shard")
         with self._recorded("estimate", None, statement):
             rows = await self._run(statement, share)
-        rows_count: int = rows.column("rows_count")[0].as_py()
-        return rows_count
+        return sum(rows.column("rows_count").to_pylist())
 
     def _statement(self, select: Select, settings: EngineSettings, *, prefix: str = "", suffix: str = "") -> Statement:
         """Return what the engine runs for a query, with the queries of usage that its filter reads."""
