@@ -41,6 +41,11 @@ def _in_json(converter: Converter) -> Converter:
     return Converter(converter.says, lambda sent: converter.read(to.unquoted(sent)))
 
 
+def _given(converter: Converter) -> Converter:
+    """Return a converter of settings, which are `null` if a call does not set them."""
+    return Converter(converter.says, lambda sent: None if sent == "null" else converter.read(sent))
+
+
 def _outputs(sent: Value, kind: Value) -> Any:
     """Return the outputs. Vectors of embeddings stay where they were sent."""
     return None if sent is None or to.unquoted(kind) == _EMBEDDING else SAID_OUTPUTS_IN_JSON.read(sent)
@@ -77,9 +82,9 @@ MLFLOW: Final = Convention(
         Row("mlflow.llm.model", "meta.request.model", _TEXT, note="unless `model` names the requested one"),
         Row("mlflow.llm.model", "meta.response.model", _TEXT),
         Row("model", "meta.request.model", _TEXT, note=_NEXT_TO_MLFLOW, requires=_MLFLOW),
-        Row("temperature", "meta.request.temperature", to.NUMBER, note=_NEXT_TO_MLFLOW, requires=_MLFLOW),
-        Row("max_tokens", "meta.request.max_tokens", to.COUNT, note=_NEXT_TO_MLFLOW, requires=_MLFLOW),
-        Row("top_p", "meta.request.top_p", to.NUMBER, note=_NEXT_TO_MLFLOW, requires=_MLFLOW),
+        Row("temperature", "meta.request.temperature", _given(to.NUMBER), note=_NEXT_TO_MLFLOW, requires=_MLFLOW),
+        Row("max_tokens", "meta.request.max_tokens", _given(to.COUNT), note=_NEXT_TO_MLFLOW, requires=_MLFLOW),
+        Row("top_p", "meta.request.top_p", _given(to.NUMBER), note=_NEXT_TO_MLFLOW, requires=_MLFLOW),
         Row("mlflow.chat.tokenUsage", "metrics.tokens.incremental.*", TOKENS_USED),
         Row("mlflow.llm.cost", "metrics.costs.incremental.*", _COSTS),
         Row(_NAME, "meta.tool.name", Converter("the name of the function, if the kind is `TOOL`", _tool_name)),

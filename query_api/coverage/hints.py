@@ -108,6 +108,9 @@ HINTS: Final[Mapping[str, Mapping[Value, str]]] = MappingProxyType(
                 'Call the model inside of `with using_user("…"):` of openinference.instrumentation.',
             ),
         },
+        "openinference.instrumentation.dspy": {
+            "tokens": "OpenInference reports no tokens of DSPy; mlflow.dspy.autolog() of MLflow does.",
+        },
         "openlit": _content("Leave out capture_message_content=False of openlit.init()."),
         "opentelemetry.instrumentation.genai": _content(_CONTENT_ON_SPANS),
         "opentelemetry.instrumentation.google_genai": _content(
@@ -122,6 +125,7 @@ HINTS: Final[Mapping[str, Mapping[Value, str]]] = MappingProxyType(
         },
         "opentelemetry.instrumentation.openai_v2": _content(f"{_CONTENT_ON_SPANS} It also needs {_OPT_IN}."),
         "opentelemetry.util.genai": _content(_CONTENT_ON_SPANS),
+        "org.springframework.boot": _content("Spring AI logs prompts and completions, and puts them on no span."),
         "pydantic-ai": _content("Leave out include_content=False of InstrumentationSettings."),
         "semantic_kernel": _content(
             "Semantic Kernel sends messages as log records, which Clearspan does not read. OpenInference or OpenLLMetry"

@@ -131,8 +131,12 @@ INSTRUMENTATIONS: Final = (
         "opentelemetry-instrumentation-google-genai",
         ("google-genai-content-01",),
     ),
+    Instrumentation(
+        "OpenInference: Google", "openinference-instrumentation-google-genai", ("google-genai-openinference-01",)
+    ),
     Instrumentation("Microsoft Agent Framework", "agent-framework-core", ("agent-framework-01",)),
     Instrumentation("FastMCP", "fastmcp", ("fastmcp-01",)),
+    Instrumentation("OpenLLMetry: MCP", "opentelemetry-instrumentation-mcp", ("mcp-openllmetry-01",)),
     Instrumentation("MLflow", "mlflow", ("mlflow-01",)),
     Instrumentation("Google ADK 2", "google-adk", ("adk-2-01",)),
     Instrumentation("Semantic Kernel", "semantic-kernel", ("semantic-kernel-01",)),

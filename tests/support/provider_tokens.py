@@ -24,6 +24,7 @@ GIVEN: Final[dict[str, dict[str, tuple[int, int]]]] = {
     },
     "agent-framework": {"a0f8d501": (1001 + 1002, 50 + 50), "9422dfdb": (1003 + 1004, 50 + 50)},
     "google-genai-content": {"08b8ffc7": (402, 50 + 30)},  # the thoughts; the SDK reports the last of two calls
+    "google-genai-openinference": {"c4f93286": (402, 50 + 30)},
     "haystack": {"7a1e57d0": (1003, 50)},  # calls inside of an agent are not reported, nor tokens of embeddings
     "instructor": {"62207f59": (1001 + 1002, 50 + 50)},
     "llama-index": {"82e69b36": (1001 + 1002, 50 + 50), "e7ec940f": (1003, 50)},

@@ -14,6 +14,7 @@ MODEL_CALLS: Final[Spans] = {
     "agent-framework-01": {"fc6f14eea79a741c", "af8662ae730356bb", "54a19988c2900922", "eeb8b50c98ea61f2"},
     "dspy-01": {"c4c30a878f0cbe40", "f9cb7c4d1deec04d"},  # the last: 429
     "google-genai-content-01": {"71c54d741c31f702", "cb3b4738b2f269fc"},  # the last: 429
+    "google-genai-openinference-01": {"fc4f528077172a30", "2eccbe20c07f8c59"},  # the last: 429
     "haystack-01": {
         "2f00418c7b171c18",
         "07d062fc3a97f191",  # embeddings
@@ -216,6 +217,7 @@ TOLD_BY_ANTHROPICS_CLIENT: Final = {
 FAILED_MODEL_CALLS: Final[Spans] = {
     "dspy-01": {"f9cb7c4d1deec04d"},
     "google-genai-content-01": {"cb3b4738b2f269fc"},
+    "google-genai-openinference-01": {"2eccbe20c07f8c59"},
     "haystack-01": {"aeb07879c932ae66"},
     "instructor-01": {"fc3c1bf62b580968"},
     "llama-index-01": {"9f6cd1edb28accbd"},
@@ -253,6 +255,7 @@ _LARGE: Final = (
 
 _LARGE_OF_SOME: Final[Spans] = {
     "google-genai-content-01": {"71c54d741c31f702"},
+    "google-genai-openinference-01": {"fc4f528077172a30"},
     "haystack-01": {"2f00418c7b171c18"},
     "instructor-01": {"6f53557e66a36277", "330216c577875498"},
     "llama-index-01": {"b705cac31344e1fa", "e5f53af5cacbec95", "fb3f50d543ea1163"},
@@ -328,6 +331,7 @@ TOOLS_RUN: Final[dict[str, Spans]] = {
         "fastmcp-01": {"011a3b4fdddaf59f", "9a3f189c5f707965"},  # the client and the server
         "google-genai-content-01": {"c41268bffeaab418"},
         "llama-index-01": {"a57289d79d0c7c40"},
+        "mcp-openllmetry-01": {"73b9a784f284f7c5"},
         "mlflow-01": {"209c60dc95b52ca3"},
         "smolagents-01": {"e3c13a04f273a1be"},
         "vercel-ai-v6-01": {"42ec71cb82cc1990"},

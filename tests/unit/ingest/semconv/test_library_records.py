@@ -119,3 +119,20 @@ def test_agent_of_smolagents_repeats_what_its_steps_used() -> None:
             "total": 2103,
         }
     )
+
+
+def test_tool_over_mcp_has_arguments_and_result_under_openllmetry() -> None:
+    tool, failed = ag_named("mcp-openllmetry-01", "get_weather.tool"), ag_named("mcp-openllmetry-01", "get_wind.tool")
+
+    assert (tool["type"]["span"], tool["meta"]["tool"]) == ("tool", {"name": "get_weather"})
+    assert tool["data"] == {
+        "inputs": {"tool_name": "get_weather", "arguments": {"city": "Lisbon"}},
+        "outputs": {"result": "Sunny in Lisbon"},
+    }
+    assert failed["exception"] == {"type": "tool_error", "message": "Error executing tool get_wind: no wind sensor"}
+
+
+def test_thoughts_of_gemini_are_in_the_completion_of_openinference() -> None:
+    call = ag_named("google-genai-openinference-01", "GenerateContent")
+
+    assert tokens_of(call) == {"prompt": 402, "completion": 80, "total": 482, "cached": 100, "reasoning": 30}

@@ -59,6 +59,14 @@ def test_texts_in_json_lose_their_quotes() -> None:
     assert (ag["session"], ag["user"]) == ({"id": "trip-21"}, {"id": "rider-6"})
 
 
+def test_setting_that_is_null_is_none() -> None:
+    sent = {"mlflow.spanType": '"CHAT_MODEL"', "temperature": "null", "max_tokens": "null", "top_p": "null"}
+    (normalized,) = normalize([Span(b"", b"", None, "call", 0, 0, 0, 0, None, sent)])
+
+    assert normalized.mapping_errors == []
+    assert "meta" not in normalized.attributes["ag"]
+
+
 @pytest.mark.parametrize("sent", ["AGENT", '"AGENT"'])
 def test_kind_with_and_without_quotes_is_the_kind(sent: str) -> None:
     assert ag_of({"mlflow.spanType": sent})["type"]["span"] == "agent"
