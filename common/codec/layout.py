@@ -40,6 +40,23 @@ class SpanParts:
         contents.append(content)
         ends.append(end)
 
+    def runs(self, *, bytes_max: int) -> Iterator[tuple[int, int]]:
+        """Yield the first and the last index of spans of one scope of which one follows another on the wire.
+
+        They take at most ``bytes_max`` bytes, unless it is one span.
+        """
+        first, run_start, run_scope, run_end = 0, 0, -1, -1
+        for index, (scope, start, end) in enumerate(
+            zip(self._columns[0], self._columns[1], self._columns[3], strict=True)
+        ):
+            if start != run_end or scope != run_scope or end - run_start > bytes_max:
+                if index:
+                    yield first, index - 1
+                first, run_start, run_scope = index, start, scope
+            run_end = end
+        if len(self):
+            yield first, len(self) - 1
+
     def __getitem__(self, index: int) -> SpanPart:
         return SpanPart._make([column[index] for column in self._columns])
 

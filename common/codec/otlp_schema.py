@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, TypeAlias
 
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 
@@ -34,7 +35,13 @@ VALUE_FIELDS: Final = {
 }
 _VALUE_TYPES: Final = {STRING: _STRING, BOOL: _BOOL, INT: _INT64, DOUBLE: _DOUBLE}
 
-SCHEMA: Final[dict[str, tuple[tuple[str, int, int | str, str], ...]]] = {
+Fields: TypeAlias = tuple[tuple[str, int, int | str, str], ...]
+"""Name, number, type or message of each field, and whether it is repeated or optional."""
+
+Messages: TypeAlias = Mapping[str, Fields]
+"""Messages by name."""
+
+SCHEMA: Final[Messages] = {
     "AnyValue": tuple((name, kind, _VALUE_TYPES.get(kind, _BYTES), "optional") for kind, name in VALUE_FIELDS.items()),
     "KeyValue": (("key", 1, _STRING, ""), ("value", 2, "AnyValue", "")),
     "Status": (("message", 2, _STRING, "optional"), ("code", 3, _INT32, "optional")),
@@ -68,23 +75,55 @@ SCHEMA: Final[dict[str, tuple[tuple[str, int, int | str, str], ...]]] = {
     ),
     "Request": (("resource_spans", 1, "ResourceSpans", "repeated"),),
 }
-"""The flattened messages: name, number, type or message, and whether the field is repeated or optional. Numbers are
-those of opentelemetry-proto; an enum is an ``int32`` on the wire.
+"""The flattened messages. Numbers are those of opentelemetry-proto; an enum is an ``int32`` on the wire.
 
 Fields are optional, although they are not in OTLP: so it is known which zeros are on the wire. The Collector writes an
 empty ``parent_span_id`` for a root, JavaScript's SDK writes all counts.
 """
 
+_PARTS: Final = {"events": "Event", "links": "Link"}
 
-def schema_file() -> FileDescriptorProto:
-    """Return the flattened messages as a file of protobuf."""
-    file = FileDescriptorProto(name="clearspan/otlp.proto", package=PACKAGE, syntax="proto3")
-    for message_name, fields in SCHEMA.items():
+
+def _with_bytes(fields: Fields) -> Fields:
+    return tuple((name, number, _BYTES if kind == _STRING else kind, rule) for name, number, kind, rule in fields)
+
+
+CHECKED: Final[Messages] = {
+    "AnyValue": tuple(field for field in _with_bytes(SCHEMA["AnyValue"]) if field[1] not in (ARRAY, KVLIST)),
+    "KeyValue": _with_bytes(SCHEMA["KeyValue"]),
+    "Status": _with_bytes(SCHEMA["Status"]),
+    "Event": (
+        ("time_unix_nano", 1, _FIXED64, "optional"),
+        ("name", 2, _BYTES, "optional"),
+        ("attributes", 3, "KeyValue", "repeated"),
+        ("dropped_attributes_count", 4, _UINT32, "optional"),
+    ),
+    "Link": (
+        ("trace_id", 1, _BYTES, "optional"),
+        ("span_id", 2, _BYTES, "optional"),
+        ("trace_state", 3, _BYTES, "optional"),
+        ("attributes", 4, "KeyValue", "repeated"),
+        ("dropped_attributes_count", 5, _UINT32, "optional"),
+        ("flags", 6, _FIXED32, "optional"),
+    ),
+    "Span": tuple(
+        (name, number, _PARTS.get(name, kind), rule) for name, number, kind, rule in _with_bytes(SCHEMA["Span"])
+    ),
+    "ScopeSpans": (("spans", 2, "Span", "repeated"),),
+}
+"""The messages of spans as ``query_api/intake/protobuf_check.py`` parses them: with events and links, texts as bytes,
+and without arrays and objects, which are unknown fields."""
+
+
+def schema_file(package: str = PACKAGE, messages: Messages = SCHEMA) -> FileDescriptorProto:
+    """Return messages, by default the flattened ones, as a file of protobuf."""
+    file = FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto3")
+    for message_name, fields in messages.items():
         message = file.message_type.add(name=message_name)
         for name, number, kind, rule in fields:
             field = message.field.add(name=name, number=number, label=FieldDescriptorProto.LABEL_OPTIONAL)
             if isinstance(kind, str):
-                field.type, field.type_name = FieldDescriptorProto.TYPE_MESSAGE, f".{PACKAGE}.{kind}"
+                field.type, field.type_name = FieldDescriptorProto.TYPE_MESSAGE, f".{package}.{kind}"
             else:
                 field.type = kind  # type: ignore[assignment] # the stub wants the enum, which is an int
             if rule == "repeated":

@@ -15,8 +15,8 @@ from google.protobuf.message import DecodeError
 
 from common.arrow_views import Numbers, ranges, without_nulls
 from common.codec.checks import Bounds, json_bytes, json_double
-from common.codec.otlp_columns import SpanArrays, read_wrappers
-from common.codec.otlp_protobuf import read_array, read_event, read_link, read_object, read_resource, read_scope
+from common.codec.otlp_columns import SpanArrays
+from common.codec.otlp_protobuf import read_array, read_event, read_link, read_object
 from common.codec.otlp_schema import ARRAY, BOOL, BYTES, DOUBLE, INT, KVLIST, STRING
 from common.errors import Rejected
 from common.nesting import has_long_paths
@@ -139,18 +139,3 @@ def _read(read: Callable[[bytes, Bounds], Any], bounds: Bounds, raw: bytes) -> A
         return read(raw, bounds)
     except (Rejected, DecodeError):
         return _REFUSED
-
-
-def are_parts_readable(arrays: SpanArrays, bounds: Bounds) -> bool:
-    """Return whether everything can be read that is flattened to bytes: all resources, scopes, events and links, and
-    the arrays and objects among the attributes.
-    """
-    for read_wrapper, wrappers in ((read_resource, arrays.resources), (read_scope, arrays.scopes)):
-        found = read_wrappers(read_wrapper, wrappers, range(len(wrappers.messages)), bounds)
-        if None in found.values():
-            return False
-    for read_part, name in ((read_event, "events"), (read_link, "links")):
-        if any(_read(read_part, bounds, raw) is _REFUSED for raw in arrays.fields[name].values.to_pylist()):
-            return False
-    containers = np.flatnonzero(np.isin(arrays.attributes.kinds, _CONTAINERS))
-    return not _values(arrays, containers, bounds)[1]

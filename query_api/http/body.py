@@ -2,7 +2,8 @@
 Compress the body of a response if the client accepts it.
 
 Parsing a few megabytes of JSON can take seconds and holds the interpreter lock most of the time, in a thread too. So a
-body that is large, or that inflates to a large one, is read in a child process (ADR 0014).
+body that is large, or that inflates to a large one, is read in a child process (ADR 0014), unless its route can prepare
+it in short steps.
 
 Source: RFC 9110 §8.4 and §12.5.3, RFC 1952 (gzip may have several members), RFC 1950 (zlib).
 """
@@ -24,6 +25,8 @@ from common.errors import InvalidInput, TooLarge, UnsupportedMedia
 from common.fair_share import FairBudget, current_tenant, in_thread
 from common.limits import KIB
 from common.settings import HttpSettings, Settings
+from common.steps import Steps, finished
+from common.time_slices import in_slices
 from query_api.compute import IN_PROCESS_BYTES_MAX, Compute
 from query_api.request.context import ApiContext
 from query_api.request.json_body import read_body
@@ -46,6 +49,9 @@ OFF_LOOP_BYTES_MIN: Final = 64 * 1024
 SLICE_BYTES: Final = 4 * 1024
 """Input that is inflated at once. The rest of it is copied at the end of each gzip member: with whole bodies, half a
 million members took minutes."""
+
+PIECE_BYTES_MAX: Final = 256 * KIB
+"""What is inflated in one step: a slice of 4 KiB may inflate to 4 MiB."""
 
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
 _ZLIB_WINDOW: Final = zlib.MAX_WBITS
@@ -75,6 +81,9 @@ class BodyRules:
     required: bool
     prepare: Callable[[Any], Any] | None
     """The route's ``prepare`` with its context."""
+
+    prepare_in_steps: Callable[[bytes], Steps[Any]] | None
+    """The route's ``prepare_in_steps`` with its context."""
 
     content_type: str | None
     content_encoding: str
@@ -111,16 +120,14 @@ def rules_of(
 ) -> BodyRules:
     """Return how to read the body of a request to ``route``."""
     limits = context.settings.limits
-    prepare: Callable[[Any], Any] | None = None
-    if route.prepare is not None:
-        known = PrepareContext(
-            path, content_type, limits.span_limits(), context.clock.now_ns(), *_intake_partitions(context)
-        )
-        prepare = partial(route.prepare, context=known)
+    known = PrepareContext(
+        path, content_type, limits.span_limits(), context.clock.now_ns(), *_intake_partitions(context)
+    )
     return BodyRules(
         model=route.body,
         required=route.body_required,
-        prepare=prepare,
+        prepare=None if route.prepare is None else partial(route.prepare, context=known),
+        prepare_in_steps=None if route.prepare_in_steps is None else partial(route.prepare_in_steps, context=known),
         content_type=content_type,
         content_encoding=content_encoding,
         bytes_max=limits.body_bytes_max,
@@ -198,6 +205,10 @@ class _Arrival:
 
 async def read_wire(compute: Compute, wire: bytes, rules: BodyRules) -> Any:
     """Read a body that has arrived, without holding up the event loop. Raises as ``read``, and ``Overloaded``."""
+    if rules.prepare_in_steps is not None:
+        prepared = await in_slices(_prepare_in_steps(wire, rules, rules.prepare_in_steps))
+        if prepared is not None:
+            return prepared
     bytes_max = PREPARED_BYTES_MAX if rules.prepare else IN_PROCESS_BYTES_MAX
     if len(wire) <= bytes_max:
         try:
@@ -213,6 +224,12 @@ async def read_wire(compute: Compute, wire: bytes, rules: BodyRules) -> Any:
 def read(wire: bytes, rules: BodyRules) -> Any:
     """Inflate, parse, validate and prepare a body. Raises a ``ServiceError`` if it is not acceptable."""
     return _read_inflated(_inflate(wire, rules, bytes_max=rules.bytes_max), rules)
+
+
+def _prepare_in_steps(wire: bytes, rules: BodyRules, prepare: Callable[[bytes], Steps[Any]]) -> Steps[Any]:
+    body = yield from inflate_in_steps(wire, content_encoding=rules.content_encoding, bytes_max=rules.bytes_max)
+    body = yield from _inflate_by_magic(body, bytes_max=rules.bytes_max)
+    return (yield from prepare(body))
 
 
 def _inflate(wire: bytes, rules: BodyRules, *, bytes_max: int) -> bytes:
@@ -236,42 +253,54 @@ def inflate(body: bytes, *, content_encoding: str, bytes_max: int) -> bytes:
     Raises ``UnsupportedMedia`` for an encoding other than gzip, ``TooLarge`` as soon as the result exceeds
     ``bytes_max``, ``InvalidInput`` if the body is not gzip.
     """
+    return finished(inflate_in_steps(body, content_encoding=content_encoding, bytes_max=bytes_max))
+
+
+def inflate_in_steps(body: bytes, *, content_encoding: str, bytes_max: int) -> Steps[bytes]:
+    """Do what ``inflate`` does."""
     match content_encoding.strip().lower():
         case "" | "identity":
             return body
         case "gzip" | "x-gzip":
-            return _decompress(body, window=_GZIP_WINDOW, bytes_max=bytes_max)
+            return (yield from _decompress(body, window=_GZIP_WINDOW, bytes_max=bytes_max))
         case other:
             raise UnsupportedMedia(f"Content-Encoding '{other}' is not supported; allowed: gzip, identity.")
 
 
 def inflate_by_magic(body: bytes, *, bytes_max: int) -> bytes:
     """Inflate a body that is gzip or zlib by its first bytes; return any other unchanged."""
+    return finished(_inflate_by_magic(body, bytes_max=bytes_max))
+
+
+def _inflate_by_magic(body: bytes, *, bytes_max: int) -> Steps[bytes]:
     if body.startswith(_GZIP_MAGIC):
-        return _decompress(body, window=_GZIP_WINDOW, bytes_max=bytes_max)
+        return (yield from _decompress(body, window=_GZIP_WINDOW, bytes_max=bytes_max))
     if body.startswith(_ZLIB_MAGICS):
-        return _decompress(body, window=_ZLIB_WINDOW, bytes_max=bytes_max)
+        return (yield from _decompress(body, window=_ZLIB_WINDOW, bytes_max=bytes_max))
     return body
 
 
-def _decompress(body: bytes, *, window: int, bytes_max: int) -> bytes:
+def _decompress(body: bytes, *, window: int, bytes_max: int) -> Steps[bytes]:
     pieces: list[bytes] = []
     left = bytes_max
     stream = zlib.decompressobj(window)
     for start in range(0, len(body), SLICE_BYTES):
         rest = body[start : start + SLICE_BYTES]
-        while rest:
+        piece, piece_bytes_max = b"", 1
+        while rest or (len(piece) == piece_bytes_max and not stream.eof):
             if stream.eof:  # the next member begins
                 stream = zlib.decompressobj(window)
+            piece_bytes_max = min(left + 1, PIECE_BYTES_MAX)
             try:
-                piece = stream.decompress(rest, left + 1)
+                piece = stream.decompress(rest, piece_bytes_max)
             except zlib.error as exc:
                 raise InvalidInput(f"The compressed body cannot be read: {exc}.") from exc
             left -= len(piece)
             if left < 0:
                 raise TooLarge(f"The body is larger than {bytes_max} bytes when inflated.")
             pieces.append(piece)
-            rest = stream.unused_data
+            rest = stream.unused_data or stream.unconsumed_tail
+            yield
     if body and not stream.eof:
         raise InvalidInput("The compressed body ends early.")
     return b"".join(pieces)

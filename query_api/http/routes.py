@@ -131,7 +131,7 @@ def _otlp(prefix: str) -> tuple[Route, ...]:
         Route("GET", f"{prefix}/v1/traces", otlp.ready, "Check that OTLP is accepted here.", "Intake",
               intake.IntakeReady, needs=KeyScope.INGEST),
         Route("POST", f"{prefix}/v1/traces", otlp.export_traces, "Send spans as OTLP.", "Intake", None,
-              prepare=otlp.prepare_traces, takes_pages=True, **in_otlp),
+              prepare=otlp.prepare_traces, prepare_in_steps=otlp.prepare_kept_traces, takes_pages=True, **in_otlp),
         Route("POST", f"{prefix}/v1/metrics", otlp.reject, "Reject OTLP metrics.", "Intake", None,
               prepare=otlp.prepare_metrics, **in_otlp),
         Route("POST", f"{prefix}/v1/logs", otlp.reject, "Reject OTLP logs.", "Intake", None,

@@ -43,8 +43,9 @@ from common.codec.protobuf_cut import encode_delimited, encode_varint
 from common.errors import ErrorCode, InvalidInput, Rejected, Retryable, ServiceError, TooLarge, UnsupportedMedia
 from common.kafka.record import CONTENT_TYPES as CONTENT_TYPES_OF
 from common.settings import Encoding
+from common.steps import Steps, finished
 from query_api.intake.models import IntakeReady
-from query_api.intake.protobuf_check import plain_trace_ids
+from query_api.intake.protobuf_check import kept_trace_ids
 from query_api.intake.publish import PreparedIntake, publish_export
 from query_api.intake.records import Destination, IntakeRecord, IntakeRecords, destinations_of
 from query_api.request.errors import headers_of, status_of
@@ -96,6 +97,15 @@ REASONS_MAX: Final = 10
 
 REASON_CHARACTERS_MAX: Final = 500
 
+LAYOUT_STEPS_MAX: Final = 500
+"""Steps in which a request is laid out in the event loop: 200,000 spans take 200, scopes and resources one each."""
+
+SPAN_BYTES_MIN: Final = 46
+"""A span with its ids and times is not smaller."""
+
+SPANS_PER_STEP: Final = 1_000
+"""Spans that are assigned to records in one step."""
+
 GROWTH_MAX: Final = 8
 """The largest size of all records of a request, in multiples of the largest body: each record repeats resources and
 scopes."""
@@ -116,55 +126,70 @@ def prepare_traces(body: bytes, context: PrepareContext) -> PreparedIntake:
     """Prepare an ``ExportTraceServiceRequest`` and its response. Raises ``Rejected`` if it cannot be decoded."""
     encoding = encoding_of(context.content_type)
     if not body:
-        return PreparedIntake(IntakeRecords.of([]), 0, response_body(ExportTraceServiceResponse(), encoding=encoding))
-    codec, limits = _CODECS[encoding], context.limits
+        return PreparedIntake([], 0, response_body(ExportTraceServiceResponse(), encoding=encoding))
+    codec = _CODECS[encoding]
     if len(body) > 2 * SPANS_MAX and codec.count(body) > SPANS_MAX:
         raise TooLarge(f"The request holds more than {SPANS_MAX} spans, scopes and resources. Send fewer at once.")
-    accepted = codec.check(body, context) or _decoded(codec, body, context)
-    trace_ids = [trace_id for trace_id in accepted.trace_ids if trace_id is not None]
-    destinations = destinations_of(trace_ids, context.otlp_partitions)
-    if len(set(destinations.values())) == 1 and not accepted.rejections:
-        records = [IntakeRecord(trace_ids[0], body, destinations[trace_ids[0]].partition)]
-    else:
-        layout = accepted.layout or codec.lay_out(body)
-        bytes_max = GROWTH_MAX * limits.record_bytes_max
-        records = split_by_destination(layout, accepted.trace_ids, destinations, bytes_max=bytes_max)
-    response = response_body(_reported(accepted.rejections), encoding=encoding)
-    return PreparedIntake(IntakeRecords.of(records), len(trace_ids), response, len(accepted.rejections))
-
-
-class _Accepted(NamedTuple):
-    """The trace of each span of a request, in wire order, ``None`` if the span is left out; and what is rejected."""
-
-    trace_ids: Sequence[bytes | None]
-    rejections: Rejections
-    layout: Layout | None = None
-
-
-def _decoded(codec: _Codec, body: bytes, context: PrepareContext) -> _Accepted:
     decoded = codec.decode(body, limits=context.limits, now_ns=context.now_ns).without_repeats()
     trace_ids: list[bytes | None] = [None] * (1 + max(decoded.span_indexes, default=-1))
     for index, span in zip(decoded.span_indexes, decoded.spans, strict=True):
         trace_ids[index] = span.trace_id
-    return _Accepted(trace_ids, decoded.rejections)
+    kept = _Kept(body, trace_ids, lambda: decoded.layout or codec.lay_out(body), decoded.rejections)
+    prepared = finished(_prepared(kept, context, encoding=encoding))
+    return prepared._replace(records=IntakeRecords.of(list(prepared.records)))  # to be sent to another process
 
 
-def _checked_protobuf(body: bytes, context: PrepareContext) -> _Accepted | None:
+def prepare_kept_traces(body: bytes, context: PrepareContext) -> Steps[PreparedIntake | None]:
+    """Do what ``prepare_traces`` does, in steps and without decoding; return ``None`` if that cannot be done."""
+    if encoding_of(context.content_type) != PROTOBUF:
+        return None
     try:
-        layout = protobuf_cut.lay_out_request(body)
+        layout = yield from _laid_out(body)
     except protobuf_cut.BrokenWire:  # decoding reports it
         return None
-    trace_ids = plain_trace_ids(layout, limits=context.limits, now_ns=context.now_ns)
-    return None if trace_ids is None else _Accepted(trace_ids, Rejections(), layout)
+    if layout is None:
+        return None
+    trace_ids = yield from kept_trace_ids(layout, limits=context.limits, now_ns=context.now_ns)
+    if trace_ids is None:
+        return None
+    return (yield from _prepared(_Kept(body, trace_ids, lambda: layout, Rejections()), context, encoding=PROTOBUF))
 
 
-def _checked_json(body: bytes, context: PrepareContext) -> None:
-    """Return ``None``: checking JSON would take as long as decoding it."""
+def _laid_out(body: bytes) -> Steps[Layout | None]:
+    """Return the layout of a request; ``None`` if it has too many parts, or spans too small to be kept."""
+    layout = protobuf_cut.empty_layout(body)
+    for count, _ in enumerate(protobuf_cut.lay_out_steps(layout)):
+        spans = layout.spans
+        if count == LAYOUT_STEPS_MAX or (spans and spans[len(spans) - 1].end < len(spans) * SPAN_BYTES_MIN):
+            return None
+        yield
+    return layout
+
+
+class _Kept(NamedTuple):
+    """The trace of each span of a request, in wire order, ``None`` if the span is left out; and what is rejected."""
+
+    body: bytes
+    trace_ids: Sequence[bytes | None]
+    lay_out: Callable[[], Layout]
+    rejections: Rejections
+
+
+def _prepared(kept: _Kept, context: PrepareContext, *, encoding: str) -> Steps[PreparedIntake]:
+    trace_ids = [trace_id for trace_id in kept.trace_ids if trace_id is not None]
+    destinations = yield from destinations_of(trace_ids, context.otlp_partitions)
+    if len(set(destinations.values())) == 1 and not kept.rejections:
+        records = [IntakeRecord(trace_ids[0], kept.body, destinations[trace_ids[0]].partition)]
+    else:
+        bytes_max = GROWTH_MAX * context.limits.record_bytes_max
+        records = yield from split_by_destination(kept.lay_out(), kept.trace_ids, destinations, bytes_max=bytes_max)
+    response = response_body(_reported(kept.rejections), encoding=encoding)
+    return PreparedIntake(records, len(trace_ids), response, len(kept.rejections))
 
 
 def split_by_destination(
     layout: Layout, trace_ids: Sequence[bytes | None], destinations: Mapping[bytes, Destination], *, bytes_max: int
-) -> list[IntakeRecord]:
+) -> Steps[list[IntakeRecord]]:
     """Return one record for each destination, in the order of the request.
 
     ``trace_ids``: the trace of each span, in wire order; ``None`` if the span is left out, like spans past the end.
@@ -172,11 +197,13 @@ def split_by_destination(
     """
     by_destination: dict[Destination, list[SpanPart]] = defaultdict(list)
     keys: dict[Destination, bytes] = {}
-    for part, trace_id in zip(layout.spans, trace_ids, strict=False):
+    for count, (part, trace_id) in enumerate(zip(layout.spans, trace_ids, strict=False), 1):
         if trace_id is not None:
             destination = destinations[trace_id]
             keys.setdefault(destination, trace_id)
             by_destination[destination].append(part)
+        if not count % SPANS_PER_STEP:
+            yield
     records, bytes_count = [], 0
     for destination, parts in by_destination.items():
         record = IntakeRecord(keys[destination], layout.request_of(parts), destination.partition)
@@ -186,6 +213,7 @@ def split_by_destination(
                 f"The records take more than {bytes_max} bytes, each with its resources and scopes. Send fewer at once."
             )
         records.append(record)
+        yield
     return records
 
 
@@ -260,15 +288,13 @@ def _count_laid_out(body: bytes) -> int:
 class _Codec(NamedTuple):
     decode: Callable[..., Decoded]
     lay_out: Callable[[bytes], Layout]
-    check: Callable[[bytes, PrepareContext], _Accepted | None]
-    """Accepts a request without building its spans; ``None`` if only decoding can say what is wrong with it."""
     count: Callable[[bytes], int]
     """Counts spans, scopes and resources up to ``SPANS_MAX + 1``; 0 if the body cannot be read."""
 
 
 _CODECS: Final[Mapping[str, _Codec]] = {
-    PROTOBUF: _Codec(otlp_protobuf.decode, otlp_protobuf.lay_out, _checked_protobuf, _count_protobuf),
-    JSON: _Codec(otlp_json.decode, otlp_json.lay_out, _checked_json, _count_json),
+    PROTOBUF: _Codec(otlp_protobuf.decode, otlp_protobuf.lay_out, _count_protobuf),
+    JSON: _Codec(otlp_json.decode, otlp_json.lay_out, _count_json),
 }
 
 

@@ -21,6 +21,7 @@ from common.errors import InvalidInput, Rejected, TooLarge
 from common.ids import parse_trace_id, span_id_hex, trace_id_hex
 from common.limits import SpanLimits
 from common.span import Span
+from common.steps import finished
 from query_api.intake.models import (
     Json,
     LinksResponse,
@@ -218,7 +219,7 @@ def to_records(placed: Sequence[PlacedSpan], context: PrepareContext) -> TraceSp
     for place, span in _decode(placed, limits=limits, now_ns=context.now_ns):
         by_trace[span.trace_id].append(_with_times(place.span, span))
         links.append(SpanLink(trace_id=trace_id_hex(span.trace_id), span_id=span_id_hex(span.span_id)))
-    destinations = destinations_of(by_trace, context.span_partitions)
+    destinations = finished(destinations_of(by_trace, context.span_partitions))
     by_destination: dict[Destination, list[tuple[bytes, bytes]]] = defaultdict(list)
     for trace_id, spans in by_trace.items():
         by_destination[destinations[trace_id]].append((trace_id, _value_of_trace(trace_id, spans, limits=limits)))

@@ -13,7 +13,7 @@ from common.kafka.record import CONTENT_TYPE_HEADER, CONTENT_TYPES, PROJECT_HEAD
 from common.settings import Encoding, InvalidSettings, KafkaSettings
 from common.telemetry import INTAKE_SPANS
 from query_api.freshness.headers import coordinates_header
-from query_api.intake.records import IntakeRecord, IntakeRecords
+from query_api.intake.records import IntakeRecord
 from query_api.request.route import Request, Response
 
 ACCEPTED: Final = 202
@@ -25,7 +25,7 @@ UNACKNOWLEDGED_MAX: Final = 100
 class PreparedIntake(NamedTuple):
     """What a request publishes, and the body of its response once Kafka has acknowledged it."""
 
-    records: IntakeRecords
+    records: Iterable[IntakeRecord]
     spans_count: int
     response_body: bytes
     rejected_count: int = 0

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from common.children.child import packed
 from common.limits import MIB
+from common.steps import Steps
 
 _SEED: Final = 0x9747B28C
 _M: Final = 0x5BD1E995
@@ -41,6 +42,9 @@ def murmur2(key: bytes) -> int:
     return hashed ^ hashed >> 15
 
 
+TRACES_PER_STEP: Final = 256
+"""Traces whose partition is computed in one step: a millisecond."""
+
 _BLOCK_BYTES: Final = MIB
 _ID_BYTES: Final = 16
 _UNCHOSEN: Final = -1
@@ -53,14 +57,19 @@ class Destination(NamedTuple):
     trace_id: bytes | None
 
 
-def destinations_of(trace_ids: Iterable[bytes], partitions_count: int | None) -> Mapping[bytes, Destination]:
+def destinations_of(trace_ids: Iterable[bytes], partitions_count: int | None) -> Steps[Mapping[bytes, Destination]]:
     """Return where each trace goes. Traces with equal destinations share a record.
 
     ``partitions_count`` is ``None`` before the publisher has asked the broker: then each trace is a record.
     """
     if partitions_count is None:
         return {trace_id: Destination(None, trace_id) for trace_id in trace_ids}
-    return {trace_id: Destination(partition_of(trace_id, partitions_count), None) for trace_id in set(trace_ids)}
+    destinations = {}
+    for count, trace_id in enumerate(set(trace_ids), 1):
+        destinations[trace_id] = Destination(partition_of(trace_id, partitions_count), None)
+        if not count % TRACES_PER_STEP:
+            yield
+    return destinations
 
 
 class IntakeRecord(NamedTuple):

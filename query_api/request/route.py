@@ -20,6 +20,7 @@ from common.errors import InvalidInput, NotFound, ServiceError
 from common.ids import DEFAULT_USER_ID
 from common.limits import SpanLimits
 from common.scopes import KeyScope
+from common.steps import Steps
 from query_api.request.context import ApiContext
 
 NO_PROJECT: Final = UUID(int=0)
@@ -109,6 +110,14 @@ class Prepare(Protocol):
         ...
 
 
+class PrepareInSteps(Protocol):
+    """Does what ``Prepare`` does, in the event loop, for bodies for which that is cheap."""
+
+    def __call__(self, body: bytes, /, context: PrepareContext) -> Steps[Any]:
+        """Return the converted body in the end; ``None`` if ``Prepare`` has to do it. Raises as ``Prepare``."""
+        ...
+
+
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 ErrorFormat: TypeAlias = Callable[[ServiceError, Mapping[str, str]], Response | None]
 
@@ -157,6 +166,9 @@ class Route:
     prepare: Prepare | None = None
     """Converts the body. A pure module-level function with a picklable result, because large bodies are validated and
     prepared in another process (``http/body.py``)."""
+
+    prepare_in_steps: PrepareInSteps | None = None
+    """Tries what ``prepare`` does before it, in the event loop. Only with ``raw_body``."""
 
     content_type: str = "application/json"
     """Documents the content type of success."""

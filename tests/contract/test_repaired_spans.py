@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
@@ -24,11 +22,10 @@ from common.telemetry import REPAIRED_SPANS
 from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, DecodedChunk, count_records, decode_chunk, records_of
 from ingest.masking.dead_letters import Masking
-from query_api.intake import protobuf_check
-from query_api.intake.otlp import prepare_traces
 from query_api.request.route import PrepareContext
 from tests.strategies import NOW_NS
 from tests.support.faulty_texts import BYTES, faulty_requests, with_bytes
+from tests.support.intake import prepared_export
 from tests.support.otlp_json import request_json
 from tests.support.span_json import spans_json
 
@@ -37,13 +34,6 @@ RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, LIMITS, DEFAUL
 SOURCE = Partition("t", 0)
 _WITH_ZEROS = ("project_id", "trace_id", "span_id", "parent_id", "attributes_template", "leaves")
 """Columns that hold U+0000 whatever was sent."""
-
-
-@pytest.fixture(autouse=True, scope="module")
-def check_few_spans_together() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(protobuf_check, "SPANS_MIN", 1)
-        yield
 
 
 def in_all_encodings(request: ExportTraceServiceRequest) -> dict[Encoding, bytes]:
@@ -100,7 +90,7 @@ def test_intake_accepts_what_can_be_repaired(request: ExportTraceServiceRequest)
     for encoding in (Encoding.OTLP_PROTO, Encoding.OTLP_JSON):
         context = PrepareContext({}, CONTENT_TYPES[encoding], LIMITS, NOW_NS, 1, 1)
 
-        prepared = prepare_traces(values[encoding], context)
+        prepared = prepared_export(values[encoding], context)
 
         assert (prepared.spans_count, prepared.rejected_count) == (spans_count, 0)
 

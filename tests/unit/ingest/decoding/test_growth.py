@@ -22,13 +22,13 @@ from common.kafka.record import CONTENT_TYPES, Partition, Record
 from common.limits import SpanLimits
 from common.nesting import GROWTH_MAX, has_few_members, has_long_paths
 from common.settings import Encoding, TopicSettings
+from common.steps import finished
 from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
-from query_api.intake import protobuf_check
-from query_api.intake.otlp import prepare_traces
-from query_api.intake.protobuf_check import plain_trace_ids
+from query_api.intake.protobuf_check import kept_trace_ids
 from query_api.request.route import PrepareContext
 from tests.strategies import NOW_NS, hostile_text
+from tests.support.intake import prepared_export
 
 LIMITS = SpanLimits()
 RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, LIMITS, DEFAULT_PROJECT_ID)
@@ -36,14 +36,6 @@ KEY = "k" * 3_000
 NUMBERS = [0] * 3_000
 LONG = {KEY: NUMBERS}
 EMPTY, WITH_TIME = b"", b"\x09" + NOW_NS.to_bytes(8, "little")
-
-
-both_ways = pytest.mark.usefixtures("way")
-
-
-@pytest.fixture(params=["together", "one by one"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protobuf_check, "SPANS_MIN", 1 if request.param == "together" else 2**40)
 
 
 def span(number: int, *members: bytes) -> bytes:
@@ -91,7 +83,7 @@ def rejected(chunk: DecodedChunk) -> list[tuple[int | None, RejectionCode]]:
 def at_intake(body: bytes) -> tuple[int, int]:
     """Return how many spans the API accepts and rejects."""
     context = PrepareContext({}, CONTENT_TYPES[Encoding.OTLP_PROTO], LIMITS, NOW_NS, 1, 1)
-    prepared = prepare_traces(body, context)
+    prepared = prepared_export(body, context)
     return prepared.spans_count, prepared.rejected_count
 
 
@@ -152,7 +144,6 @@ def test_real_values_are_far_below_the_limit(name: str, value: Any) -> None:
     assert not has_long_paths(name, value)
 
 
-@both_ways
 def test_array_below_a_long_key_costs_its_span_alone() -> None:
     bad, good = span(1, attribute(KEY, integers(3_000))), span(2, attribute("a", integers(3_000)))
 
@@ -163,7 +154,6 @@ def test_array_below_a_long_key_costs_its_span_alone() -> None:
     assert at_intake(request(bad, good)) == (1, 1)
 
 
-@both_ways
 def test_event_with_an_array_below_a_long_key_costs_its_span_alone() -> None:
     key_value = encode_delimited(1, KEY.encode()) + encode_delimited(2, integers(3_000))
     bad = span(1, encode_delimited(11, WITH_TIME + encode_delimited(3, key_value)))
@@ -189,7 +179,6 @@ def test_array_below_a_long_key_is_rejected_in_json(encoding: Encoding) -> None:
     assert rejected(chunk) == [(0, RejectionCode.SPAN_TOO_LARGE)]
 
 
-@both_ways
 @pytest.mark.parametrize(
     ("key", "content"),
     [
@@ -210,7 +199,6 @@ def test_json_that_would_grow_stays_text(key: str, content: bytes) -> None:
     assert content.removeprefix(b"@ag.type=json:").decode() in str(chunk.rows["leaves"][0])
 
 
-@both_ways
 @pytest.mark.parametrize(("field", "small"), [(11, b"\x12\x01a"), (13, b"\x1a\x01a")], ids=["events", "links"])
 def test_nearly_empty_events_and_links_are_limited(field: int, small: bytes) -> None:
     few = span(1, encode_delimited(field, EMPTY) * 16)
@@ -246,7 +234,6 @@ def test_nearly_empty_events_and_links_are_limited_in_json(codec: Any, document:
     assert [one.code for one in found.rejections.in_full] == [RejectionCode.SPAN_TOO_LARGE]
 
 
-@both_ways
 def test_reasons_quote_the_beginning_of_a_key() -> None:
     unknown_kind = b"\x40\x05"  # an index into a table of texts, which a span does not have
     bad = span(1, attribute("k" * 1_000_000, unknown_kind))
@@ -276,13 +263,12 @@ def test_paths_of_long_containers_are_not_cached() -> None:
     assert leaves._member_paths.cache_info().currsize <= before + 1  # the root
 
 
-@both_ways
 def test_nested_groups_are_judged_where_they_are() -> None:
     """Whatever is near the limit of the parser inside of a request has the same outcome in the API and the worker."""
     for depth in range(90, 101):
         body = request(span(1), resource=b"\x9b\x06" * depth + b"\x9c\x06" * depth)
         layout = lay_out_request(body)
-        is_sure = plain_trace_ids(layout, limits=LIMITS, now_ns=NOW_NS) is not None
+        is_sure = finished(kept_trace_ids(layout, limits=LIMITS, now_ns=NOW_NS)) is not None
 
         is_kept = not otlp_protobuf.decode(body, limits=LIMITS, now_ns=NOW_NS).rejections
 

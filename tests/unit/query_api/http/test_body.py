@@ -20,14 +20,17 @@ from common.errors import InvalidInput, Overloaded, TooLarge, UnsupportedMedia
 from common.fair_share import FairBudget, Tenant
 from common.limits import MIB
 from common.settings import HttpSettings, LimitSettings, Settings
+from common.steps import Steps
 from query_api.compute import IN_PROCESS_BYTES_MAX
 from query_api.http.body import (
+    PIECE_BYTES_MAX,
     SLICE_BYTES,
     BodyRules,
     body_budget,
     compress,
     inflate,
     inflate_by_magic,
+    inflate_in_steps,
     read_wire,
     takes_gzip,
 )
@@ -60,6 +63,7 @@ def _rules(**more: Any) -> BodyRules:
         "model": Body,
         "required": True,
         "prepare": None,
+        "prepare_in_steps": None,
         "content_encoding": "",
         "bytes_max": MIB,
         "values_max": 1_000,
@@ -109,6 +113,46 @@ async def test_counting_values_stops_at_the_limit(free: list[Any]) -> None:
     assert len((await read_wire(compute, valid, _rules())).free) == len(free) + 1
     with pytest.raises(TooLarge, match="more than 1000 JSON values"):
         await read_wire(compute, one_more, _rules())
+
+
+def _kept_below(size: int) -> Callable[[bytes], Steps[str | None]]:
+    """Prepare bodies that have less than ``size`` bytes, in one step for each."""
+
+    def prepare(body: bytes) -> Steps[str | None]:
+        for _ in body:
+            yield
+        return body.decode() if len(body) < size else None
+
+    return prepare
+
+
+@pytest.mark.parametrize(("size", "prepared", "count"), [(9_999, "x" * 9_999, 0), (10_000, "in a process", 1)])
+@pytest.mark.parametrize("encoding", ["", "gzip"])
+async def test_large_body_is_prepared_in_another_process_only_if_it_cannot_be_in_steps(
+    size: int, prepared: str, count: int, encoding: str
+) -> None:
+    compute = CountingCompute()
+    wire = gzip.compress(b"x" * size) if encoding else b"x" * size
+    rules = _rules(
+        model=None,
+        content_encoding=encoding,
+        prepare=lambda _: "in a process",
+        prepare_in_steps=_kept_below(10_000),
+        bytes_max=10_000,
+    )
+
+    assert await read_wire(compute, wire, rules) == prepared
+    assert compute.count == count
+
+
+def test_inflating_is_done_in_steps() -> None:
+    content = b"x" * 5 * MIB
+    steps = inflate_in_steps(gzip.compress(content), content_encoding="gzip", bytes_max=5 * MIB)
+
+    assert sum(1 for _ in steps) >= 5 * MIB // PIECE_BYTES_MAX
+    for size in (PIECE_BYTES_MAX - 1, PIECE_BYTES_MAX, PIECE_BYTES_MAX + 1, 5 * MIB):
+        several = gzip.compress(content[:size]) + gzip.compress(b"end")
+        assert inflate(several, content_encoding="gzip", bytes_max=size + 3) == content[:size] + b"end"
 
 
 def test_body_of_every_route_is_picklable() -> None:

@@ -10,6 +10,7 @@ from common.codec import otlp_protobuf
 from common.codec.layout import Layout
 from common.errors import ServiceError, TooLarge
 from common.limits import SpanLimits
+from common.steps import finished
 from query_api.intake.otlp import error_format, prepare_traces, split_by_destination
 from query_api.intake.records import IntakeRecord, destinations_of, partition_of
 from query_api.request.route import PrepareContext
@@ -47,8 +48,8 @@ def _numbers(value: bytes) -> list[tuple[str, str, int]]:
 def _split(
     layout: Layout, trace_ids: list[bytes | None], *, partitions: int | None = None, bytes_max: int = 10_000
 ) -> list[IntakeRecord]:
-    destinations = destinations_of([trace_id for trace_id in trace_ids if trace_id], partitions)
-    return split_by_destination(layout, trace_ids, destinations, bytes_max=bytes_max)
+    destinations = finished(destinations_of([trace_id for trace_id in trace_ids if trace_id], partitions))
+    return finished(split_by_destination(layout, trace_ids, destinations, bytes_max=bytes_max))
 
 
 def test_each_trace_has_its_resources_and_scopes_before_the_partitions_are_known() -> None:

@@ -17,18 +17,13 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 from common.codec import otlp_protobuf
 from common.codec.protobuf_cut import BrokenWire, encode_delimited, lay_out_request
 from common.errors import Rejected
-from common.limits import MIB, SpanLimits
-from query_api.intake import protobuf_check
-from query_api.intake.protobuf_check import plain_trace_ids
+from common.limits import KIB, MIB, SpanLimits
+from common.steps import finished
+from query_api.intake.protobuf_check import kept_trace_ids
 from tests.strategies import NOW_NS, otlp_requests
 
 SAMPLES = sorted((Path(__file__).parents[3] / "data" / "samples").glob("*.otlp_proto.bin"))
 LIMITS = SpanLimits()
-
-
-@pytest.fixture(autouse=True)
-def _checks_small_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protobuf_check, "SPANS_MIN", 1)
 
 
 def _checked(body: bytes, limits: SpanLimits = LIMITS) -> list[bytes] | None:
@@ -36,19 +31,16 @@ def _checked(body: bytes, limits: SpanLimits = LIMITS) -> list[bytes] | None:
         layout = lay_out_request(body)
     except BrokenWire:
         return None
-    trace_ids = plain_trace_ids(layout, limits=limits, now_ns=NOW_NS)
-    return None if trace_ids is None else list(trace_ids)
+    return finished(kept_trace_ids(layout, limits=limits, now_ns=NOW_NS))
 
 
 def _decoded(body: bytes, limits: SpanLimits = LIMITS) -> list[bytes] | None:
-    """Return the trace of each span if decoding keeps all of them as they were sent."""
+    """Return the trace of each span if decoding keeps all of them."""
     try:
         decoded = otlp_protobuf.decode(body, limits=limits, now_ns=NOW_NS)
     except Rejected:
         return None
     if decoded.rejections or decoded.without_repeats() is not decoded or not decoded.spans:
-        return None
-    if any(span.repaired for span in decoded.spans):
         return None
     return [span.trace_id for span in decoded.spans]
 
@@ -197,24 +189,17 @@ def _hidden_null() -> bytes:
     return bytes(_request(trace_id=b"\0" + b"t" * 15, name="n\0").SerializeToString())
 
 
+def _with_resource(fields: bytes) -> bytes:
+    scope_spans = _request().resource_spans[0].scope_spans[0].SerializeToString()
+    return encode_delimited(1, encode_delimited(1, fields) + encode_delimited(2, scope_spans))
+
+
 def _last_text(text: bytes) -> bytes:
     """A request whose second span ends with a text."""
     return _with_raw(encode_delimited(5, text))
 
 
-BAD: dict[str, Callable[[], bytes]] = {
-    "no trace id": lambda: _request(trace_id=b"").SerializeToString(),
-    "a short trace id": lambda: _request(trace_id=b"t" * 15).SerializeToString(),
-    "a trace id of zeros": lambda: _request(trace_id=bytes(16)).SerializeToString(),
-    "a long span id": lambda: _request(span_id=b"s" * 9).SerializeToString(),
-    "a span id of zeros": lambda: _request(span_id=bytes(8)).SerializeToString(),
-    "a short parent id": lambda: _request(parent_span_id=b"p").SerializeToString(),
-    "no start": lambda: _request(start_time_unix_nano=0).SerializeToString(),
-    "an end in the far future": lambda: _request(end_time_unix_nano=2**63).SerializeToString(),
-    "an unknown kind": lambda: _request(kind=6).SerializeToString(),
-    "a negative kind": lambda: _request(kind=-1).SerializeToString(),
-    "a negative kind in five bytes": lambda: _with_raw(b"\x30\xff\xff\xff\xff\x0f"),
-    "an unknown status": lambda: _with_raw(b"\x7a\x02\x18\x03"),
+REPAIRED: dict[str, Callable[[], bytes]] = {
     "U+0000 in its name": lambda: _request(name="\0").SerializeToString(),
     "U+0000 beside zeros in its id": _hidden_null,
     "U+0000 at its end that looks like an empty parent id": lambda: _last_text(
@@ -232,10 +217,50 @@ BAD: dict[str, Callable[[], bytes]] = {
     "U+0000 in its resource": _of_resource,
     "U+0000 in its scope": _of_scope,
     "U+0000 in the second scope": _of_second_scope,
+    "a text that is not UTF-8": lambda: _with_raw(b"\x2a\x01\xff"),
+}
+
+
+@pytest.mark.parametrize("name", REPAIRED)
+def test_span_whose_texts_are_repaired_is_accepted(name: str) -> None:
+    body = REPAIRED[name]()
+
+    trace_ids = _decoded(body)
+
+    assert trace_ids is not None
+    assert _checked(body) == trace_ids
+
+
+TOO_DEEP: dict[str, Callable[[], bytes]] = {
     "a value too deep": lambda: _nested(LIMITS.nesting_depth_max + 1),
     "a value past the parser's depth": lambda: _nested(45),
+}
+
+
+@pytest.mark.parametrize("name", TOO_DEEP)
+def test_span_with_values_that_are_too_deep_is_accepted(name: str) -> None:
+    body = TOO_DEEP[name]()
+
+    trace_ids = _decoded(body)
+
+    assert trace_ids is not None
+    assert _checked(body) == trace_ids
+
+
+BAD: dict[str, Callable[[], bytes]] = {
+    "no trace id": lambda: _request(trace_id=b"").SerializeToString(),
+    "a short trace id": lambda: _request(trace_id=b"t" * 15).SerializeToString(),
+    "a trace id of zeros": lambda: _request(trace_id=bytes(16)).SerializeToString(),
+    "a long span id": lambda: _request(span_id=b"s" * 9).SerializeToString(),
+    "a span id of zeros": lambda: _request(span_id=bytes(8)).SerializeToString(),
+    "a short parent id": lambda: _request(parent_span_id=b"p").SerializeToString(),
+    "no start": lambda: _request(start_time_unix_nano=0).SerializeToString(),
+    "an end in the far future": lambda: _request(end_time_unix_nano=2**63).SerializeToString(),
+    "an unknown kind": lambda: _request(kind=6).SerializeToString(),
+    "a negative kind": lambda: _request(kind=-1).SerializeToString(),
+    "a negative kind in five bytes": lambda: _with_raw(b"\x30\xff\xff\xff\xff\x0f"),
+    "an unknown status": lambda: _with_raw(b"\x7a\x02\x18\x03"),
     "a value of a kind without meaning": lambda: _with_value(AnyValue(string_value_strindex=1)),
-    "a text that is not UTF-8": lambda: _with_raw(b"\x2a\x01\xff"),
     "a link with a short id": lambda: _with_link(b"short"),
 }
 
@@ -275,12 +300,6 @@ def test_sizes_are_limited_as_in_decoding() -> None:
         assert _checked(body, limits) == _decoded(body, limits)
 
 
-def test_request_with_few_spans_is_left_to_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protobuf_check, "SPANS_MIN", 3)
-
-    assert _checked(_request().SerializeToString()) is None
-
-
 @pytest.mark.parametrize("bad", [None, 0, 17_000, 29_999])
 def test_large_request_is_checked(bad: int | None) -> None:
     request = ExportTraceServiceRequest()
@@ -291,20 +310,38 @@ def test_large_request_is_checked(bad: int | None) -> None:
             span.start_time_unix_nano = span.end_time_unix_nano = NOW_NS
             span.kind = SpanMessage.SPAN_KIND_CLIENT
             if number == bad:
-                span.name = "\0"
+                span.span_id = b"short"
     body = bytes(request.SerializeToString())
     assert len(body) > 2 * MIB
 
     assert _checked(body) == (None if bad is not None else [b"t" * 16] * 30_000)
 
 
-def test_large_span_is_checked() -> None:
-    body = bytes(_request(name="n" * 3 * MIB).SerializeToString())
+def _large_array(bytes_count: int) -> bytes:
+    return encode_delimited(9, encode_delimited(2, encode_delimited(5, b"\x0a\0" * (bytes_count // 2))))
+
+
+SLOW: dict[str, Callable[[], bytes]] = {
+    "a large span": lambda: _with_raw(encode_delimited(5, b"n" * (128 * KIB))),
+    "a large array": lambda: _with_raw(_large_array(17 * KIB)),
+    "many attributes beside an array": lambda: _with_raw(b"\x4a\0" * 2_000 + _large_array(2)),
+    "many attributes of an event beside an array": lambda: _with_raw(
+        encode_delimited(11, b"\x1a\0" * 2_000) + _large_array(2)
+    ),
+    "a large resource": lambda: _with_resource(b"\x0a\0" * 9 * KIB),
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_request_that_takes_long_to_check_is_left_to_decoding(name: str) -> None:
+    assert _checked(SLOW[name]()) is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [encode_delimited(5, b"n" * 100 * KIB), b"\x4a\0" * 60_000, encode_delimited(11, b"") * 16, _large_array(2)],
+)
+def test_span_that_is_quickly_checked_is_accepted(fields: bytes) -> None:
+    body = _with_raw(fields)
 
     assert _checked(body) == _decoded(body) == [b"t" * 16] * 2
-
-
-def test_every_request_is_left_to_decoding_where_columns_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protobuf_check, "is_available", lambda: False)
-
-    assert _checked(_request().SerializeToString()) is None
