@@ -95,6 +95,11 @@ class ClickHouseSettings(Group):
     """on: spans are divided among the shards of the cluster."""
     shard_epochs: str = ""
     """How many shards there were and are, such as `2, 3@2027-01-01T00:00:00Z`; empty: as many as there are."""
+    storage_policy: str = Field("", pattern=r"^[A-Za-z0-9_.-]*$")
+    """Storage policy of the server for the rows of spans, set by `clearspan migrate`; empty: as the server is set."""
+    hot_days: float = Field(0.0, ge=0, le=36_500)
+    """Age of a span in days from which its rows belong on the last volume of that policy, such as object storage; 0:
+    age moves nothing."""
     insert_quorum: str = Field("", validate_default=True)
     """Replicas that must have an insert before it counts as stored; `auto`: a majority; empty: as the server is set."""
     insert_quorum_parallel: Literal["on", "off"] = "on"
@@ -140,6 +145,14 @@ class ClickHouseSettings(Group):
             sentence = "Input should be counts of shards, each after the first with @ and a later time, comma separated"
             raise PydanticCustomError("epochs", sentence) from exc
         return value
+
+    @field_validator("hot_days")
+    @classmethod
+    def _has_volumes(cls, days: float, info: ValidationInfo) -> float:
+        if days and not info.data.get("storage_policy"):
+            sentence = "Input has no effect unless CLEARSPAN_CLICKHOUSE__STORAGE_POLICY names a policy of the server"
+            raise PydanticCustomError("storage", sentence)
+        return days
 
     @field_validator("insert_quorum")
     @classmethod

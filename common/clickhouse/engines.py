@@ -230,6 +230,7 @@ AWAY: Final = frozenset({
     289,  # REPLICA_IS_NOT_IN_QUORUM
     319,  # UNKNOWN_STATUS_OF_INSERT
     497,  # ACCESS_DENIED: rights can be granted while we wait
+    499,  # S3_ERROR: the object storage of old spans
     516,  # AUTHENTICATION_FAILED
     586,  # CANNOT_CREATE_FILE: like 76
     999,  # KEEPER_EXCEPTION

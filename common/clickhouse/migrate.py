@@ -24,6 +24,7 @@ from common.clickhouse.cluster import (
 from common.clickhouse.connect import open_store
 from common.clickhouse.engines import SQL
 from common.clickhouse.select import LOCAL_SUFFIX
+from common.clickhouse.storage import policy_of, storage_changes
 from common.clickhouse.store import ColumnStore, Statement
 from common.errors import NotMigrated
 from common.migrations import InvalidMigration, Migration, is_behind, load_migrations, pending
@@ -57,8 +58,8 @@ async def migrate(settings: ClickHouseSettings, /, *, data_dir: Path, folder: Pa
 
     On a cluster every server gets what it lacks; then the tables over those of the shards are created, before the
     files are recorded: a program that sees the record finds all of it. Creates the database if it is missing. Raises
-    ``InvalidMigration`` if an applied file has changed or the settings contradict the cluster, and the errors of
-    ``ColumnStore``.
+    ``InvalidMigration`` if an applied file has changed or the settings contradict the cluster, ``InvalidSettings`` if a
+    server does not have the storage policy, and the errors of ``ColumnStore``.
     """
     every = load_migrations(folder)
     nodes = await _nodes(settings, data_dir=data_dir)
@@ -94,11 +95,17 @@ async def _nodes(settings: ClickHouseSettings, *, data_dir: Path) -> list[Node] 
 async def _apply_missing(
     store: ColumnStore, every: Sequence[Migration], settings: ClickHouseSettings
 ) -> list[Migration]:
-    """Run the statements of the files that a server lacks; return these."""
+    """Run the statements of the files that a server lacks, and let it keep spans where the settings say; return the
+    files.
+    """
+    policy = await policy_of(store, settings)
     await _execute(store, SQL["create_migrations"])
     missing = pending(every, await _applied(store, deadline_s=DEADLINE_S), database="ClickHouse")
     for migration in missing:
         for sql in statements(render(migration.text, settings)):
+            await _execute(store, sql)
+    if policy is not None:
+        for sql in await storage_changes(store, settings, policy):
             await _execute(store, sql)
     return missing
 
@@ -165,6 +172,7 @@ def render(text: str, settings: ClickHouseSettings, /) -> str:
     placeholders = {
         **(REPLICATED if is_replicated else ONE_SERVER),
         "{local}": LOCAL_SUFFIX if settings.sharding == "on" else "",
+        "{storage_policy}": f"storage_policy = '{settings.storage_policy}', " if settings.storage_policy else "",
     }
     return re.sub("|".join(map(re.escape, placeholders)), lambda match: placeholders[match[0]], text)
 

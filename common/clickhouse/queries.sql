@@ -53,3 +53,15 @@ ORDER BY shard_num, replica_num
 SELECT name, comment
 FROM system.tables
 WHERE database = currentDatabase() AND engine = 'Distributed'
+
+-- storage_policies --
+-- The volumes of each storage policy, in the order in which they fill.
+SELECT policy_name AS policy, volume_name AS volume, disks
+FROM system.storage_policies
+ORDER BY policy, volume_priority
+
+-- tables_of_spans --
+-- Only the rows of spans are divided into months.
+SELECT name, storage_policy AS policy, engine_full AS definition
+FROM system.tables
+WHERE database = currentDatabase() AND endsWith(engine, 'MergeTree') AND partition_key != ''

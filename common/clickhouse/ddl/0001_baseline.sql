@@ -198,7 +198,7 @@ CREATE TABLE IF NOT EXISTS spans{local}
 ENGINE = {replicated}ReplacingMergeTree({replica_arguments}record_offset)
 PARTITION BY (toYYYYMM(fromUnixTimestamp64Micro(start_us)))
 ORDER BY (project_id, start_us, span_id, trace_id, partition_id)
-SETTINGS {dedup_window_setting} = 1000, index_granularity = 512, min_compress_block_size = 8192,
+SETTINGS {storage_policy}{dedup_window_setting} = 1000, index_granularity = 512, min_compress_block_size = 8192,
     fsync_after_insert = 1, fsync_part_directory = 1;
 
 -- Which version of a span is the latest, where its row is, and what it used: a narrow row for each version, in the

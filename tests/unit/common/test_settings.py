@@ -210,6 +210,16 @@ def test_invalid_postgres_dsn_is_rejected_without_quoting_it(dsn: str, reason: s
     assert (error["loc"], reason in error["msg"], "secret" in error["msg"]) == (("dsn",), True, False)
 
 
+def test_age_of_cold_spans_needs_a_storage_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLEARSPAN_CLICKHOUSE__HOT_DAYS", "7")
+
+    with pytest.raises(InvalidSettings, match=r"^CLEARSPAN_CLICKHOUSE__HOT_DAYS is invalid: .+STORAGE_POLICY names a"):
+        read_settings()
+
+    monkeypatch.setenv("CLEARSPAN_CLICKHOUSE__STORAGE_POLICY", "tiered")
+    assert read_settings().clickhouse.hot_days == 7.0
+
+
 @pytest.mark.parametrize(
     ("variables", "reason"),
     [

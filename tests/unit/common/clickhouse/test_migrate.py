@@ -45,6 +45,16 @@ SETTINGS non_replicated_deduplication_window = 1
     )
 
 
+def test_table_is_created_with_the_storage_policy():
+    settings = "SETTINGS {storage_policy}{dedup_window_setting} = 1"
+
+    assert render(settings, ClickHouseSettings()) == "SETTINGS non_replicated_deduplication_window = 1"
+    assert (
+        render(settings, ClickHouseSettings(storage_policy="tiered"))
+        == "SETTINGS storage_policy = 'tiered', non_replicated_deduplication_window = 1"
+    )
+
+
 def test_every_table_of_the_ddl_may_be_that_of_a_shard():
     ddl = "".join(path.read_text() for path in sorted(DDL.glob("*.sql")))
     created = [statement for statement in statements(render(ddl, SHARDED)) if "CREATE " in statement]
