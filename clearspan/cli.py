@@ -45,6 +45,9 @@ is everything there that was sent?
   clearspan audit --verify                      compare what Kafka still holds with what is stored
   clearspan doctor                              show what each instrumentation sends, and what to set
 
+how large must it be?
+  clearspan plan --spans-per-second 200000 --retention 30d      print partitions, workers, shards, disks and cost
+
 spans, from any deployment (CLEARSPAN_URL, CLEARSPAN_KEY)
   clearspan query --last 1h --errors            find spans
   clearspan tail --errors                       print failed spans as they arrive
@@ -97,6 +100,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "audit": ("clearspan.client.audit", "check that what is sent is stored, and found"),
     "doctor": ("clearspan.client.doctor", "show what each instrumentation sends, and what to set for the rest"),
     "prices": ("clearspan.prices", "show or update the prices from which costs of model calls are computed"),
+    "plan": ("clearspan.planning", "say how many machines a rate of spans needs, and which limit comes first"),
     "completion": ("clearspan.processes", "print a script for the completion of your shell"),
 }
 """The module and the summary of each command, in the order of the help.

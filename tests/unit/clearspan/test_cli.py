@@ -106,6 +106,7 @@ COMMANDS = (
     "applications log faq-bot",
     "applications show faq-bot",
     "applications diff faq-bot",
+    "plan --spans-per-second 200000 --retention 30d --bytes 2000 --hot 7d --limits",
     "completion bash",
 )
 
