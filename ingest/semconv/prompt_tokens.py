@@ -8,8 +8,8 @@ instrumentations add them up; those in the tables pass the provider's numbers on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from common.span import Attributes
 from ingest.semconv.engine import TOTAL_END
@@ -57,6 +57,16 @@ EXCLUSIVE_COMPLETIONS: Final = (
 )
 """Completions that lack the tokens of reasoning."""
 
+_Reporters: TypeAlias = Mapping[str, Sequence[ExclusiveCount]]
+
+
+def _by_provider(reporters: Sequence[ExclusiveCount]) -> _Reporters:
+    providers = {provider for reporter in reporters for provider in reporter.providers}
+    return {name: [reporter for reporter in reporters if name in reporter.providers] for name in providers}
+
+
+_PROMPTS: Final = _by_provider(EXCLUSIVE_PROMPTS)
+_COMPLETIONS: Final = _by_provider(EXCLUSIVE_COMPLETIONS)
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
@@ -69,41 +79,24 @@ def include_parts(tokens: dict[str, Any], mapped: Mapping[str, Any], scope: str,
     """
     provider = mapped.get("meta", _NOTHING).get("system")
     parts = (
-        ("completion", tokens.get("reasoning", 0), EXCLUSIVE_COMPLETIONS),
-        ("prompt", tokens.get("cached", 0) + tokens.get("cache_write", 0), EXCLUSIVE_PROMPTS),
+        ("completion", tokens.get("reasoning", 0), _COMPLETIONS),
+        ("prompt", tokens.get("cached", 0) + tokens.get("cache_write", 0), _PROMPTS),
     )
     for side, part, reporters in parts:
-        if part and side in tokens and _lacks(tokens, part, reporters, provider, scope, nested):
-            total = tokens.get("total", 0)
-            is_without = total == _sum(tokens)
+        if not part or side not in tokens:
+            continue
+        without = tokens.get("prompt", 0) + tokens.get("completion", 0)
+        total = tokens.get("total", without)
+        is_told = total == without + part  # a total with the part tells that the count lacks it
+        is_exclusive = is_told or (provider in reporters and _is_exclusive(reporters[provider], scope, nested))
+        if is_exclusive and without + part < TOTAL_END:
             tokens[side] += part
-            tokens["total"] = total + part if is_without else total
+            tokens["total"] = total + part if total == without else total
 
 
-def _lacks(
-    tokens: Mapping[str, Any],
-    part: int,
-    reporters: tuple[ExclusiveCount, ...],
-    provider: Any,
-    scope: str,
-    nested: Attributes,
-) -> bool:
-    """Return whether prompt and completion lack a part: a total with it tells, else the reporter."""
-    without = _sum(tokens)
-    if without + part >= TOTAL_END:
-        return False
-    return tokens.get("total") == without + part or _is_exclusive(reporters, provider, scope, nested)
-
-
-def _sum(tokens: Mapping[str, Any]) -> int:
-    total: int = tokens.get("prompt", 0) + tokens.get("completion", 0)
-    return total
-
-
-def _is_exclusive(reporters: tuple[ExclusiveCount, ...], provider: Any, scope: str, nested: Attributes) -> bool:
+def _is_exclusive(reporters: Sequence[ExclusiveCount], scope: str, nested: Attributes) -> bool:
     return any(
-        provider in reporter.providers
-        and reporter.scope in ("", scope)
+        reporter.scope in ("", scope)
         and (not reporter.has or _has(nested, reporter.has))
         and not (reporter.lacks and _has(nested, reporter.lacks))
         for reporter in reporters
