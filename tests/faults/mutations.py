@@ -96,8 +96,8 @@ MUTATIONS: Final = (
             Edit("common/kafka/consumer.py", "import asyncio\n", "import asyncio\nimport os\n"),
             Edit(
                 "common/kafka/consumer.py",
-                "return self._ids.id_of(partition)",
-                'return f"{os.getpid()}-{self._ids.id_of(partition)}"',
+                "return self._topics.partition_id(partition)",
+                'return f"{os.getpid()}-{self._topics.partition_id(partition)}"',
             ),
         ),
         (
