@@ -12,7 +12,8 @@ import pytest
 from clearspan.capacity import figures
 from clearspan.cli import main
 
-PAGE: Final = (Path(__file__).parents[2] / "docs/capacity.md").read_text()
+DOCS: Final = Path(__file__).parents[2] / "docs"
+PAGE: Final = (DOCS / "capacity.md").read_text()
 RUNS: Final = re.findall(r"```bash\nclearspan (plan .*?)\n```\n\n```text\n(.*?)\n```", PAGE, re.DOTALL)
 
 
@@ -38,3 +39,10 @@ def test_figures_of_the_page_are_those_of_the_program() -> None:
     ]
     assert figures.DATE in PAGE
     assert figures.MACHINE in PAGE
+
+
+def test_figures_of_the_program_are_those_that_were_measured() -> None:
+    """Who measures again changes ``clearspan/capacity/figures.py``, too."""
+    measured = (DOCS / "performance.md").read_text().replace("\n", " ")
+
+    assert [source for source in figures.SOURCES if source not in measured] == []

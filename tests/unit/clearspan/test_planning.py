@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -72,12 +71,6 @@ def test_more_spans_never_need_less(load: Load, factor: float) -> None:
 
     for name in ("workers", "partitions", "cores of workers", "shards", "disk of ClickHouse", "disk of Kafka", "cost"):
         assert many[name] >= few[name] > 0, name
-
-
-def test_figures_are_those_of_the_page() -> None:
-    page = (Path(__file__).parents[3] / "docs/performance.md").read_text().replace("\n", " ")
-
-    assert [source for source in figures.SOURCES if source not in page] == []
 
 
 def test_limits_come_in_their_order_and_a_seed_repeats_them() -> None:
