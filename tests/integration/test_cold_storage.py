@@ -27,11 +27,13 @@ from query_api.retention.rules import KeepRules
 from tests.fakes.clock import ManualClock
 from tests.support.api import context_of, serving
 from tests.support.clickhouse import ClickHouseServer
+from tests.support.clickhouse_cluster import clickhouse_cluster
 from tests.support.cold_storage import (
     COLD,
     HOT,
     move_spans,
     rows_by_disk,
+    storage_of,
     tiered_server,
     wait_for_disks,
 )
@@ -368,6 +370,25 @@ async def test_deleted_trace_is_gone_from_cold_data(world: RetentionWorld) -> No
             found = await response.json()
 
     assert [span["span_id"] for span in found["spans"]] == [f"{2:016x}"]
+
+
+# shards
+
+
+async def test_spans_of_every_shard_move(tmp_path: Path) -> None:
+    with s3_stand_in() as s3, clickhouse_cluster(tmp_path / "nodes", more=storage_of(s3, tmp_path)) as cluster:
+        async with opened(cluster.settings(database="divided", **POLICY, hot_days=HOT_DAYS)) as store:
+            await store_ages(store)
+            async with store.shards() as shards:
+                for shard in shards:
+                    await wait_for_disks(
+                        shard.store, lambda found: sum(disk == HOT for _, disk in found) == 1 and cold_rows(found) > 0
+                    )
+                found = [await rows_by_disk(shard.store) for shard in shards]
+
+            assert sum(map(cold_rows, found)) == 60
+            ids = ids_of(*await SpanPages.over(store).pages(windowing={"limit": 9}))
+            assert len(ids) == len(set(ids)) == 80
 
 
 # the object storage is away

@@ -30,14 +30,18 @@ SHARD: Final = (
 
 
 class ClickHouseCluster:
-    """Nodes that are a shard each. ``known_count`` is how many of them the cluster has at first."""
+    """Nodes that are a shard each. ``known_count`` is how many of them the cluster has at first, ``more`` further XML
+    of their configuration.
+    """
 
-    def __init__(self, path: Path, *, shards_count: int, known_count: int | None = None) -> None:
+    def __init__(self, path: Path, *, shards_count: int, known_count: int | None = None, more: str = "") -> None:
         self._hosts = [f"127.0.0.{2 + number}" for number in range(shards_count)]
         self._tcp_port, self._interserver_port, port = free_port(), free_port(), free_port()
         self._path = path
         self.nodes = [
-            ClickHouseServer(path / host, host=host, port=port, more=self._more(host, known_count or shards_count))
+            ClickHouseServer(
+                path / host, host=host, port=port, more=self._more(host, known_count or shards_count) + more
+            )
             for host in self._hosts
         ]
 
@@ -63,9 +67,9 @@ class ClickHouseCluster:
 
 
 @contextmanager
-def clickhouse_cluster(path: Path, *, shards_count: int = 2) -> Iterator[ClickHouseCluster]:
+def clickhouse_cluster(path: Path, *, shards_count: int = 2, more: str = "") -> Iterator[ClickHouseCluster]:
     """A cluster over the data at ``path``; killed at the end."""
-    cluster = ClickHouseCluster(path, shards_count=shards_count)
+    cluster = ClickHouseCluster(path, shards_count=shards_count, more=more)
     try:
         cluster.start()
         yield cluster

@@ -43,15 +43,20 @@ IN_THE_WAY: Final = re.compile("PART_IS_TEMPORARILY_LOCKED|NO_SUCH_DATA_PART|alr
 PARTS: Final = """
 SELECT partition, disk_name AS disk, sum(rows) AS rows_count
 FROM system.parts
-WHERE active AND database = currentDatabase() AND table = 'spans'
+WHERE active AND database = currentDatabase() AND table IN ('spans', 'spans_local')
 GROUP BY partition, disk
 """
+
+
+def storage_of(s3: S3StandIn, directory: Path) -> str:
+    """The configuration of an engine with the policies of ``tiered_server``."""
+    return STORAGE.format(bucket=s3.bucket, directory=directory)
 
 
 @contextmanager
 def tiered_server(directory: Path, s3: S3StandIn) -> Iterator[ClickHouseServer]:
     """An engine with the policies ``tiered``, which can replace ``default``, and ``elsewhere``, which cannot."""
-    server = ClickHouseServer(directory, more=STORAGE.format(bucket=s3.bucket, directory=directory))
+    server = ClickHouseServer(directory, more=storage_of(s3, directory))
     server.start()
     try:
         yield server
