@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -29,6 +30,41 @@ def test_compose_builds_one_image_and_fetches_none_of_that_name():
 
     assert re.findall(r"^ *image: clearspan:(\S+)\n *pull_policy: (\w+)", COMPOSE, re.MULTILINE) == [(version, "never")]
     assert COMPOSE.count("build:") == 1
+
+
+def test_every_service_has_a_limit_of_memory_and_ports_of_this_machine_alone():
+    text = COMPOSE.split("\nservices:\n")[1].split("\nvolumes:\n")[0]
+    services = dict(re.findall(r"^  (\w+):\n((?:(?:    .*|  #.*)?\n)+)", text + "\n", re.MULTILINE))
+
+    assert len(services) == 9
+    assert [name for name, lines in services.items() if "    mem_limit: ${" not in lines] == []
+    assert set(re.findall(r"([\w.:]*)\$\{\w+_PORT:-\d+\}:\d+", text)) == {"127.0.0.1:"}
+
+
+def test_checks_of_health_start_no_java_and_no_python():
+    checks = re.findall(r"test: \[(.+)\]", COMPOSE)
+
+    assert len(checks) == 7
+    assert [check for check in checks if "python" in check or ".sh" in check] == []
+
+
+def test_user_of_clickhouse_manages_no_access():
+    assert not any("ACCESS_MANAGEMENT" in text for text in COMPOSE_FILES)
+
+
+def test_alerts_and_the_dashboard_use_metrics_that_exist():
+    dashboard = json.loads((ROOT / "deploy/grafana/clearspan.json").read_text())
+    expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    expressions += re.findall(r"^ +expr: (.+)$", (ROOT / "deploy/prometheus/alerts.yml").read_text(), re.MULTILINE)
+    documented = set(re.findall(r"^\| `(clearspan_\w+)`", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE))
+    used = {
+        re.sub("_(?:bucket|count|sum)$", "", name)
+        for text in expressions
+        for name in re.findall(r"clearspan_\w+", text)
+    }
+
+    assert used
+    assert used - documented == set()
 
 
 def test_compose_starts_where_the_engine_cannot_raise_limits():
