@@ -372,6 +372,28 @@ async def test_deleted_trace_is_gone_from_cold_data(world: RetentionWorld) -> No
     assert [span["span_id"] for span in found["spans"]] == [f"{2:016x}"]
 
 
+# backup
+
+
+async def test_cold_spans_are_backed_up_and_restored(fresh: Fresh) -> None:
+    configured = fresh(**POLICY, hot_days=HOT_DAYS)
+    async with opened(configured) as store:
+        await store_ages(store)
+        await wait_for_disks(store, lambda found: cold_rows(found) == 60)
+        before = await SpanPages.over(store).pages(windowing={"limit": 30})
+        name = configured.database
+        for sql in (
+            f"BACKUP DATABASE {name} TO File('{name}')",
+            f"DROP TABLE {name}.spans SYNC",
+            f"RESTORE TABLE {name}.spans FROM File('{name}')",
+        ):
+            await store.execute(Statement(sql), deadline_s=60.0)
+
+        await wait_for_disks(store, lambda found: cold_rows(found) == 60)
+        after = await SpanPages.over(store).pages(windowing={"limit": 30})
+        assert [page["spans"] for page in after] == [page["spans"] for page in before]
+
+
 # shards
 
 
