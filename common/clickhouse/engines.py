@@ -260,6 +260,10 @@ OF_QUERY: Final = re.compile(r"Query memory limit exceeded", re.IGNORECASE)
 """The message when one query reached its memory limit. With any other message the whole process is out of memory, which
 counts as busy."""
 
+ATTEMPT_TO_READ_AFTER_EOF: Final = 32
+OF_SHARD: Final = re.compile("while receiving packet from")
+"""The message when a shard ended while it was asked. Any other is about a value that ends too early."""
+
 NOT_FROM_THE_ENGINE: Final = (OperationalError, DatabaseError)
 """What the driver raises, without a code, for a broken connection and for a response of a proxy."""
 
@@ -301,12 +305,18 @@ def _translation(error: ClickHouseError, *, inserting: bool) -> ServiceError:
         return Overloaded(text, public_message="ClickHouse is busy.", retry_after_s=RETRY_AFTER_BUSY_S)
     if code in UNMADE:
         return NotMigrated("ClickHouse")
-    if code in AWAY or (code is None and type(error) in NOT_FROM_THE_ENGINE):
+    if _comes_from_away(code, error):
         hint = AUTHENTICATION_HINT if code == AUTHENTICATION_FAILED else ""
         return Unavailable(f"{text}{hint}", public_message=UNAVAILABLE)
     if inserting and code in BAD_VALUES:
         return RejectedByStore(text)
     return InvalidStatement(text)
+
+
+def _comes_from_away(code: int | None, error: ClickHouseError) -> bool:
+    if code == ATTEMPT_TO_READ_AFTER_EOF:
+        return OF_SHARD.search(str(error)) is not None
+    return code in AWAY or (code is None and type(error) in NOT_FROM_THE_ENGINE)
 
 
 _PLACEHOLDER: Final = re.compile(r"\{(\w+):([^{}]+)\}")

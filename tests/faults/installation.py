@@ -33,6 +33,7 @@ from tests.faults.link import Link, to_port, to_socket
 from tests.faults.processes import ServerProcess
 from tests.faults.spans import TOPICS
 from tests.support.clickhouse import ClickHouseServer, clickhouse_server
+from tests.support.clickhouse_cluster import clickhouse_cluster
 from tests.support.faulty_proxy import FaultyProxy, HttpFault, faulty_proxy
 from tests.support.kafka import Broker, apache_kafka
 from tests.support.ports import free_port
@@ -45,7 +46,7 @@ PARTITIONS: Final = 3
 STREAK_MAX: Final = 300
 """Records in a row that nobody can decode, after which a worker holds their partition."""
 
-POISON: Final = "ALTER TABLE spans ADD CONSTRAINT poison CHECK name != 'poison'"
+POISON: Final = "ALTER TABLE spans{} ADD CONSTRAINT poison CHECK name != 'poison'"
 """The engine refuses spans of this name, which the worker accepts."""
 
 SETTINGS: Final[Mapping[str, str]] = {
@@ -82,6 +83,9 @@ class Installation:
     postgres: PostgresProcess
     postgres_link: Link
     environment: Mapping[str, str]
+    shards: list[ClickHouseServer] = field(default_factory=list)
+    """The servers of all shards; ``engine`` is the first of them. Empty if the tables are not divided."""
+
     workers: list[ServerProcess] = field(default_factory=list)
     apis: list[ServerProcess] = field(default_factory=list)
 
@@ -119,7 +123,8 @@ class Installation:
         if self.kafka.process is None:
             self.kafka.start()
         self.postgres.start()
-        self.engine.go_on()
+        for engine in self.shards or [self.engine]:
+            engine.go_on()
         self.engine_proxy.heal()
         for process in (*self.workers, *self.apis):
             process.send(signal.SIGCONT)
@@ -190,14 +195,23 @@ class PostgresProcess:
 
 
 @contextmanager
-def installation(directory: Path) -> Iterator[Installation]:
-    """Start everything; end everything."""
+def installation(directory: Path, *, shards_count: int = 0) -> Iterator[Installation]:
+    """Start everything; end everything. ``shards_count``: among how many shards tables are divided, 0 if they are
+    not.
+    """
     with ExitStack() as stack:
         port = free_port()
         kafka_link = _link(stack, Link(to_port(port)))
         kafka = stack.enter_context(apache_kafka(directory, port=port, advertised_port=kafka_link.port))
-        engine = stack.enter_context(clickhouse_server(directory / "clickhouse"))
-        engine_proxy = stack.enter_context(faulty_proxy(f"http://127.0.0.1:{engine.port}"))
+        shards: list[ClickHouseServer] = []
+        if shards_count:
+            cluster = stack.enter_context(clickhouse_cluster(directory / "clickhouse", shards_count=shards_count))
+            clickhouse, shards = cluster.settings(), cluster.nodes
+            engine = shards[0]
+        else:
+            engine = stack.enter_context(clickhouse_server(directory / "clickhouse"))
+            clickhouse = engine.settings()
+        engine_proxy = stack.enter_context(faulty_proxy(f"http://{engine.host}:{engine.port}"))
         clickhouse_link = _link(stack, Link(to_port(engine_proxy.port)))
         # Not below `directory`: as root the server runs as another user.
         home = stack.enter_context(tempfile.TemporaryDirectory(prefix="clearspan-faults-"))
@@ -218,10 +232,14 @@ def installation(directory: Path) -> Iterator[Installation]:
                 **SETTINGS,
                 "CLEARSPAN_KAFKA__BOOTSTRAP": f"127.0.0.1:{kafka_link.port}",
                 "CLEARSPAN_CLICKHOUSE__PORT": str(clickhouse_link.port),
+                "CLEARSPAN_CLICKHOUSE__CLUSTER": clickhouse.cluster,
+                "CLEARSPAN_CLICKHOUSE__REPLICATION": clickhouse.replication,
+                "CLEARSPAN_CLICKHOUSE__SHARDING": clickhouse.sharding,
                 "CLEARSPAN_POSTGRES__DSN": dsn,
             },
+            shards,
         )
-        asyncio.run(_prepare(found, dsn))
+        asyncio.run(_prepare(found, clickhouse, dsn))
         for _ in range(2):
             found.workers.append(found.new_worker())
             found.apis.append(found.new_api())
@@ -237,11 +255,12 @@ def _link(stack: ExitStack, link: Link) -> Link:
     return link
 
 
-async def _prepare(found: Installation, dsn: str) -> None:
+async def _prepare(found: Installation, clickhouse: ClickHouseSettings, dsn: str) -> None:
     await ensure_topics(found.kafka_settings)
-    clickhouse = ClickHouseSettings(port=found.clickhouse_link.port)
     await migrate_clickhouse(clickhouse, data_dir=found.directory)
     store = open_store(clickhouse, data_dir=found.directory)
-    await store.execute(Statement(POISON), deadline_s=60)
+    async with store.shards() as shards:
+        for shard in shards:
+            await shard.store.execute(Statement(POISON.format(shard.suffix)), deadline_s=60)
     await store.close()
     await migrate_postgres(PostgresSettings.model_validate({"dsn": dsn}), default_project_id=DEFAULT_PROJECT_ID)

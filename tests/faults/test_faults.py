@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.faults.installation import Installation, installation
-from tests.faults.scenarios.all import EMBEDDED, KINDS, play_named
+from tests.faults.scenarios.all import EMBEDDED, KINDS, SHARDS, play_named
 
 SIZE = 0.25
 """Of the spans of a usual round."""
@@ -24,6 +24,7 @@ ONE_OF_EACH_KIND = (
     "bad_records_and_spans",
     "backlog_and_slow_engine",
     EMBEDDED,
+    SHARDS,
 )
 
 

@@ -23,27 +23,22 @@ REMOTE_SERVERS: Final = """<tcp_port>{tcp_port}</tcp_port>
 <interserver_http_host>{host}</interserver_http_host><interserver_http_port>{interserver_port}</interserver_http_port>
 <macros><shard>{host}</shard><replica>first</replica></macros>
 <remote_servers replace="1"><{cluster}>{shards}</{cluster}></remote_servers>"""
-SHARD: Final = (
-    "<shard><internal_replication>true</internal_replication>"
-    "<replica><host>{host}</host><port>{tcp_port}</port></replica></shard>"
-)
+SHARD: Final = "<shard><internal_replication>{by_itself}</internal_replication>{replicas}</shard>"
+REPLICA: Final = "<replica><host>{host}</host><port>{tcp_port}</port></replica>"
 
 
 class ClickHouseCluster:
-    """Nodes that are a shard each. ``known_count`` is how many of them the cluster has at first, ``more`` further XML
-    of their configuration.
+    """Nodes that can be killed, and shards that can be added. ``more`` is further XML of their configuration.
+
+    Without a Keeper, ``Distributed`` itself writes to all replicas of a shard, and fails if one is away.
     """
 
-    def __init__(self, path: Path, *, shards_count: int, known_count: int | None = None, more: str = "") -> None:
-        self._hosts = [f"127.0.0.{2 + number}" for number in range(shards_count)]
-        self._tcp_port, self._interserver_port, port = free_port(), free_port(), free_port()
+    def __init__(self, path: Path, *, shards_count: int, replicas_count: int = 1, more: str = "") -> None:
+        self._ports = {"tcp_port": free_port(), "interserver_port": free_port()}
+        self._http_port = free_port()
         self._path = path
-        self.nodes = [
-            ClickHouseServer(
-                path / host, host=host, port=port, more=self._more(host, known_count or shards_count) + more
-            )
-            for host in self._hosts
-        ]
+        self._replicas_count, self._more = replicas_count, more
+        self.nodes = self._nodes(shards_count)
 
     def start(self) -> None:
         """Start all nodes, and return when they answer."""
@@ -55,21 +50,42 @@ class ClickHouseCluster:
         for node in self.nodes:
             node.stop()
 
+    def grow(self, shards_count: int) -> None:
+        """Start all nodes again, with further shards."""
+        self.stop()
+        self.nodes = self._nodes(shards_count)
+        self.start()
+
     def settings(self, **changed: object) -> ClickHouseSettings:
         """Return the settings of a client of the cluster, which uses the first node."""
         divided = {"cluster": CLUSTER, "sharding": "on", "replication": "off"}
         return self.nodes[0].settings(**{**divided, **changed})
 
-    def _more(self, host: str, shards_count: int) -> str:
-        shards = "".join(SHARD.format(host=host, tcp_port=self._tcp_port) for host in self._hosts[:shards_count])
-        ports = {"tcp_port": self._tcp_port, "interserver_port": self._interserver_port}
-        return REMOTE_SERVERS.format(**ports, host=host, cluster=CLUSTER, shards=shards)
+    def _nodes(self, shards_count: int) -> list[ClickHouseServer]:
+        count = self._replicas_count
+        hosts = [f"127.0.0.{2 + number}" for number in range(shards_count * count)]
+        replicas = [REPLICA.format(host=host, tcp_port=self._ports["tcp_port"]) for host in hosts]
+        shards = "".join(
+            SHARD.format(by_itself=str(count == 1).lower(), replicas="".join(replicas[first : first + count]))
+            for first in range(0, len(hosts), count)
+        )
+        return [
+            ClickHouseServer(
+                self._path / host,
+                host=host,
+                port=self._http_port,
+                more=REMOTE_SERVERS.format(**self._ports, host=host, cluster=CLUSTER, shards=shards) + self._more,
+            )
+            for host in hosts
+        ]
 
 
 @contextmanager
-def clickhouse_cluster(path: Path, *, shards_count: int = 2, more: str = "") -> Iterator[ClickHouseCluster]:
+def clickhouse_cluster(
+    path: Path, *, shards_count: int = 2, replicas_count: int = 1, more: str = ""
+) -> Iterator[ClickHouseCluster]:
     """A cluster over the data at ``path``; killed at the end."""
-    cluster = ClickHouseCluster(path, shards_count=shards_count, more=more)
+    cluster = ClickHouseCluster(path, shards_count=shards_count, replicas_count=replicas_count, more=more)
     try:
         cluster.start()
         yield cluster

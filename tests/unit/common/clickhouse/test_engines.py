@@ -98,3 +98,11 @@ def test_wrong_use_of_the_driver_is_a_bug():
 def test_other_errors_are_not_translated():
     with pytest.raises(KeyError), translated():
         raise KeyError("a")
+
+
+def test_shard_that_ends_while_it_is_asked_is_unavailable():
+    lost = "Attempt to read after eof: while receiving packet from 10.1.2.3:9000, local address: 10.1.2.4:42656"
+    value = "Attempt to read after eof: while converting '' to Int64"
+
+    assert meaning(DatabaseError(lost, code=32), inserting=True) is Unavailable
+    assert meaning(DatabaseError(value, code=32), inserting=False) is InvalidStatement
