@@ -130,7 +130,7 @@ class SpanOptions(NamedTuple):
 
     words: Annotated[
         Sequence[str],
-        Operand("CONDITION", "field operator value, further conditions after the word `and`", nargs="*"),
+        Operand("CONDITION", "field operator value, with `and`, `or`, `not` and brackets; or words to find", nargs="*"),
     ] = ()
     filter: Annotated[str | None, Option("JSON", "a filter as JSON, as in the member `filtering` of a request")] = None
     query: Annotated[str | None, Option("SLUG", "the slug of a saved query; the other conditions narrow it")] = None

@@ -196,7 +196,7 @@ async def create(
         raise WrongUsage("an alert needs a window: give --window.")
     if not named:
         raise WrongUsage("an alert needs a target: give --webhook, --kafka with --topic, or --target.")
-    members = {"slug": slug, **named, "name": name, **definition, **spans.request()}
+    members = {"slug": slug, **named, "name": name, **definition, **await spans.request(api)}
     return await ALERTS.create(api, members, as_json=as_json)
 
 
@@ -224,7 +224,7 @@ async def edit(
     as_json: Json = False,
 ) -> int:
     """Change what is given, and print the alert."""
-    changes = {"name": name, **measure.request(), **spans.request(), **target.request()}
+    changes = {"name": name, **measure.request(), **await spans.request(api), **target.request()}
     return await ALERTS.edit(api, slug, changes, as_json=as_json)
 
 

@@ -97,9 +97,9 @@ class SelectionOptions(NamedTuple):
     query: Annotated[str | None, Option("SLUG", "the slug of a saved query; its newest revision counts")] = None
     errors: Annotated[bool, Option(None, "only spans with the status STATUS_CODE_ERROR")] = False
 
-    def request(self) -> dict[str, Any]:
+    async def request(self, api: ApiClient) -> dict[str, Any]:
         """Return the members of a request that choose spans. Raises ``WrongUsage``."""
-        return filtering_of(SpanOptions(self.where, self.filter, self.query, errors=self.errors))
+        return await filtering_of(api, SpanOptions(self.where, self.filter, self.query, errors=self.errors))
 
 
 Target: TypeAlias = Annotated[TargetOptions, Titled("target")]

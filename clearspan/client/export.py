@@ -87,7 +87,7 @@ async def export(
     api: ApiClient, *, chosen: ExportOptions, spans: SpanOptions, window: WindowOptions, as_json: Json = False
 ) -> int:
     """Write the spans to the file; return 0 once it is complete."""
-    request = _request_of(chosen, spans, window)
+    request = _request_of(chosen, await filtering_of(api, spans), window)
     paths = PartialPaths(chosen.file)
     try:
         paths.prepare(is_restart=chosen.restart, is_overwrite=chosen.overwrite)
@@ -99,13 +99,13 @@ async def export(
         return fail(_of_disk(exc, paths))
 
 
-def _request_of(chosen: ExportOptions, spans: SpanOptions, window: WindowOptions) -> dict[str, str]:
-    """Return the parameters of the route. Raises ``WrongUsage``."""
-    filtering = filtering_of(spans).get("filtering")
+def _request_of(chosen: ExportOptions, of_spans: Mapping[str, Any], window: WindowOptions) -> dict[str, str]:
+    """Return the parameters of the route; ``of_spans`` are the members of a request. Raises ``WrongUsage``."""
+    filtering = of_spans.get("filtering")
     options = {
         "format": chosen.export_format or _format_of(chosen.file),
         "filter": None if filtering is None else json.dumps(filtering),
-        "query": spans.query,
+        "query": of_spans.get("query_ref", {}).get("slug"),
         **windowing_of(window),
         "order": chosen.order,
         "columns": chosen.columns,

@@ -118,7 +118,7 @@ async def groups(
         _listed(grouping.by or ""), named, named[0] if grouping.sort is None else read_measure(grouping.sort)
     )
     body = {
-        **filtering_of(spans),
+        **await filtering_of(api, spans),
         "group_by": [read_field(name) for name in table.by],
         "measures": _measures(dict.fromkeys([*named, table.sort])),
         "order_by": {**_as_request(table.sort), "order": grouping.order},

@@ -23,20 +23,21 @@ from clearspan.console import NOTHING_FOUND
 from clearspan.options import OrderOptions, SpanOptions, WindowOptions
 
 DESCRIPTION: Final = """\
-Find spans. A condition is three words: a field, an operator and a value, with the names of the query language;
-`exists` and `not_exists` take no value. A dotted name that is no field, such as http.status, is an attribute. Newest
-spans come first.
+Find spans. A condition is a field, an operator and a value, with the names of the query language; `exists` and
+`not_exists` take no value. Join conditions with `and`, `or`, `not` and brackets. A dotted name that is no field, such
+as http.status, is an attribute. Other words are searched for in all texts. Newest spans come first.
 """
 EXAMPLES: Final = """\
 examples
   clearspan query --last 1h --errors
   clearspan query span_type is chat and cost gt 0.01 --sort cost
   clearspan query service in shop,pay and attributes.http.status gte 500 --columns start_time,span_name,http.status
-  clearspan query --filter '{"field": "content", "operator": "contains", "value": "refund policy"}' --json
+  clearspan query 'status = error and (cost > $0.01 or duration > 2s)'
+  clearspan query refund policy --json
   clearspan query model startswith gpt-4 --limit 1000 --json | wc -l
 
-A value is one word: quote it if it has spaces. Lists are separated by commas, or are JSON. On attributes, 500 is a
-number and '"500"' is a text. docs/query-language.md lists all fields and operators.
+Quote for the shell what has > < ( ) or $, and a value with spaces. Lists are separated by commas, or are JSON. On
+attributes, 500 is a number and '"500"' is a text. docs/query-language.md lists all fields and operators.
 """
 SPANS: Final = "/spans/query"
 USUAL: Final = ("start_time", "duration", "span_type", "span_name", "model", "tokens", "cost", "trace_id")
@@ -74,7 +75,7 @@ async def query(
     names = read_columns(columns) if columns is not None else None
     if order.sort is not None and order.limit > RANKED_MAX:
         raise WrongUsage(f"--sort returns at most {RANKED_MAX:,} spans; --limit is {order.limit:,}.")
-    body = {**filtering_of(spans), "windowing": windowing_of(window, order)}
+    body = {**await filtering_of(api, spans), "windowing": windowing_of(window, order)}
     found_count = await _print_spans(api, body, names, limit=order.limit, as_json=as_json)
     if found_count == 0 and not as_json:
         note("No span matches.")

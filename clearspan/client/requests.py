@@ -1,83 +1,69 @@
 """From words and options to the members of a request: ``filtering``, ``windowing`` and ``query_ref``.
 
-Filters are words: ``span_type is chat and cost gt 0.01``, with the fields and operators of the query language. A
-condition is a field, an operator and one value; ``and`` is between conditions. The explorer reads the same spelling.
-Where the operator is a symbol, all three may be one word: ``session=s-1``.
+What conditions mean is asked of the API (``POST /filters/parse``), so that the command line, the tools of MCP and the
+explorer read them alike.
 """
 
 from __future__ import annotations
 
 import json
-import re
-import shlex
-from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final, NamedTuple
 
 from clearspan.client.connection import ApiClient, WrongUsage
 from clearspan.client.output import note
 from clearspan.options import OrderOptions, SpanOptions, WindowOptions
-from query_api.filter.language import (
-    ALLOWED_OPERATORS,
-    ATTRIBUTES,
-    DURATION,
-    FIELDS,
-    OPERATORS,
-    Kind,
-    OperandKind,
-    Operator,
-    did_you_mean,
-)
+from query_api.filter.language import FIELDS, OPERATORS, Kind, did_you_mean
+from query_api.filter.notation import read as notation
 
-AND: Final = "and"
-SYMBOLS: Final[Mapping[str, Operator]] = {
-    "=": Operator.IS,
-    "!=": Operator.IS_NOT,
-    ">": Operator.GT,
-    ">=": Operator.GTE,
-    "<": Operator.LT,
-    "<=": Operator.LTE,
-    "~": Operator.MATCHES,
-}
-ALIASES: Final = {"type": "span_type", "status": "status_code", "name": "span_name", "kind": "span_kind"}
 FAILED: Final = "STATUS_CODE_ERROR"
-STATUSES: Final = {"error": FAILED, "ok": "STATUS_CODE_OK", "unset": "STATUS_CODE_UNSET"}
+PARSE: Final = "/filters/parse"
 
-MILLISECONDS: Final = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000}
-"""The units that a duration may have."""
-
-_JOINED: Final = re.compile(r"([^=!<>~]+)(!=|>=|<=|=|>|<|~)(.+)", re.DOTALL)
-"""A condition in one word."""
-
-_TYPED_KINDS: Final = frozenset({Kind.JSON, Kind.ELEMENTS})
-_NUMBER_FIELDS: Final = frozenset({DURATION, "tokens", "cost"})
-_TIME_UNITS: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|min|h)")
-_LISTS: Final = frozenset({OperandKind.LIST, OperandKind.RANGE})
+_OPERATORS: Final = frozenset({*notation.SYMBOLS, *(operator.value for operator in OPERATORS)})
+_QUOTES: Final = ('"', "'", "[")
+"""What a value begins with that is written as a text in quotes or as a list."""
 
 
-def read_conditions(words: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the conditions that the words spell. A single word with spaces is split as a shell does.
-
-    Raises ``WrongUsage``. Operands are checked by the API.
+def text_of(words: Sequence[str]) -> str:
+    """Return the words of a command line as one text. The shell took the quotes of a value with spaces: it gets them
+    back after an operator.
     """
-    if len(words) == 1 and " " in words[0].strip():
-        try:
-            words = shlex.split(words[0])
-        except ValueError as exc:
-            raise WrongUsage(f"{words[0]!r} cannot be split into words: {exc}.") from exc
-    rest = deque(words)
-    conditions = []
-    while rest:
-        conditions.append(_condition(rest))
-        if not rest:
-            break
-        joined = rest.popleft()
-        if joined.lower() != AND:
-            read = " ".join(list(words)[: len(words) - len(rest) - 1])
-            raise WrongUsage(f"expected 'and' after {read!r}, got {joined!r}; quote a value that has spaces.")
-        if not rest:
-            raise WrongUsage("a condition must follow the last 'and'.")
-    return conditions
+    if len(words) == 1:
+        return words[0]
+    return " ".join(
+        json.dumps(word, ensure_ascii=False) if before in _OPERATORS and _needs_quotes(word) else word
+        for before, word in zip(["", *words], words, strict=False)
+    )
+
+
+def _needs_quotes(word: str) -> bool:
+    return not word.startswith(_QUOTES) and any(character.isspace() or character in "()" for character in word)
+
+
+class ReadConditions(NamedTuple):
+    """What written conditions mean. ``warning`` is a sentence if it may not be what was meant."""
+
+    conditions: list[dict[str, Any]]
+    warning: str | None = None
+
+
+async def read_conditions(api: ApiClient, text: str) -> ReadConditions:
+    """Return what a text means. Raises ``WrongUsage`` with the place where it is wrong."""
+    if not text.strip():
+        return ReadConditions([])
+    answer = await api.post(PARSE, {"text": text})
+    if problem := answer.get("problem"):
+        raise WrongUsage(_shown(text, problem))
+    hint = answer.get("hint")
+    meant = f"The text was searched for its words. Did you mean: {hint}" if hint else None
+    return ReadConditions([part["filtering"] for part in answer["parts"]], meant)
+
+
+def _shown(text: str, problem: dict[str, Any]) -> str:
+    """Return the message, and where in the text it applies."""
+    marks = "^" * max(1, problem["end"] - problem["begin"])
+    allowed = f"\n  allowed: {', '.join(problem['allowed'])}" if problem["allowed"] else ""
+    return f"{problem['message']}\n  {text}\n  {' ' * problem['begin']}{marks}{allowed}"
 
 
 def read_field(name: str) -> dict[str, str]:
@@ -85,20 +71,15 @@ def read_field(name: str) -> dict[str, str]:
 
     A dotted name that does not begin with a field is a path in ``attributes``.
     """
-    name = ALIASES.get(name, name)
-    first, _, path = name.partition(".")
-    if name in FIELDS:
-        if FIELDS[name].kind is Kind.JSON:
-            raise WrongUsage(f"{name!r} needs a path, for example {name}.http.status.")
-        return {"field": name}
-    if path and first in FIELDS and FIELDS[first].kind is Kind.JSON:
-        return {"field": first, "key": path}
-    if path and first not in FIELDS:
-        return {"field": ATTRIBUTES, "key": name}
-    fields = ", ".join(FIELDS)
-    raise WrongUsage(
-        f"{name!r} is not a field; allowed: {fields}, and paths such as attributes.http.status.{did_you_mean(name)}"
-    )
+    field = notation.read_field(name)
+    if field is None:
+        raise WrongUsage(
+            f"{name!r} is not a field; allowed: {', '.join(FIELDS)}, and paths such as attributes.http.status."
+            f"{did_you_mean(name)}"
+        )
+    if "key" not in field and FIELDS[field["field"]].kind is Kind.JSON:
+        raise WrongUsage(f"{name!r} needs a path, for example {name}.http.status.")
+    return field
 
 
 def read_filter(text: str) -> dict[str, Any]:
@@ -112,85 +93,21 @@ def read_filter(text: str) -> dict[str, Any]:
     return {"conditions": [given]} if "field" in given else given
 
 
-def _condition(rest: deque[str]) -> dict[str, Any]:
-    """Take one condition from the words."""
-    name = rest.popleft()
-    joined = _JOINED.fullmatch(name) if not rest or rest[0].lower() == AND else None
-    if joined:
-        name = joined[1]
-        rest.extendleft(reversed(joined.groups()[1:]))
-    field = read_field(name)
-    if not rest:
-        raise WrongUsage(f"{name!r} needs an operator and a value, for example: {name} is VALUE.")
-    word = rest.popleft()
-    operator = SYMBOLS.get(word) or _operator(word, FIELDS[field["field"]].kind)
-    if OPERATORS[operator].operand is OperandKind.NOTHING:
-        return {**field, "operator": operator.value}
-    if not rest:
-        raise WrongUsage(f"'{name} {word}' needs a value.")
-    return {**field, "operator": operator.value, "value": _value(field["field"], operator, rest.popleft())}
-
-
-def _operator(word: str, kind: Kind) -> Operator:
-    allowed = ALLOWED_OPERATORS[kind]
-    if word not in allowed:
-        raise WrongUsage(f"{word!r} is not an operator here; allowed: {', '.join(allowed)}.")
-    return Operator(word)
-
-
-def _value(field: str, operator: Operator, text: str) -> Any:
-    operand = OPERATORS[operator].operand
-    if operand not in _LISTS:
-        return _scalar(field, operand, text)
-    if not text.startswith("["):
-        return [_scalar(field, operand, each) for each in text.split(",")]
-    given = _json(text)
-    if not isinstance(given, list):
-        raise WrongUsage(f"{text!r} begins like a JSON list, but is none.")
-    return given
-
-
-def _scalar(field: str, operand: OperandKind, text: str) -> Any:
-    """Return the value that a word means: a number or another JSON value only where the field can hold it."""
-    kind = FIELDS[field].kind
-    if operand in {OperandKind.LITERAL, OperandKind.PATTERN}:
-        return text
-    if text == "null":
-        return None
-    if field == "status_code":
-        return STATUSES.get(text.lower(), text)
-    if kind is Kind.TIME and text.isascii() and text.isdigit():
-        return int(text)
-    if field == DURATION and (found := _TIME_UNITS.fullmatch(text)):
-        return float(found[1]) * MILLISECONDS[found[2]]
-    return _json(text) if kind in _TYPED_KINDS or field in _NUMBER_FIELDS else text
-
-
-def _json(text: str) -> Any:
-    """Return the text as JSON, or as it is if it is not JSON."""
-    try:
-        return json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return text
-
-
-def _refuse(name: str) -> None:
-    raise ValueError(name)
-
-
 PAGE_SIZE: Final = 500
 RANKED_MAX: Final = 1_000
+_IS_FAILED: Final = {"field": "status_code", "value": FAILED}
 
 
-def filtering_of(spans: SpanOptions) -> dict[str, Any]:
+async def filtering_of(api: ApiClient, spans: SpanOptions) -> dict[str, Any]:
     """Return ``filtering`` and ``query_ref`` of a request; all conditions must be true. Raises ``WrongUsage``."""
-    conditions = [*read_conditions(spans.words), *([{"field": "status_code", "value": FAILED}] if spans.errors else [])]
-    given = None if spans.filter is None else read_filter(spans.filter)
-    if given is not None and conditions:
-        given = {"conditions": [given, *conditions]}
-    elif conditions:
-        given = {"conditions": conditions}
-    body: dict[str, Any] = {} if given is None else {"filtering": given}
+    written = await read_conditions(api, text_of(spans.words))
+    if written.warning is not None:
+        note(written.warning)
+    conditions = [*written.conditions, *([_IS_FAILED] if spans.errors else [])]
+    if spans.filter is not None:
+        given = read_filter(spans.filter)
+        conditions = [given, *conditions] if conditions else given["conditions"]
+    body: dict[str, Any] = {"filtering": {"conditions": conditions}} if conditions else {}
     return body if spans.query is None else {**body, "query_ref": {"slug": spans.query}}
 
 

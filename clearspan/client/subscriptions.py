@@ -143,7 +143,7 @@ async def create(
         raise WrongUsage(
             "a subscription needs a target: give --webhook, --kafka with --topic, --otlp, --parquet, or --target."
         )
-    members = {"slug": slug, **named, "from": begins_at, **spans.request(), "name": name}
+    members = {"slug": slug, **named, "from": begins_at, **await spans.request(api), "name": name}
     return await SUBSCRIPTIONS.create(api, members, as_json=as_json)
 
 
@@ -165,7 +165,7 @@ async def edit(
     as_json: Json = False,
 ) -> int:
     """Change what is given, and print the subscription."""
-    changes = {**spans.request(), "name": name, **target.request(spans_target)}
+    changes = {**await spans.request(api), "name": name, **target.request(spans_target)}
     return await SUBSCRIPTIONS.edit(api, slug, changes, as_json=as_json)
 
 

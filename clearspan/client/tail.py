@@ -47,7 +47,7 @@ async def tail(
     as_json: Json = False,
 ) -> int:
     """Print new spans until ``limit`` of them were printed, or until interrupted."""
-    body = filtering_of(spans)
+    body = await filtering_of(api, spans)
     left = limit
     async for page in _feed(api, body, begin="now" if last is None else f"-{last}"):
         shown = page if left is None else page[:left]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -41,12 +40,13 @@ Conditions = Annotated[
     str,
     Field(
         max_length=10_000,
-        description="Conditions as words: `field operator value`, joined with `and`, such as `span_type is chat and"
-        " cost gt 0.01`. Fields: trace_id, span_id, span_name, span_type (agent, chat, tool, workflow, …), status_code"
-        " (ok, error), operation (the span name with * instead of ids), service, model, provider, session, user,"
-        " duration (milliseconds), tokens, cost (US dollars), content (all texts), and attributes by dotted path, such as http.status. Operators: is, is_not, gt,"
-        " gte, lt, lte, in (values with commas), contains, startswith, matches, exists, not_exists. Quote values that"
-        " have spaces. Empty: every span.",
+        description="Conditions as words: `field operator value`, joined with `and`, `or`, `not` and brackets, such as"
+        " `span_type is chat and (cost > $0.01 or duration > 2s)`. Fields: trace_id, span_id, span_name, span_type"
+        " (agent, chat, tool, workflow, …), status_code (ok, error), operation (the span name with * instead of ids),"
+        " service, model, provider, session, user, duration (milliseconds), tokens, cost (US dollars), content (all"
+        " texts), and attributes by dotted path, such as http.status. Operators: is, is_not, gt, gte, lt, lte, in"
+        " (values with commas), contains, startswith, matches, exists, not_exists. Other words are searched for in all"
+        " texts. Empty: every span.",
     ),
 ]
 Oldest = Annotated[
@@ -98,10 +98,10 @@ class Tools:
         """Find spans: one short line each, the newest first unless `sort` is given. `next` is there if more match."""
         windowing = {"limit": limit, "oldest": oldest, "newest": newest, "next": page}
         ranking = {} if sort is None else {"sort": {"by": sort}}
-        body = {**_filtering(conditions), "windowing": {**_given(windowing), **ranking}}
-        answer = await self._ask(ctx, "/spans/query", body)
+        answer = await self._ask(ctx, "/spans/query", {"windowing": {**_given(windowing), **ranking}}, conditions)
         found = {"spans": [short_span(span) for span in answer["spans"]]}
-        return found | _given({"next": answer.get("windowing", {}).get("next"), "complete": answer.get("complete")})
+        others = {name: answer.get(name) for name in ("complete", "warning")}
+        return found | _given({"next": answer.get("windowing", {}).get("next"), **others})
 
     async def read_trace(
         self,
@@ -161,7 +161,7 @@ class Tools:
         model call counts once, although its parents repeat its usage."""
         computed = {"group_by": group_by, "measures": measures, "interval": interval, "order_by": order_by}
         window = {"windowing": _given({"oldest": oldest, "newest": newest}), "limit": limit}
-        return await self._ask(ctx, "/spans/groups/query", {**_filtering(conditions), **_given(computed), **window})
+        return await self._ask(ctx, "/spans/groups/query", {**_given(computed), **window}, conditions)
 
     async def list_values(
         self,
@@ -180,9 +180,7 @@ class Tools:
     ) -> dict[str, Any]:
         """List which attributes spans have, with types and counts; or the most frequent values of `keys`."""
         window = {"windowing": _given({"oldest": oldest, "newest": newest}), "limit": limit}
-        return await self._ask(
-            ctx, "/spans/facets/query", {**_filtering(conditions), **_given({"keys": keys}), **window}
-        )
+        return await self._ask(ctx, "/spans/facets/query", {**_given({"keys": keys}), **window}, conditions)
 
     async def list_sessions(
         self,
@@ -196,9 +194,8 @@ class Tools:
         """List sessions (conversations over several traces), the latest activity first: turns (traces), failed spans,
         tokens and cost. The spans of one session: query_spans with `session is SESSION`."""
         windowing = _given({"oldest": oldest, "newest": newest})
-        wanted = [*_conditions(conditions), {"field": SESSION, "operator": "exists"}]
+        has_session = {"field": SESSION, "operator": "exists"}
         groups = {
-            "filtering": {"conditions": wanted},
             "windowing": windowing,
             "group_by": [SESSION],
             "measures": [{"of": "trace_id", "as": ["uniq"]}, {"of": "start_time", "as": ["max"]}],
@@ -206,15 +203,21 @@ class Tools:
             "limit": limit,
         }
         async with self._connected(ctx) as api:
-            answer = await api.post("/spans/groups/query", groups)
+            wanted = [*(await read_conditions(api, conditions)).conditions, has_session]
+            answer = await api.post("/spans/groups/query", {"filtering": {"conditions": wanted}, **groups})
             ids = [group["by"][SESSION] for group in answer["groups"]]
             totals = await _session_totals(api, ids, windowing) if ids else {}
         sessions = [_session(group, totals.get(str(group["by"][SESSION]))) for group in answer["groups"]]
         return {"sessions": sessions, "complete": answer["complete"]}
 
-    async def _ask(self, ctx: Context[Any, Any, Any], path: str, body: dict[str, Any]) -> dict[str, Any]:
+    async def _ask(
+        self, ctx: Context[Any, Any, Any], path: str, body: dict[str, Any], conditions: str = ""
+    ) -> dict[str, Any]:
+        """Return the answer of a route about the spans that fulfil the conditions, with the warning of these."""
         async with self._connected(ctx) as api:
-            return await api.post(path, body)
+            written = await read_conditions(api, conditions)
+            filtering = {"filtering": {"conditions": written.conditions}} if written.conditions else {}
+            return {**await api.post(path, {**filtering, **body}), **_given({"warning": written.warning})}
 
     @asynccontextmanager
     async def _connected(self, ctx: Context[Any, Any, Any]) -> AsyncIterator[ApiClient]:
@@ -255,20 +258,6 @@ def _session(group: dict[str, Any], totals: Counter[str] | None) -> dict[str, An
     turns = values["trace_id"]["uniq"]
     session = {"session_id": group["by"][SESSION], "turns": turns, "last_start": values["start_time"]["max"]}
     return {**session, **totals} if totals is not None and totals["turns"] == turns else session
-
-
-def _filtering(words: str) -> dict[str, Any]:
-    conditions = _conditions(words)
-    return {"filtering": {"conditions": conditions}} if conditions else {}
-
-
-def _conditions(words: str) -> list[dict[str, Any]]:
-    try:
-        return read_conditions(shlex.split(words))
-    except ValueError as exc:
-        raise ToolError(f"conditions cannot be split into words: {exc}.") from exc
-    except WrongUsage as exc:
-        raise ToolError(str(exc)) from exc
 
 
 def _given(members: dict[str, Any]) -> dict[str, Any]:

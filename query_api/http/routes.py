@@ -26,6 +26,7 @@ from query_api.delivery.handlers import SUBSCRIPTION_ROUTES
 from query_api.explorer.routes import EXPLORER_ROUTES
 from query_api.export import formats
 from query_api.export import handlers as export
+from query_api.filter.notation.handlers import FILTER_ROUTES
 from query_api.freshness import status as freshness
 from query_api.http import about
 from query_api.intake import models as intake
@@ -253,6 +254,7 @@ def _reading(*routes: Route) -> tuple[Route, ...]:
 ROUTES: Final = about.with_about(
     (
         *_reading(*SPANS, *TRACES, *TRACING, *SIMPLE, *ANALYTICS),
+        *FILTER_ROUTES,
         *OTLP,
         *INTAKE,
         *APPLICATION_ROUTES,

@@ -451,7 +451,7 @@ async def test_every_member_that_clients_of_the_reference_send_is_known(
 def test_every_query_of_the_reference_is_covered() -> None:
     asked = {route.path for route in NARROWING if route.method == "POST"}
     twins = {path.replace("/tracing/", "/spans/").replace("/users/", "/sessions/") for path, *_ in SENT_BY_CLIENTS}
-    added = {"/spans/groups/query", "/spans/facets/query", "/traces/summaries/query"}
+    added = {"/spans/groups/query", "/spans/facets/query", "/traces/summaries/query", "/filters/parse"}
     beyond = {
         "/environments/revisions/log",
         "/admin/presence/query",

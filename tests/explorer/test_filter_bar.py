@@ -1,4 +1,4 @@
-"""The filter bar: text that people type or paste, with the words of the command line."""
+"""The filter bar: text that people type or paste, which the API reads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.async_api import Route, expect
 
-from clearspan.client.requests import read_conditions
 from query_api.filter.language import FIELDS
 from tests.support.explorer import Explorer
 
@@ -26,7 +25,8 @@ WORDS = (
     "session_id is 1e5 and span_id is 1234567890123456 and parent_id is null",
     "span_name contains 5.0 and user_id not_exists",
     "content contains 'card declined' and end_time eq 1777636802500",
-    "service in '[\"a,b\"]'",
+    'service in ["a,b"] and name = "fetch (url)"',
+    'http.status is "500" and user is "null" and (cost > $1 or not (model exists and tokens < 2k))',
 )
 TRACE_ID, SPAN_ID = "ab12" * 8, "cd34" * 4
 SPELLINGS = {
@@ -52,14 +52,42 @@ def _filter(explorer: Explorer) -> dict[str, Any]:
     return dict(json.loads(filtering))
 
 
-async def test_words_mean_what_they_mean_in_the_command_line(explorer: Explorer):
+def _read(explorer: Explorer, text: str) -> list[Any]:
+    """What the API makes of a text."""
+    return [part["filtering"] for part in explorer.stack.ask("/filters/parse", {"text": text})["parts"]]
+
+
+async def test_what_is_written_back_is_read_as_the_same(explorer: Explorer):
     await explorer.open("spans")
-    read = await explorer.page.evaluate(IN_FILTER_JS % "texts.map((text) => filter.parseConditions(text))", WORDS)
-    assert [each["conditions"] for each in read] == [read_conditions([text]) for text in WORDS]
-    assert not any(each["isSearch"] for each in read)
-    again = "texts.map(({ conditions }) => filter.parseConditions(conditions.map(filter.conditionText).join(' and ')))"
-    assert await explorer.page.evaluate(IN_FILTER_JS % again, read) == read
+    read = [_read(explorer, text) for text in WORDS]
+    written = await explorer.page.evaluate(IN_FILTER_JS % "texts.map((read) => read.map(filter.conditionText))", read)
+    assert not [text for texts in written for text in texts if text.startswith("{")]
+    assert [[condition for text in texts for condition in _read(explorer, text)] for texts in written] == read
+    only_json = [
+        {"field": "user", "operator": "in", "value": ["a"], "options": {"all": True}},
+        {"operator": "nor", "conditions": [{"field": "model", "operator": "exists"}]},
+        {"field": "cost", "operator": "is", "value": "5"},
+    ]
+    assert await explorer.page.evaluate(IN_FILTER_JS % "texts.map(filter.conditionText)", only_json) == [
+        json.dumps(each, separators=(",", ":")) for each in only_json
+    ]
     assert set(await explorer.page.evaluate(IN_FILTER_JS % "filter.FIELDS")) == FIELDS.keys()
+
+
+async def test_brackets_and_or_become_one_chip(explorer: Explorer):
+    await explorer.open("spans")
+    await _type(explorer, "service = library-desk and (status = error or not type in chat, tool)")
+    chips = explorer.page.locator(".chip-text")
+    await expect(chips).to_have_text(
+        ["service = library-desk", "status_code = STATUS_CODE_ERROR or not span_type in chat, tool"]
+    )
+    expected = explorer.stack.ask("/spans/query", {"filtering": _filter(explorer), "windowing": {"limit": 1000}})
+    await expect(explorer.page.locator(".table")).to_have_attribute("aria-rowcount", str(expected["count"]))
+    await chips.last.click()
+    await explorer.page.keyboard.press("End")
+    await explorer.page.keyboard.type(" or cost > $1")
+    await explorer.page.keyboard.press("Enter")
+    await expect(chips.last).to_have_text("status_code = STATUS_CODE_ERROR or not span_type in chat, tool or cost > 1")
 
 
 async def test_and_separates_conditions(explorer: Explorer):
@@ -79,32 +107,41 @@ async def test_and_separates_conditions(explorer: Explorer):
 
 
 @pytest.mark.parametrize(
-    ("typed", "message"),
+    ("typed", "place", "message"),
     [
-        ("span_name = salt and pepper", "“pepper” is not a condition. Put a value that contains “and” in quotes"),
-        ("cost = 3 or cost = 4", "Write “or” in the JSON of the filter"),
-        ("status = error and", "A condition must follow the last “and”"),
-        ("model exists today", "“and” must follow “model exists”; got “today”"),
-        ("service in [a", "[a begins like a list of JSON, but is none"),
+        ("span_name = salt and pepper", "pepper", "A value that contains “and” needs quotes."),
+        ("status = error and", "", "A condition must follow the last “and”"),
+        ("model exists today", "today", "“model exists” takes no value: “and” or “or” may follow."),
+        ("service in [a", "[a", "The list is not JSON, or not closed."),
+        ("statuscode = error", "statuscode", "“statuscode” is not a field. Did you mean “status_code”?"),
     ],
 )
-async def test_text_that_is_half_a_condition_is_explained(typed: str, message: str, explorer: Explorer):
+async def test_text_that_is_half_a_condition_is_explained_at_its_place(
+    typed: str, place: str, message: str, explorer: Explorer
+):
     await explorer.open("spans")
     await _type(explorer, typed)
     await expect(explorer.page.locator(".filter-input").get_by_role("alert")).to_contain_text(message)
+    selected = "(input) => input.value.slice(input.selectionStart, input.selectionEnd)"
+    assert await explorer.page.get_by_role("combobox", name="Add a condition").evaluate(selected) == place
     assert "filter" not in explorer.page.url
 
 
-async def test_text_that_becomes_a_search_says_so(explorer: Explorer):
+async def test_text_that_becomes_a_search_says_so_and_what_may_be_meant(explorer: Explorer):
     await explorer.open("spans")
-    await _type(explorer, "statuscode = error")
+    await _type(explorer, "service library-desk")
     note = explorer.page.locator(".filter-note[aria-live=polite]")
     await expect(note).to_contain_text(
-        "“statuscode = error” is not a condition: this lists the spans whose texts contain"
+        "“service library-desk” is not a condition: this lists the spans whose texts contain these words."
+        " Did you mean service = library-desk?"
     )
     assert _filter(explorer) == {
-        "conditions": [{"field": "content", "operator": "contains", "value": "statuscode = error"}]
+        "conditions": [{"field": "content", "operator": "contains", "value": "service library-desk"}]
     }
+    await note.get_by_role("button", name="Use service = library-desk").click()
+    await expect(explorer.page.locator(".chip-text")).to_have_text("service = library-desk")
+    await expect(note).to_be_empty()
+    await _type(explorer, "refund policy")
     await explorer.page.get_by_role("button", name="Remove text contains").click()
     await expect(note).to_be_empty()
 

@@ -27,6 +27,7 @@ from tests.support.span_corpus import store_record
 
 PAGE = (Path(__file__).parents[2] / "docs/query-language.md").read_text()
 BLOCKS = re.findall(r"^```json\n(.*?)^```\n(?:→ (.+?)\n(?:\n|\Z))?", PAGE, re.DOTALL | re.MULTILINE)
+WRITTEN = re.findall(r"^```text\n(.*?)\n```\n→ (.+?)\n", PAGE, re.DOTALL | re.MULTILINE)
 SPANS = BLOCKS[0][0]
 EXAMPLES = BLOCKS[1:]
 [COMMAND] = re.findall(r"^```bash\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
@@ -65,6 +66,16 @@ async def test_examples_find_what_the_page_says(client: aiohttp.ClientSession) -
             body = await response.json()
 
         assert _written(response.status, body) == unescape(outcome.replace("\n", " ")), example
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_written_filters_find_what_the_page_says(client: aiohttp.ClientSession) -> None:
+    assert len(WRITTEN) == 6
+    for text, outcome in WRITTEN:
+        async with client.post("/filters/parse", json={"text": text}) as response:
+            read = await response.json()
+        async with client.post("/spans/query", json={"filtering": read["filtering"]}) as response:
+            assert _written(response.status, await response.json()) == outcome, text
 
 
 def _written(status: int, body: dict[str, Any]) -> str:

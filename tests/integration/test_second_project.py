@@ -60,6 +60,7 @@ TELLS_NOTHING_OF_A_PROJECT: Final = {
     "GET /otlp/v1/traces": "the same",
     **dict.fromkeys(TAKE_BYTES, "takes bytes; whose they are, the intake tests show"),
     "GET /prices/unknown": "no call here lacks a price; its own tests show that a project sees its own models",
+    "POST /filters/parse": "reads a text, and nothing that is stored",
     "GET /status/freshness": "of partitions; its own tests show that a project sees the times of its own records",
     "DELETE /traces/{trace_id}": "says how many it deleted",
     "DELETE /simple/traces/{trace_id}": "repeats what was sent",

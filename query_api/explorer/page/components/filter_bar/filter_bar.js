@@ -6,10 +6,11 @@ import { html } from 'htm/preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { navigate, param, setParams } from '../../app/address.js';
 import {
-  conditionText, FIELDS, isText, lastCondition, parseConditions, readFilter, withCondition, writeFilter,
+  conditionText, FIELDS, isText, lastCondition, readFilter, withCondition, writeFilter,
 } from '../../app/filter.js';
 import { complete } from './completion.js';
 import { addressOf, idIn } from './open_id.js';
+import { FilterProblem, readText } from './read.js';
 
 /** The filter of the current address. */
 export function currentFilter() {
@@ -27,7 +28,7 @@ export function addConditions(conditions) {
 }
 
 /** @typedef {import('../../app/filter.js').Condition} Condition */
-/** @typedef {{text: string, words?: string, condition?: Condition}} Note  `words` can be searched for; `condition` is the one that it is about. */
+/** @typedef {{text: string, words?: string, condition?: Condition, hint?: string | null}} Note  `words` can be searched for; `condition` is the one that it is about, `hint` what may have been meant instead. */
 
 /** @param {{error?: Error | null}} props  `error` is the failure of the query with this filter, if any. */
 export function FilterBar({ error }) {
@@ -48,18 +49,25 @@ export function FilterBar({ error }) {
    * Read a text: an id is opened, anything else becomes conditions.
    * @param {string} text
    * @param {(conditions: Condition[]) => void} apply
+   * @throws {FilterProblem}
    */
-  const enter = (text, apply) => {
+  const enter = async (text, apply) => {
     const id = idIn(text);
     forgetLookUp();
+    const own = lookUps.current;
     if (id) {
-      const own = lookUps.current;
       open(id, text.trim(), setNote, () => lookUps.current === own);
       return;
     }
-    const { conditions, isSearch } = parseConditions(text);
-    setNote(isSearch ? noteOfSearch(conditions[0]) : null);
+    const { conditions, isSearch, hint } = await readText(text);
+    setNote(isSearch ? noteOfSearch(conditions[0], hint) : null);
     apply(conditions);
+  };
+  /** Put what was meant in the place of the search. @param {Note} searched */
+  const takeHint = async ({ condition, hint }) => {
+    const { conditions } = await readText(hint ?? '');
+    setNote(null);
+    replace(currentFilter().conditions.findIndex((each) => JSON.stringify(each) === JSON.stringify(condition)), conditions);
   };
   if (isJson) return html`<${JsonEditor} filter=${filter} close=${() => setJson(false)} />`;
   const isGone = note?.condition && !filter.conditions.some((each) => JSON.stringify(each) === JSON.stringify(note.condition));
@@ -74,7 +82,8 @@ export function FilterBar({ error }) {
       <button class="quiet" title="Show and edit the filter as JSON" onClick=${() => setJson(true)}>JSON</button>
     </div>
     <p class="filter-note" role="status" aria-live="polite">${note && !isGone && html`${note.text} ${note.words && html`<button
-      onClick=${() => { addConditions([searchFor(note.words ?? '')]); setNote(noteOfSearch(searchFor(note.words ?? ''))); }}>Search for it in all texts</button>`}`}</p>
+      onClick=${() => { addConditions([searchFor(note.words ?? '')]); setNote(noteOfSearch(searchFor(note.words ?? ''))); }}>Search for it in all texts</button>`}
+      ${note.hint && html`<button onClick=${() => takeHint(note)}>Use ${note.hint}</button>`}`}</p>
   </div>`;
 }
 
@@ -88,9 +97,10 @@ function searchFor(words) {
   return { field: 'content', operator: 'contains', value: words };
 }
 
-/** @param {Condition | undefined} condition @returns {Note} */
-function noteOfSearch(condition) {
-  return { text: `“${condition?.value}” is not a condition: this lists the spans whose texts contain these words.`, condition };
+/** @param {Condition | undefined} condition @param {string | null} [hint] @returns {Note} */
+function noteOfSearch(condition, hint = null) {
+  const text = `“${condition?.value}” is not a condition: this lists the spans whose texts contain these words.`;
+  return { text: hint ? `${text} Did you mean ${hint}?` : text, condition, hint };
 }
 
 /**
@@ -124,14 +134,14 @@ export function wrongCondition(error) {
 }
 
 /**
- * @param {{condition: any, problem: string | null, remove: () => void, enter: (text: string) => void, editJson: () => void}} props
+ * @param {{condition: any, problem: string | null, remove: () => void, enter: (text: string) => Promise<void>, editJson: () => void}} props
  *   What text cannot say is edited as JSON.
  */
 function Chip({ condition, problem, remove, enter, editJson }) {
   const [isEdited, setEdited] = useState(false);
   const text = conditionText(condition);
   if (isEdited) {
-    return html`<${Input} initial=${text} enter=${(/** @type {string} */ changed) => { enter(changed); setEdited(false); }}
+    return html`<${Input} initial=${text} enter=${async (/** @type {string} */ changed) => { await enter(changed); setEdited(false); }}
       leave=${() => setEdited(false)} />`;
   }
   return html`<span class="chip ${problem ? 'wrong' : ''}" title=${problem ?? text}>
@@ -143,8 +153,8 @@ function Chip({ condition, problem, remove, enter, editJson }) {
 
 /**
  * A text field with completion. Enter reads the text, Tab takes the marked suggestion.
- * @param {{enter: (text: string) => void, typing?: () => void, initial?: string, placeholder?: string, leave?: () => void}} props
- *   `enter` throws an error in words if the text is wrong.
+ * @param {{enter: (text: string) => Promise<void>, typing?: () => void, initial?: string, placeholder?: string, leave?: () => void}} props
+ *   `enter` throws an error in words if the text is wrong, with its place if that is known.
  */
 function Input({ enter, typing, initial = '', placeholder, leave }) {
   const [text, setText] = useState(initial);
@@ -154,6 +164,7 @@ function Input({ enter, typing, initial = '', placeholder, leave }) {
   const [isFocused, setFocused] = useState(false);
   const [isHidden, setHidden] = useState(false); // after a condition was added, until something is typed
   const input = useRef(/** @type {HTMLInputElement | null} */ (null));
+  const isReading = useRef(false); // while the API reads what was entered
   useEffect(() => { if (initial) input.current?.focus(); }, []);
   useEffect(() => {
     if (!isFocused) return undefined;
@@ -166,15 +177,19 @@ function Input({ enter, typing, initial = '', placeholder, leave }) {
     return () => controller.abort();
   }, [text, isFocused]);
 
-  const submit = () => {
-    if (text.trim() === '') return;
+  const submit = async () => {
+    if (text.trim() === '' || isReading.current) return;
+    isReading.current = true;
     try {
-      enter(text);
-      setText('');
+      await enter(text);
+      setText((/** @type {string} */ typed) => (typed === text ? '' : typed)); // what was typed meanwhile stays
       setProblem('');
       setHidden(true);
     } catch (error) {
       setProblem(error instanceof Error ? error.message : String(error));
+      if (error instanceof FilterProblem) input.current?.setSelectionRange(error.begin, error.end);
+    } finally {
+      isReading.current = false;
     }
   };
   /** @param {import('./completion.js').Suggestion} suggestion */

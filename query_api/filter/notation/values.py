@@ -1,0 +1,119 @@
+"""What a written value means: its type follows from the field, and units and short names from what people write."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from query_api.filter.language import DURATION, FIELDS, OPERATORS, Kind, OperandKind, Operator
+
+SHORT_VALUES: Final[Mapping[str, Mapping[str, str]]] = {
+    "status_code": {
+        "error": "STATUS_CODE_ERROR",
+        "failed": "STATUS_CODE_ERROR",
+        "ok": "STATUS_CODE_OK",
+        "unset": "STATUS_CODE_UNSET",
+    },
+    "span_kind": {name.removeprefix("SPAN_KIND_").lower(): name for name in FIELDS["span_kind"].values},
+}
+"""Field → short name → the value as responses spell it. Capitals do not matter."""
+
+UNITS: Final[Mapping[str, Mapping[str, float]]] = {
+    DURATION: {"": 1, "ms": 1, "s": 1_000, "sec": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000},
+    "cost": {"": 1, "$": 1},
+    "tokens": {"": 1, "k": 1_000, "m": 1_000_000},
+}
+"""Field that is a number → unit → what one of it is."""
+
+_TYPED: Final = frozenset({Kind.JSON, Kind.ELEMENTS})
+_LISTS: Final = frozenset({OperandKind.LIST, OperandKind.RANGE})
+_TEXTS: Final = frozenset({OperandKind.LITERAL, OperandKind.PATTERN})
+_QUANTITY: Final = re.compile(r"(\$?)\s*(-?[0-9]+(?:\.[0-9]+)?)\s*([a-z$]*)", re.IGNORECASE)
+_QUOTED: Final = re.compile(r'"(?:\\.|[^"\\])*"' + r"|'[^']*'", re.DOTALL)
+_ELEMENT: Final = re.compile(rf"\s*({_QUOTED.pattern}|[^,]*)\s*(?:,|$)", re.DOTALL)
+
+
+class WrongValue(ValueError):
+    """The value means nothing for its field. The message says what does."""
+
+
+def read_value(field: str, operator: Operator, written: str) -> Any:
+    """Return the value of a condition, as its JSON has it. Raises ``WrongValue``."""
+    operand = OPERATORS[operator].operand
+    if operand not in _LISTS:
+        return _read_one(field, operand, written)
+    inner = written
+    if written.startswith("["):
+        elements = _json(written)
+        if not isinstance(elements, list):
+            raise WrongValue("The list is not JSON, or not closed.")
+        return elements
+    if written.startswith("(") and written.endswith(")"):
+        inner = written[1:-1]
+    return [_read_one(field, operand, element) for element in _elements(inner)]
+
+
+def unquoted(written: str) -> str | None:
+    """Return the text inside of quotes; ``None`` if the whole is not in quotes. Raises ``WrongValue``."""
+    if _QUOTED.fullmatch(written) is None:
+        return None
+    if written[0] == "'":
+        return written[1:-1]
+    try:
+        text: str = json.loads(written, strict=False)
+    except ValueError as exc:
+        raise WrongValue(f"{written} is no text in quotes: {exc}.") from exc
+    return text
+
+
+def _elements(written: str) -> Iterator[str]:
+    at = 0
+    while at < len(written):
+        element = _ELEMENT.match(written, at)
+        if element is None:
+            raise WrongValue(f"A comma must be between two values of a list; got “{written[at:]}”.")
+        yield element[1].strip()
+        at = element.end()
+
+
+def _read_one(field: str, operand: OperandKind, written: str) -> Any:
+    text = unquoted(written)
+    if text is not None:
+        return text
+    if operand in _TEXTS:
+        return written
+    if written == "null":
+        return None
+    if short := SHORT_VALUES.get(field, {}).get(written.lower()):
+        return short
+    if field in UNITS:
+        return _quantity(field, written)
+    kind = FIELDS[field].kind
+    if kind is Kind.TIME and written.isascii() and written.isdigit():
+        return int(written)
+    return _json(written) if kind in _TYPED else written
+
+
+def _quantity(field: str, written: str) -> float:
+    units = UNITS[field]
+    quantity = _QUANTITY.fullmatch(written)
+    factor = None if quantity is None else units.get((quantity[3] or quantity[1]).lower())
+    if quantity is None or factor is None:
+        shown = ", ".join(f"{unit}1" if unit == "$" else f"1{unit}" for unit in units if unit)
+        raise WrongValue(f"“{written}” is no value of {field}: it needs a number, without a unit or as in {shown}.")
+    amount = float(quantity[2]) * factor
+    return int(amount) if amount.is_integer() else float(f"{amount:.12g}")
+
+
+def _json(written: str) -> Any:
+    """Return the value of JSON, or the text as it is if it is not JSON."""
+    try:
+        return json.loads(written, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return written
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(name)
