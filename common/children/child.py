@@ -19,10 +19,10 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
-from importlib.abc import MetaPathFinder
 from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 
 from common.errors import ServiceError
+from common.left_out import leave_out
 from common.limits import MIB
 from common.memory import return_free_memory, tune_for_batches
 
@@ -104,21 +104,11 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
     return content
 
 
-class _NoPandas(MetaPathFinder):
-    """Keeps Arrow from importing pandas, which takes a second and 31 MiB. It would, to check whether a list is a pandas
-    object.
-    """
-
-    def find_spec(self, fullname: str, _path: Any, _target: Any = None, /) -> None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError(fullname)
-
-
 def main() -> None:
     """Run tasks until the parent closes the pipes. Arguments: two numbers of pipes, and a name for ``ps``."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    sys.meta_path.insert(0, _NoPandas())
+    leave_out()
     request_end, response_end, _ = sys.argv[1:]
     threading.Thread(target=_end_with, args=(int(request_end),), daemon=True).start()
     try:
