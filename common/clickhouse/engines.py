@@ -25,7 +25,7 @@ import orjson
 import pyarrow as pa
 from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError, OperationalError
 
-from common.clickhouse.select import on_shard
+from common.clickhouse.select import on_shard, run_by_shards
 from common.clickhouse.store import Statement
 from common.errors import (
     DeadlineExceeded,
@@ -90,6 +90,7 @@ class Engine(ABC):
         self._consistency = _consistency(settings)
         self._cluster = settings.cluster if settings.sharding == "on" else ""
         self._database = settings.database
+        self._has_whole_traces = len(settings.epochs) <= 1
 
     async def insert(self, table: str, rows: pa.Table, /, *, dedup_token: str, deadline_s: float) -> None:
         """Insert columns by name; see ``ColumnStore``."""
@@ -136,7 +137,9 @@ class Engine(ABC):
 
     def _bounded(self, statement: Statement, deadline_s: float, memory_bytes_max: int) -> Statement:
         settings, sql = {**self._consistency, **statement.settings}, statement.sql
-        if self._cluster and statement.reads != "all":
+        if self._cluster and statement.reads == "all" and self._has_whole_traces:
+            sql = run_by_shards(sql, self._database, self._cluster)
+        elif self._cluster and statement.reads != "all":
             sql = on_shard(sql, self._database)
             sql = f"SELECT * FROM cluster('{self._cluster}', view({sql}))" if statement.reads == "each shard" else sql
         consistent = replace(statement, sql=sql, settings=settings)

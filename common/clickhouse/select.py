@@ -53,6 +53,17 @@ def on_shard(sql: str, database: str) -> str:
     return _READ_TABLE.sub(lambda table: f"{database}.{table[0]}{LOCAL_SUFFIX}", sql)
 
 
+_BY_TRACE: Final = "/* by trace */"
+_RUN_BY_SHARDS: Final = re.compile(rf"\({re.escape(_BY_TRACE)}(.*?){re.escape(_BY_TRACE)}\)", re.DOTALL)
+
+
+def run_by_shards(sql: str, database: str, cluster: str) -> str:
+    """Return the text of a query whose sources by trace are run by each shard. So what the query computes of them is
+    computed there in part, instead of sending all their rows to one server.
+    """
+    return _RUN_BY_SHARDS.sub(lambda source: f"cluster('{cluster}', view({on_shard(source[1], database)}))", sql)
+
+
 class Union(NamedTuple):
     """The rows of several queries with the same columns."""
 
@@ -89,6 +100,10 @@ class Select:
 
     prewhere: Sequence[str] = ()
     """Conditions that are evaluated first, together with the project, before the columns of ``where`` are read."""
+
+    is_by_trace: bool = False
+    """Whether the rows about a trace depend on that trace alone, so that each shard can compute its own. Has an effect
+    on a source."""
 
     is_final: bool = False
     """Whether only merged rows are read."""
@@ -151,7 +166,9 @@ class Select:
         first = [_OF_PROJECT, *self.prewhere] if is_table and self.prewhere else [*self.prewhere]
         rest = [_OF_PROJECT, *self.where] if is_table and not self.prewhere else self.where
         yield f"SELECT {', '.join(self.columns)}\nFROM "
-        yield f"{self.source}" if isinstance(self.source, str) else f"({self.source})"
+        is_first = isinstance(self.source, Select) and self.source.is_by_trace and not self.is_by_trace
+        mark = _BY_TRACE if is_first else ""
+        yield f"{self.source}" if isinstance(self.source, str) else f"({mark}{self.source}{mark})"
         yield " FINAL" if self.is_final else ""
         yield f" AS {self.alias}" if self.alias else ""
         for join in self.joins:

@@ -85,7 +85,8 @@ def groups_select(
 
 def _cells(plan: GroupsPlan, columns: MeasureColumns, groups: Mapping[str, str], spans: Select) -> Select:
     """The partials of each group or, in a time series, of each bucket of each group."""
-    visible = Select(spans.project_id, spans, ["start_us", *_named(columns.visible)])
+    of_span = ["start_us", *_named(columns.visible)]
+    visible = Select(spans.project_id, spans, of_span, is_by_trace=spans.is_by_trace)
     bucket = "0" if plan.interval is None else "intDiv(start_us, {interval_us:Int64}) * {interval_us:Int64}"
     cells = [*_named(groups), f"toInt64({bucket}) AS bucket_us", *_named(columns.partials)]
     return Select(spans.project_id, visible, cells, group_by=[*groups, "bucket_us"])

@@ -51,7 +51,9 @@ class Values:
         )
         visible = [f"{expression} AS {name}" for expression, name in self._visible.items()]
         derived = [f"{expression} AS {name}" for expression, name in self._derived.items()]
-        return Select(project_id, Select(project_id, spans, ["time_us", *visible]), ["time_us", *derived])
+        is_by_trace = spans.is_by_trace
+        of_span = Select(project_id, spans, ["time_us", *visible], is_by_trace=is_by_trace)
+        return Select(project_id, of_span, ["time_us", *derived], is_by_trace=is_by_trace)
 
     def typed(self, path: str) -> str:
         """Return the typed text of the scalar at a dotted path."""

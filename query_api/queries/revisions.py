@@ -175,7 +175,7 @@ async def _counts_of(spans: ProjectSpans, filtering: FilteringModel, window: Buc
     values = {**matching.parameters, "oldest_us": window.oldest_us, "newest_us": window.newest_us}
     project_id = spans.project_id
     visible = visible_spans(project_id, _OF_SPAN, conditions, values)
-    runs = Select(project_id, visible, _OF_RUN, group_by=["trace_id"])
+    runs = Select(project_id, visible, _OF_RUN, group_by=["trace_id"], is_by_trace=visible.is_by_trace)
     used = Select(project_id, trace_sums(visible_spans(project_id, _OF_REPORT, conditions, values)), _USED)
     both = Select(
         project_id, Select(project_id, runs, _OF_ALL), ["*"], alias="runs", joins=[Join("CROSS", used, "used")]

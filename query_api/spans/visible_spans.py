@@ -26,6 +26,7 @@ from common.span import Metrics
 from common.usage import counted_totals, reports_alone, trace_sums
 from query_api.filter.sql.compile import EVERY_ROW
 from query_api.filter.sql.expressions import IS_ROOT
+from query_api.filter.sql.sums import USAGE_PREFIX
 from query_api.spans.versions import latest_versions
 
 _PLACE: Final = ("trace_id", "span_id", "partition_id", "start_us")
@@ -83,7 +84,9 @@ def visible_spans(
         names = ["trace_id", "span_id", "1 AS is_counted_in_part", "counted_tokens", "counted_costs"]
         same_span = "counted.trace_id = visible.trace_id AND counted.span_id = visible.span_id"
         joins.append(Join("LEFT ANY", Select(project_id, totals, names), "counted", same_span))
-    return Select(project_id, visible, ["*"], alias="visible", joins=joins)
+    # A condition on sums of traces reads a query that the whole statement defines, which no shard has.
+    is_by_trace = not any(USAGE_PREFIX in condition for condition in conditions)
+    return Select(project_id, visible, ["*"], alias="visible", joins=joins, is_by_trace=is_by_trace)
 
 
 def _nested(project_id: UUID, units: Collection[str], conditions: Sequence[str]) -> Select:

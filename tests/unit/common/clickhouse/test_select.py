@@ -9,7 +9,16 @@ from uuid import UUID
 import pytest
 
 from common.clickhouse import migrate
-from common.clickhouse.select import ATTRIBUTES_COLUMN, COMPUTED_COLUMNS, Join, Select, Table, Union
+from common.clickhouse.select import (
+    ATTRIBUTES_COLUMN,
+    COMPUTED_COLUMNS,
+    Join,
+    Select,
+    Table,
+    Union,
+    on_shard,
+    run_by_shards,
+)
 from common.span import TOTAL_TOLERANCE
 from common.usage import STEPS
 from tests.support.api import PROJECT_A
@@ -93,3 +102,23 @@ def test_tolerance_of_totals_is_the_same_in_sql() -> None:
     tolerances = [number for step in STEPS.values() for number in re.findall(r"\) \* ([\d.]+)", step)]
 
     assert set(tolerances) == {str(TOTAL_TOLERANCE)}
+
+
+def test_source_by_trace_is_run_by_each_shard():
+    visible = Select(PROJECT_A, Table.SPANS, ["start_us"], where=["trace_id IN (SELECT 1)"], is_by_trace=True)
+    named = Select(PROJECT_A, visible, ["start_us AS named"], is_by_trace=True)
+    text = str(Select(PROJECT_A, named, ["count()"]))
+
+    assert run_by_shards(text, "db", "main") == (
+        "SELECT count()\nFROM cluster('main', view(SELECT start_us AS named\nFROM (SELECT start_us\nFROM db.spans_local"
+        "\nWHERE project_id = {project_id:UUID}\n    AND trace_id IN (SELECT 1))))"
+    )
+
+
+def test_statement_of_one_shard_reads_its_own_tables():
+    latest = Select(PROJECT_A, Table.VERSIONS, ["trace_id"], is_final=True)
+    text = str(Select(PROJECT_A, Table.SPANS, ["name AS spans"], where=[f"trace_id IN ({latest})"]))
+
+    assert on_shard(text, "db") == text.replace("\nFROM spans", "\nFROM db.spans_local").replace(
+        "\nFROM span_versions", "\nFROM db.span_versions_local"
+    )
