@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from common.span import Value
-from ingest.semconv.converters import first_of
-
 _BLOCKS: Final = frozenset({"text", "toolUse", "toolResult", "reasoningContent"})
 
 
@@ -27,14 +24,6 @@ def typed(part: dict[str, Any]) -> dict[str, Any]:
     if name == "toolUse":
         return {"type": "tool_use", **member, "id": member.get("toolUseId")}
     if name == "toolResult":
-        return {"type": "tool_result", "id": member.get("toolUseId"), "content": _one_value(member.get("content"))}
+        return {"type": "tool_result", "id": member.get("toolUseId"), "content": member.get("content")}
     reasoning = member.get("reasoningText")
     return {"type": "reasoning", **reasoning} if isinstance(reasoning, dict) else part
-
-
-def _one_value(content: Value) -> Value:
-    """Return the text, or the JSON, of a result that is a single block; any other result unchanged."""
-    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict) and len(content[0]) == 1:
-        value = first_of(content[0], "text", "json")
-        return content if value is None else value
-    return content

@@ -150,6 +150,16 @@ def first_of(members: Mapping[str, Any], *names: str) -> Any:
     return None
 
 
+def only_block(content: Value) -> Value:
+    """Return the text, or the JSON, of a result that is a single block of Bedrock's Converse API; any other result
+    unchanged.
+    """
+    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict) and len(content[0]) == 1:
+        value = first_of(content[0], "text", "json")
+        return content if value is None else value
+    return content
+
+
 def as_text(value: Value) -> str | None:
     """Return the text of a scalar, ``None`` for an empty one. Raises ``MappingError``."""
     if isinstance(value, str):
@@ -315,6 +325,6 @@ JSON_INPUTS = Converter(
 OUTPUTS = Converter("the text; parsed if it is the JSON of an object or array", parsed_if_json)
 RESULT = Converter(
     "the text, without quotes around it; parsed if it is the JSON of an object or array",
-    lambda value: unquoted(parsed_if_json(value)),
+    lambda value: unquoted(only_block(parsed_if_json(value))),
 )
 JSON_OUTPUTS = Converter("JSON; text that is not JSON as it is", json_or_text)

@@ -28,6 +28,7 @@ from ingest.semconv.converters import (
     elements_of,
     first_of,
     json_or_text,
+    only_block,
     parsed_if_json,
     present,
     structured,
@@ -270,7 +271,7 @@ def _result(part: dict[str, Any]) -> Message:
         content = content["value"]  # the AI SDK says how its value is to be read
     return present(
         role="tool",
-        content=unquoted(within(content)),
+        content=unquoted(within(only_block(content))),
         tool_call_id=first_of(part, "id", "tool_use_id", "toolCallId"),
         name=first_of(part, "name", "toolName"),
     )

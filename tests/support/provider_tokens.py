@@ -29,6 +29,7 @@ GIVEN: Final[dict[str, dict[str, tuple[int, int]]]] = {
     "instructor": {"62207f59": (1001 + 1002, 50 + 50)},
     "llama-index": {"82e69b36": (1001 + 1002, 50 + 50), "e7ec940f": (1003, 50)},
     "mlflow": {"aa47516f": (1001 + 1002, 50 + 50)},
+    "strands-latest": {"a3e6ff1b": (1001 + 1002, 50 + 50)},
     "smolagents": {"37e86d58": (1001 + 1002, 50 + 50)},
     "vercel-ai-v6": {
         "43faacc1": (1001 + 1002, 50 + 50),

@@ -33,6 +33,7 @@ MODEL_CALLS: Final[Spans] = {
         "fcf5e03c1d1bcf42",  # embeddings
     },
     "smolagents-01": {"43a87c57b40d94aa", "57d3fc96b556827c"},
+    "strands-latest-01": {"c23e3d29cf2e076b", "53984d0536902b5f"},
     "vercel-ai-v6-01": {
         *("af5495af0814bcd1", "64a12b4917fa8be3"),
         "503d09b59c6a3b09",  # streamed
@@ -250,6 +251,7 @@ _LARGE: Final = (
     "parallel-genai-01",
     "semantic-kernel-01",
     "smolagents-01",
+    "strands-latest-01",
 )
 """Samples whose calls all have more than 400 tokens."""
 
@@ -334,6 +336,7 @@ TOOLS_RUN: Final[dict[str, Spans]] = {
         "mcp-openllmetry-01": {"73b9a784f284f7c5"},
         "mlflow-01": {"209c60dc95b52ca3"},
         "smolagents-01": {"e3c13a04f273a1be"},
+        "strands-latest-01": {"8698829170ea26d8"},
         "vercel-ai-v6-01": {"42ec71cb82cc1990"},
         "agents-openinference-01": {"1f0f42b016ea785b", "3fc3fded2729a710"},
         "agno-openinference-01": {"1f2873272da5cb03"},
@@ -368,6 +371,7 @@ TOOLS_ASKED_FOR: Final[dict[str, Spans]] = {
         "llama-index-01": {"b705cac31344e1fa"},
         "mlflow-01": {"6ae24823a7b40bcf"},
         "smolagents-01": {"43a87c57b40d94aa"},
+        "strands-latest-01": {"c23e3d29cf2e076b"},
         "vercel-ai-v6-01": {"af5495af0814bcd1"},
         "agents-openinference-01": {"875f19a1481fca8f", "a6b2dba2975fa9bf"},
         "agno-openinference-01": {"08ab2f48145e7fe0"},
@@ -410,6 +414,7 @@ CALLS_OF_SESSION: Final[dict[str, Spans]] = {
     "sess-h1": {"haystack-01": MODEL_CALLS["haystack-01"]},
     "sess-li1": {"llama-index-01": MODEL_CALLS["llama-index-01"]},
     "sess-d1": {"dspy-01": MODEL_CALLS["dspy-01"]},
+    "sess-st1": {"strands-latest-01": MODEL_CALLS["strands-latest-01"]},
     "sess-sm1": {"smolagents-01": MODEL_CALLS["smolagents-01"]},
     "sess-i1": {"instructor-01": MODEL_CALLS["instructor-01"]},
     "trip-61": {"vercel-ai-v6-01": MODEL_CALLS["vercel-ai-v6-01"]},

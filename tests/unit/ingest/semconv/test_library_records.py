@@ -136,3 +136,15 @@ def test_thoughts_of_gemini_are_in_the_completion_of_openinference() -> None:
     call = ag_named("google-genai-openinference-01", "GenerateContent")
 
     assert tokens_of(call) == {"prompt": 402, "completion": 80, "total": 482, "cached": 100, "reasoning": 30}
+
+
+def test_agent_of_strands_has_its_question_and_tool_with_the_latest_conventions() -> None:
+    agent = ag_named("strands-latest-01", "invoke_agent forecaster")
+    tool = ag_named("strands-latest-01", "execute_tool get_weather")
+
+    assert agent["data"]["inputs"]["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Weather in Lisbon?"},
+    ]
+    assert tool["data"] == {"inputs": {"city": "Lisbon"}, "outputs": "Sunny in Lisbon"}
+    assert agent["metrics"]["tokens"]["cumulative"] == {"prompt": 2003, "completion": 100, "total": 2103}

@@ -98,6 +98,20 @@ def test_result_of_one_block_is_its_value(content: Any, read: Any) -> None:
     assert data_of(chat)["inputs"]["messages"] == [{"role": "tool", "content": read, "tool_call_id": "c"}]
 
 
+def test_block_in_a_result_of_the_conventions_is_its_value() -> None:
+    """Strands writes Converse's blocks as the response of a part."""
+    part = {"type": "tool_call_response", "id": "c", "response": [{"text": "21 °C"}]}
+    chat = {"gen_ai.input.messages": [{"role": "tool", "parts": [part]}]}
+
+    assert data_of(chat)["inputs"]["messages"] == [{"role": "tool", "content": "21 °C", "tool_call_id": "c"}]
+
+
+def test_block_that_is_the_result_of_a_tool_is_its_value() -> None:
+    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.result": '[{"text": "21 °C"}]'}
+
+    assert data_of(tool)["outputs"] == "21 °C"
+
+
 def test_other_blocks_of_converse_are_kept() -> None:
     content = [
         {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "s"}}},
