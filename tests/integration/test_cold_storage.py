@@ -224,6 +224,7 @@ class TwoApis:
             sent = {**body, **({"windowing": windowing} if windowing else {})}
             async with client.post(path, json=sent) as response:
                 page = await response.json()
+            assert response.status < 429, page  # otherwise the machine had too much to do
             cursor = page.pop("windowing", {}).get("next")
             pages.append((response.status, page))
             if cursor is None or not (page["count"] or "complete" in page):
