@@ -1,7 +1,7 @@
 """A stand-in for S3: what the engine's disk ``s3`` asks of it, kept in memory, with a delay before each answer.
 
-moto would do, but takes ten times the processor time of the engine for each object. ``python -m
-tests.support.s3_stand_in 20`` prints its address and serves with a delay of 20 ms until its standard input ends.
+Unlike moto it can delay and refuse every request. ``python -m tests.support.s3_stand_in 20`` prints its address and
+serves with a delay of 20 ms until its standard input ends.
 """
 
 from __future__ import annotations
