@@ -1,7 +1,7 @@
 # The commands that a person types. `make help` lists them.
 # A fresh machine needs python3 (3.11 or later), pip and make; the rest is installed into .venv from pinned, hashed wheels.
 .DEFAULT_GOAL := help
-.PHONY: help up down logs reset status test test-unit test-long test-full faults attack lint golden snippets bench bench-full requirements prices sbom vendor screenshots clean
+.PHONY: help up down logs reset status test test-unit test-containers test-long test-full faults attack lint golden snippets bench bench-full requirements prices sbom vendor screenshots clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -27,7 +27,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 
 help: ## list the commands
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "} {printf "  make %-13s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk 'BEGIN {FS = ":.*## "} {printf "  make %-15s %s\n", $$1, $$2}'
 
 up: $(VENV)/embedded ## start everything in the background and show a first span
 	@$(BIN)/clearspan up --detach
@@ -49,6 +49,9 @@ test: $(VENV)/dev ## run every test; list what this machine could not run
 
 test-unit: $(VENV)/dev ## run the unit tests alone, for the inner loop
 	@$(PYTEST) --quiet --numprocesses logical --maxprocesses 4 --dist worksteal tests/unit $(TESTS)
+
+test-containers: $(VENV)/dev ## start, kill and upgrade docker-compose.yml (on Debian 12 also without a container engine)
+	@$(PYTEST) --long tests/containers $(TESTS)
 
 test-long: $(VENV)/dev ## run the tests that take long by nature (SHARE=0/4 runs one share of them)
 	@$(PYTEST) $(PROCESSES) --long $(if $(SHARE),--share $(SHARE)) $(TESTS)

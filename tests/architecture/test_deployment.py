@@ -1,4 +1,4 @@
-"""The files that build and start containers, without a container engine; `test_containers.py` runs them."""
+"""The files that build and start containers, without a container engine; `tests/containers` runs them."""
 
 from __future__ import annotations
 

@@ -126,10 +126,11 @@ def running_broker(broker: Broker) -> Iterator[Broker]:
 
 def java_command() -> list[str]:
     """Return the command that runs a class of Kafka."""
-    return ["java", "-Xmx512m", "-Xms256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{_jars()}/*"]
+    return ["java", "-Xmx512m", "-Xms256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{kafka_jars()}/*"]
 
 
-def _jars() -> Path:
+def kafka_jars() -> Path:
+    """Return the folder of Apache Kafka's jars, which Maven fetches the first time."""
     absent = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
     if absent:
         missing(f"Apache Kafka needs {' and '.join(absent)}")

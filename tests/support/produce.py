@@ -31,8 +31,8 @@ async def _produce(bootstrap, topic, values, headers, key, compression):
         enable_idempotence=False,
         linger_ms=2,
     )
-    await producer.start()
     try:
+        await producer.start()
         sent = [await producer.send(topic, value, key=key, headers=list(headers)) for value in values]
         return [Coordinates(each.topic, each.partition, each.offset) for each in await asyncio.gather(*sent)]
     finally:
