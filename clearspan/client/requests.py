@@ -54,9 +54,9 @@ async def read_conditions(api: ApiClient, text: str) -> ReadConditions:
     answer = await api.post(PARSE, {"text": text})
     if problem := answer.get("problem"):
         raise WrongUsage(_shown(text, problem))
-    hint = answer.get("hint")
-    meant = f"The text was searched for its words. Did you mean: {hint}" if hint else None
-    return ReadConditions([part["filtering"] for part in answer["parts"]], meant)
+    hint = f" Did you mean: {answer['hint']}" if answer.get("hint") else ""
+    warning = f"This is no condition: its words are searched for.{hint}" if answer.get("searched") else None
+    return ReadConditions([part["filtering"] for part in answer["parts"]], warning)
 
 
 def _shown(text: str, problem: dict[str, Any]) -> str:
@@ -104,10 +104,11 @@ async def filtering_of(api: ApiClient, spans: SpanOptions) -> dict[str, Any]:
     if written.warning is not None:
         note(written.warning)
     conditions = [*written.conditions, *([_IS_FAILED] if spans.errors else [])]
+    filtering = {"conditions": conditions} if conditions else None
     if spans.filter is not None:
         given = read_filter(spans.filter)
-        conditions = [given, *conditions] if conditions else given["conditions"]
-    body: dict[str, Any] = {"filtering": {"conditions": conditions}} if conditions else {}
+        filtering = {"conditions": [given, *conditions]} if conditions else given
+    body: dict[str, Any] = {} if filtering is None else {"filtering": filtering}
     return body if spans.query is None else {**body, "query_ref": {"slug": spans.query}}
 
 

@@ -194,7 +194,7 @@ class TestQuery:
     @pytest.mark.parametrize(
         ("arguments", "code", "message"),
         [
-            (["foo", "is", "3"], 2, "'foo' is not a field; allowed:"),
+            (["foo", "=", "3"], 2, "“foo” is not a field. An attribute of this name is attributes.foo."),
             (["--columns", "foo"], 2, "'foo' is not a field; allowed:"),
             (["--last", "1h", "--oldest", "-2h"], 2, "--last and --oldest both set"),
             (["--sort", "cost", "--limit", "2000"], 2, "--sort returns at most 1,000 spans"),

@@ -60,7 +60,7 @@ async def test_words_that_are_searched_for_warn() -> None:
     read = await read_conditions(cast("ApiClient", FixedAnswer(answer)), "session s-1")
 
     assert read.conditions == [searched]
-    assert read.warning == "The text was searched for its words. Did you mean: session = s-1"
+    assert read.warning == "This is no condition: its words are searched for. Did you mean: session = s-1"
 
 
 async def test_nothing_is_asked_about_no_text() -> None:
