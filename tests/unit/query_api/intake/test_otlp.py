@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,10 +9,19 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from common.codec import otlp_protobuf
 from common.codec.layout import Layout
+from common.codec.protobuf_cut import STEP_PARTS, encode_delimited
 from common.errors import ServiceError, TooLarge
 from common.limits import SpanLimits
 from common.steps import finished
-from query_api.intake.otlp import error_format, prepare_traces, split_by_destination
+from query_api.intake.otlp import (
+    LAYOUT_STEPS_MAX,
+    SPANS_IN_STEPS_MAX,
+    error_format,
+    prepare_kept_traces,
+    prepare_traces,
+    split_by_destination,
+)
+from query_api.intake.publish import PreparedIntake
 from query_api.intake.records import IntakeRecord, destinations_of, partition_of
 from query_api.request.route import PrepareContext
 from tests.strategies import NOW_NS
@@ -131,3 +141,25 @@ def test_error_about_half_a_surrogate_pair_can_be_sent(content_type: str) -> Non
 
     assert response is not None
     assert response.status == 400
+
+
+def _kept(spans: Sequence[bytes], *, scopes: int = 1) -> PreparedIntake | None:
+    """Prepare a request with these spans in each scope."""
+    scope_spans = b"".join(encode_delimited(2, span) for span in spans)
+    body = encode_delimited(1, encode_delimited(2, scope_spans) * scopes)
+    return finished(prepare_kept_traces(body, PrepareContext({}, None, SpanLimits(), NOW_NS, 1, 1)))
+
+
+def _span(number: int) -> bytes:
+    times = b"".join(tag + NOW_NS.to_bytes(8, "little") for tag in (b"\x39", b"\x41"))
+    return encode_delimited(1, TRACE_A) + encode_delimited(2, number.to_bytes(8, "big")) + times
+
+
+def test_request_whose_layout_takes_long_is_left_to_another_process() -> None:
+    kept = _kept([_span(number + 1) for number in range(SPANS_IN_STEPS_MAX)])
+
+    assert kept is not None
+    assert kept.spans_count == SPANS_IN_STEPS_MAX
+    assert _kept([_span(number + 1) for number in range(SPANS_IN_STEPS_MAX + STEP_PARTS)]) is None
+    assert _kept([_span(1)], scopes=LAYOUT_STEPS_MAX) is None
+    assert _kept([b""] * STEP_PARTS) is None
