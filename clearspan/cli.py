@@ -17,7 +17,7 @@ from typing import Final, NoReturn
 
 from clearspan.command import CommandParser, fill
 from clearspan.program import ShowVersion
-from common.left_out import leave_out
+from common.left_out import FOR_DATA_FRAMES, leave_out
 
 DESCRIPTION: Final = """\
 Clearspan stores and queries the spans of LLM and agent applications:
@@ -114,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit: 0 success, 1 failure, 2 wrong usage or settings, 3 nothing found."""
     signal.signal(signal.SIGTERM, _exit)
     if arguments is None:  # else it is part of another program
-        leave_out()
+        leave_out(FOR_DATA_FRAMES)
     try:
         try:
             code = _run(list(sys.argv[1:] if arguments is None else arguments))

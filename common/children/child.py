@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 
 from common.errors import ServiceError
-from common.left_out import leave_out
+from common.left_out import FOR_DATA_FRAMES, FOR_TERMINALS, leave_out
 from common.limits import MIB
 from common.memory import return_free_memory, tune_for_batches
 
@@ -108,7 +108,7 @@ def main() -> None:
     """Run tasks until the parent closes the pipes. Arguments: two numbers of pipes, and a name for ``ps``."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    leave_out()
+    leave_out(FOR_DATA_FRAMES | FOR_TERMINALS)
     request_end, response_end, _ = sys.argv[1:]
     threading.Thread(target=_end_with, args=(int(request_end),), daemon=True).start()
     try:

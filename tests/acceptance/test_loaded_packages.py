@@ -20,7 +20,18 @@ _CHILD: Final = {"google", "numpy", "orjson", "pyarrow", "pydantic_core"}
 ALLOWED: Final = {
     "clearspan up": _CHILD
     | {"_cffi_backend", "aiohttp", "aiokafka", "asyncpg", "backports", "chdb", "chdb_core", "clickhouse_connect"}
-    | {"cramjam", "cryptography", "frozenlist", "grpc", "jsonschema_rs", "lz4", "multidict", "propcache", "psutil"}
+    | {
+        "cramjam",
+        "cryptography",
+        "frozenlist",
+        "greenlet",
+        "grpc",
+        "jsonschema_rs",
+        "lz4",
+        "multidict",
+        "propcache",
+        "psutil",
+    }
     | {"ptars", "re2", "yarl"},
     "clearspan.embedded.guard": {"psutil"},
     "clearspan.embedded.broker_server": {"aiokafka", "cramjam"},

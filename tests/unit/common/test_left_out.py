@@ -10,10 +10,9 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[3]
 PROGRAM: Final = """
 import pyarrow as pa
-from common.left_out import LEFT_OUT, leave_out
-leave_out()
-leave_out()
-for name in LEFT_OUT:
+from common.left_out import FOR_DATA_FRAMES, FOR_TERMINALS, leave_out
+leave_out(FOR_DATA_FRAMES | FOR_TERMINALS)
+for name in ("greenlet", "pandas", "rich"):
     try:
         __import__(name)
     except ModuleNotFoundError as exc:
