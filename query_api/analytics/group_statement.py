@@ -23,7 +23,7 @@ from query_api.analytics.measures import MeasureColumns, Measured
 from query_api.filter.language import ValuePlace
 from query_api.filter.sql.compile import EVERY_ROW, Compiled
 from query_api.filter.sql.expressions import Parameters
-from query_api.spans.visible_spans import visible_spans
+from query_api.spans.visible_spans import visible_in_window, visible_spans
 
 CELLS_MAX: Final = 100_000
 """Elements of ``groups`` in a response, and buckets of ``others``: about 15 MB of JSON."""
@@ -67,13 +67,12 @@ def groups_select(
     groups = {f"group{index}": columns.typed(place) for index, place in enumerate(plan.group_by)}
     order_by = columns.statistic(plan.order_of, plan.order_as)
     statistics = [columns.statistic(*each) for each in plan.statistics]
-    visible = visible_spans(
-        project_id,
-        columns.stored,
-        [*conditions, matching.sql],
-        are_many=matching.sql == EVERY_ROW.sql,
-        with_counted_totals=sorted(columns.counted_units),
-    )
+    units = sorted(columns.counted_units)
+    if matching.sql == EVERY_ROW.sql:
+        visible = visible_in_window(project_id, columns.stored, conditions, with_counted_totals=units)
+    else:
+        every = [*conditions, matching.sql]
+        visible = visible_spans(project_id, columns.stored, every, with_counted_totals=units)
     cells = _cells(plan, columns, groups, visible)
     ranked = _ranked(plan, list(groups), order_by, cells)
     limit = {"groups_max": plan.limit, "cells_max": CELLS_MAX + 1}

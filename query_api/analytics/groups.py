@@ -44,6 +44,10 @@ BUCKETS_MAX: Final = 2_000
 SHARE: Final = 0.6
 """Of the time that is left: what one statement may take, so that a narrower one can follow."""
 
+READS: Final = 2
+"""How often a row that counts once toward the budget is read: the second time only its ids and times, to decide which
+rows are visible."""
+
 NARROWING: Final = 8
 ROWS_MIN: Final = 1_000
 """The shortest part of a window that is examined, in rows."""
@@ -179,7 +183,7 @@ async def _run(
 
 async def _rows(spans: ProjectSpans, plan: GroupsPlan, matching: Compiled, window: SpanWindow) -> list[Row]:
     query = groups_select(spans.project_id, plan, matching, *window.conditions())
-    share = StatementBudget(max(spans.remaining_s * SHARE, 0), spans.budget_rows)
+    share = StatementBudget(max(spans.remaining_s * SHARE, 0), spans.budget_rows * READS)
     return await _read(spans, query, "groups", share)
 
 

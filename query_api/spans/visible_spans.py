@@ -4,10 +4,11 @@ A row of ``spans`` counts if it is the latest version of its key (``latest_versi
 or deleted, or that is stored twice because the engine has not merged yet, does not count. The window and the filter are
 applied twice: to the rows, and to find the traces whose latest versions are looked up.
 
-Rows that a filter leaves are joined to their latest versions. All rows of a window are instead looked up in the set of
-the latest versions, by 64 bits of hash, and ``FINAL`` leaves the latest of each partition: ten million spans take 3 s
-instead of 23 (ADR 0003). An invisible version counts if it has the hash of a visible one: with a million of the former
-and ten million of the latter, in one response of two million.
+Rows that a filter leaves are joined to their latest versions. Many rows are instead looked up in the set of the latest
+versions, by 64 bits of hash, and ``FINAL`` leaves the latest of each partition: ten million spans take 3 s instead of
+23 (ADR 0003). An invisible version counts if it has the hash of a visible one: with a million of the former and ten
+million of the latter, in one response of two million. Of all rows of a window, only those of doubtful traces are looked
+up (``doubtful_traces.py``).
 
 An insert reaches ``spans`` a moment before ``span_versions``, and the engine takes its snapshots of the tables of a
 statement one by one. So a later row may already have replaced a latest version, and the engine may have merged the row
@@ -27,12 +28,11 @@ from common.usage import counted_totals, reports_alone, trace_sums
 from query_api.filter.sql.compile import EVERY_ROW
 from query_api.filter.sql.expressions import IS_ROOT
 from query_api.filter.sql.sums import USAGE_PREFIX
+from query_api.spans.doubtful_traces import PLACE, PLACE_HASH, is_visible
 from query_api.spans.versions import latest_versions
 
-_PLACE: Final = ("trace_id", "span_id", "partition_id", "start_us")
-_VERSION: Final = (*_PLACE, "record_offset")
-_HASH: Final = f"cityHash64({', '.join(_PLACE)})"
-_SAME_PLACE: Final = " AND ".join(f"latest.{column} = matching.{column}" for column in _PLACE)
+_VERSION: Final = (*PLACE, "record_offset")
+_SAME_PLACE: Final = " AND ".join(f"latest.{column} = matching.{column}" for column in PLACE)
 _HAS_USAGE: Final = " OR ".join(f"{amount} != 0" for amount in Metrics._fields)
 
 _OF_NODE: Final = "cityHash64(trace_id, {})"
@@ -58,13 +58,11 @@ def visible_spans(
     ``costs``. It adds ``is_counted_in_part``, 1 if spans below report some of them again, and then
     ``counted_tokens`` and ``counted_costs``, the parts of its totals that count.
     """
-    has_conditions = any(condition != EVERY_ROW.sql for condition in conditions)
-    matching = Select(project_id, Table.SPANS, ["trace_id"], where=conditions)
-    in_traces = [f"trace_id IN ({matching})"] if has_conditions else []
+    in_traces = _in_traces(project_id, conditions)
     latest = latest_versions(project_id, in_traces, parameters)
     computed = [*_VERSION, *(f"{expression} AS {name}" for name, expression in columns.items())]
     if are_many:
-        where = [*conditions, *and_also, f"{_HASH} IN ({Select(project_id, latest, [_HASH])})"]
+        where = [*conditions, *and_also, f"{PLACE_HASH} IN ({Select(project_id, latest, [PLACE_HASH])})"]
         visible = Select(project_id, Table.SPANS, computed, where=where, is_final=True, parameters=parameters)
     else:
         rows = Select(project_id, Table.SPANS, computed, where=[*conditions, *and_also], parameters=parameters)
@@ -78,15 +76,47 @@ def visible_spans(
         sums = trace_sums(latest_versions(project_id, [*in_traces, f"trace_id IN ({reporting})"], parameters))
         joins.append(Join("LEFT ANY", sums, "sums", "sums.trace_id = visible.trace_id"))
     if with_counted_totals:
-        nested = _nested(project_id, with_counted_totals, [] if are_many else in_traces)
-        versions = latest_versions(project_id, [*in_traces, f"trace_id IN ({nested})"], parameters)
-        totals = counted_totals(reports_alone(versions, with_counted_totals))
-        names = ["trace_id", "span_id", "1 AS is_counted_in_part", "counted_tokens", "counted_costs"]
-        same_span = "counted.trace_id = visible.trace_id AND counted.span_id = visible.span_id"
-        joins.append(Join("LEFT ANY", Select(project_id, totals, names), "counted", same_span))
+        of_nested = [] if are_many else in_traces
+        joins.append(_counted(project_id, with_counted_totals, in_traces, of_nested, parameters))
     # A condition on sums of traces reads a query that the whole statement defines, which no shard has.
     is_by_trace = not any(USAGE_PREFIX in condition for condition in conditions)
     return Select(project_id, visible, ["*"], alias="visible", joins=joins, is_by_trace=is_by_trace)
+
+
+def visible_in_window(
+    project_id: UUID, columns: Mapping[str, str], window: Sequence[str], *, with_counted_totals: Collection[str] = ()
+) -> Select:
+    """Return the same query as ``visible_spans`` for all spans of a window: conditions on ``start_us`` and ``trace_id``
+    alone."""
+    in_traces = _in_traces(project_id, window)
+    computed = [*_VERSION, *(f"{expression} AS {name}" for name, expression in columns.items())]
+    where = [*window, is_visible(project_id, window, in_traces)]
+    visible = Select(project_id, Table.SPANS, computed, where=where, is_final=True)
+    joins = [_counted(project_id, with_counted_totals, in_traces, [], NO_VALUES)] if with_counted_totals else []
+    return Select(project_id, visible, ["*"], alias="visible", joins=joins, is_by_trace=True)
+
+
+def _in_traces(project_id: UUID, conditions: Sequence[str]) -> list[str]:
+    """Return the condition on ``trace_id`` that the rows of the traces meet in which a row meets all conditions."""
+    if all(condition == EVERY_ROW.sql for condition in conditions):
+        return []
+    return [f"trace_id IN ({Select(project_id, Table.SPANS, ['trace_id'], where=conditions)})"]
+
+
+def _counted(
+    project_id: UUID,
+    units: Collection[str],
+    in_traces: Sequence[str],
+    of_nested: Sequence[str],
+    parameters: Mapping[str, Any],
+) -> Join:
+    """Return the join of ``visible`` to what counts of its totals; ``of_nested`` are the conditions of ``_nested``."""
+    nested = _nested(project_id, units, of_nested)
+    versions = latest_versions(project_id, [*in_traces, f"trace_id IN ({nested})"], parameters)
+    totals = counted_totals(reports_alone(versions, units))
+    names = ["trace_id", "span_id", "1 AS is_counted_in_part", "counted_tokens", "counted_costs"]
+    same_span = "counted.trace_id = visible.trace_id AND counted.span_id = visible.span_id"
+    return Join("LEFT ANY", Select(project_id, totals, names), "counted", same_span)
 
 
 def _nested(project_id: UUID, units: Collection[str], conditions: Sequence[str]) -> Select:
