@@ -260,7 +260,7 @@ async def _open_both(fresh: Fresh) -> AsyncIterator[tuple[aiohttp.ClientSession,
             yield first, second
 
 
-@pytest.mark.parametrize("count", few_and_many(2, 30))
+@pytest.mark.parametrize("count", few_and_many(2, 10))
 def test_every_list_is_the_same(apis: TwoApis, count: int) -> None:
     @settings(max_examples=count)
     @given(FILTERS, st.integers(30, 90), st.sampled_from(["ascending", "descending"]))
