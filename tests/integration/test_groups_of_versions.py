@@ -163,3 +163,13 @@ async def test_span_without_its_version_does_not_count_beside_the_one_before(
 
     assert sum(counted.values()) == SPANS_COUNT
     assert {name for name, _ in counted} == {"first"}
+
+
+async def test_each_shard_finds_its_doubtful_traces(divided: ColumnStore) -> None:
+    await store_record(divided, spans_of(*range(SPANS_COUNT)), offset=1)
+    await _moved_then_deleted(divided)
+    await _moved_in_another_partition(divided)
+
+    async with serving(context_of(store=divided, clock=SystemClock())) as client:
+        for window in WINDOWS:
+            assert await _of_groups(client, window) == await _of_pages(client, window)
