@@ -78,8 +78,8 @@ def visible_spans(
     if with_counted_totals:
         of_nested = [] if are_many else in_traces
         joins.append(_counted(project_id, with_counted_totals, in_traces, of_nested, parameters))
-    # A condition on sums of traces reads a query that the whole statement defines, which no shard has.
-    is_by_trace = not any(USAGE_PREFIX in condition for condition in conditions)
+    # The engine does not send named queries to shards: neither those of sums, nor those that a condition on them reads.
+    is_by_trace = not joins and not any(USAGE_PREFIX in condition for condition in conditions)
     return Select(project_id, visible, ["*"], alias="visible", joins=joins, is_by_trace=is_by_trace)
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from common.clickhouse.store import ColumnStore
@@ -130,6 +130,7 @@ def test_feed(apis: TwoApis, cases: int) -> None:
 @cases_of
 def test_groups(apis: TwoApis, cases: int) -> None:
     @drawn(cases)
+    @example({"group_by": ["model"], "measures": [{"of": "cost", "as": ["sum"]}, {"of": "tokens", "as": ["p50"]}]})
     @given(GROUPS)
     def check(body: dict[str, Any]) -> None:
         agree(apis.ask("POST", "/spans/groups/query", body))
