@@ -4,8 +4,9 @@ A trace is *doubtful* if a span of it may have several versions, or a row that i
 
 - ``span_versions`` has rows of the trace in several parts, or of several partitions. In one part the engine keeps one
   row of a span and a partition, so two versions of a span are in different parts until the engine merges them.
-- A row of it in ``spans`` starts in a minute in which ``spans`` and ``span_versions`` do not have the same starts.
-  Then a version was replaced by one that starts at another time, or was deleted, or is being stored.
+- A row of it in ``spans`` starts in a minute in which ``spans`` and ``span_versions`` do not have the same starts and
+  offsets. Then a version was replaced by one that starts at another time, or was deleted, or is being stored. The
+  spans of one record are in the same parts, so offsets tell apart those whose rows were merged at different times.
 
 Each row of any other trace is the only version of its span. The rows of doubtful traces are compared with their latest
 versions by a hash of their places (``visible_spans.py``). Both tables are read as the statement found them, so a
@@ -32,7 +33,8 @@ _PART: Final = "_part_index + cityHash64(partition_id) + cityHash64(hostName())"
 """Differs for the parts of two shards, which may have the same number. The hashes are computed once for many rows."""
 
 _MINUTE: Final = "intDiv(start_us, 60000000) AS minute"
-_START_HASH: Final = "cityHash64(start_us)"
+_ROW_HASH: Final = "cityHash64(start_us, record_offset)"
+_VERSION_HASH: Final = "cityHash64(start_us, intDiv(version, 2))"
 _IS_SENT: Final = "version % 2 = 0"
 """A condition takes longer than a factor, since few rows are deletions."""
 
@@ -73,7 +75,7 @@ def _doubtful(project_id: UUID, window: Sequence[str], in_traces: Sequence[str])
         group_by=[_TRACE_HASH],
         having=[f"min({_PART}) != max({_PART})"],
     )
-    of_versions, of_spans = (f"sum({starts}) AS starts" for starts in (f"{_START_HASH} * ({_IS_SENT})", _START_HASH))
+    of_versions, of_spans = (f"sum({starts}) AS starts" for starts in (f"{_VERSION_HASH} * ({_IS_SENT})", _ROW_HASH))
     starts = Union(
         [
             Select(
