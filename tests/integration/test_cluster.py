@@ -116,6 +116,18 @@ async def test_deleted_traces_are_gone_from_every_shard(divided: ColumnStore) ->
     assert sorted(ids_of(await pages.page(windowing={"limit": 1_000}))) == left
 
 
+async def test_explanation_has_the_plan_of_one_shard(divided: ColumnStore) -> None:
+    source = random.Random(3)
+    await store_record(divided, [random_span(source, number) for number in range(SPANS)])
+    filtering = {"conditions": [{"field": "span_name", "operator": "is_not", "value": "never"}]}
+
+    page = await SpanPages.over(divided).page(filtering=filtering, explain=True, windowing={"limit": 1_000})
+
+    (candidates, *_) = page["explain"]["statements"]
+    assert [read["table"] for read in candidates["reads"]] == ["spans"]
+    assert candidates["granules_read"] > 0
+
+
 async def test_unknown_cluster_is_named(clickhouse_shards: ClickHouseCluster, tmp_path: Path) -> None:
     settings = clickhouse_shards.settings(database="unknown", cluster="other")
 
