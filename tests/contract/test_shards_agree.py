@@ -23,14 +23,17 @@ from tests.support.clickhouse_cluster import ClickHouseCluster
 from tests.support.filters import FILTERS
 from tests.support.retention import PARTITIONS as RETENTION_PARTITIONS
 from tests.support.retention import expected_versions, retention_world, visible_versions
-from tests.support.scale import few_and_many
-from tests.support.span_corpus import random_span
+from tests.support.scale import few_and_many, rest_is_long
+from tests.support.span_corpus import START_NS, random_span
 from tests.support.span_pages import SpanPages
 from tests.support.two_apis import PARTITIONS, SPANS_COUNT, Answers, TwoApis, two_apis
 
 SEED: Final = 20_261_127
 FEW: Final = 2
 MANY: Final = 500
+
+MIDDLE_US: Final = START_NS // 1_000 + 2_500_000
+"""Of the starts of the spans: with two epochs that meet here, most traces are on both shards."""
 
 NUMBERS: Final = ("duration", "tokens", "cost")
 STATISTICS: Final = ("sum", "avg", "min", "max", "p50", "p90", "p99", "uniq")
@@ -59,13 +62,14 @@ GROUPS: Final = st.fixed_dictionaries(
 RANKED: Final = st.fixed_dictionaries({"by": st.sampled_from(NUMBERS), "order": ORDERS})
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=rest_is_long(["", f"1,2@{MIDDLE_US}"]), ids=["one epoch", "two epochs"])
 def apis(
     clickhouse_shards: ClickHouseCluster, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[TwoApis]:
     seed = int(request.config.getoption("--hypothesis-seed") or SEED)
-    one = clickhouse_shards.nodes[0].settings(database="agree_one")
-    divided = clickhouse_shards.settings(database="agree_divided")
+    number = 1 + len(request.param)
+    one = clickhouse_shards.nodes[0].settings(database=f"agree_one_{number}")
+    divided = clickhouse_shards.settings(database=f"agree_divided_{number}", shard_epochs=request.param)
     with two_apis(one, divided, tmp_path_factory.mktemp("unused"), seed=seed) as opened:
         yield opened
 
