@@ -34,8 +34,9 @@ Id = TypeVar("Id", bound=Hashable)
 """Identifies a span among those that are judged together."""
 
 STEPS: Final = load_named_sql(Path(__file__).with_suffix(".sql"))
-_REPORTED: Final = "reported"
-_COUNTED: Final = "counted_reports"
+"""Each reads the one before it; the first reads reports."""
+
+_BEFORE: Final = "{before}"
 _NO_USAGE: Final[Usage] = NO_METRICS[0:3]
 
 UNITS: Final = 10**COST_DECIMALS
@@ -279,13 +280,15 @@ def _nearest_above(
             yield report, nearest
 
 
-def trace_sums(reports: Select) -> Select:
+def trace_sums(reports: Select, *, chain: str = "sums") -> Select:
     """Return a query of ``trace_id`` and the columns of ``Metrics``: what the spans of each trace used together.
+
+    Its steps have names that begin with ``chain``, which must differ in a statement where one chain reads another.
 
     ``reports`` is a query of ``trace_id``, ``span_id``, ``parent_id``, ``usage_is_own``, ``cost_is_computed`` and the
     columns of ``Metrics``, with one row for each span of these traces.
     """
-    added = _from_counted(reports, ["trace_id", *map(_added, Metrics._fields)])
+    added = _from_counted(reports, ["trace_id", *map(_added, Metrics._fields)], chain)
     amounts = [f"{dollars_sql(name)} AS {name}" if name in COSTS else name for name in Metrics._fields]
     return Select(reports.project_id, added, ["trace_id", *amounts])
 
@@ -310,11 +313,17 @@ def counted_totals(reports: Select) -> Select:
     )
     columns = ["trace_id", "reinterpretAsFixedString(report.1) AS span_id"]
     counts = ["report.2 AS counted_tokens", f"{rounded_sql('report.3')} AS counted_costs"]
-    return Select(reports.project_id, _from_counted(reports, ["trace_id", each]), [*columns, *counts])
+    return Select(reports.project_id, _from_counted(reports, ["trace_id", each], "totals"), [*columns, *counts])
 
 
-def _from_counted(reports: Select, columns: list[str]) -> Select:
-    return Select(reports.project_id, _COUNTED, columns, queries={_REPORTED: reports, **STEPS})
+def _from_counted(reports: Select, columns: list[str], chain: str) -> Select:
+    before = f"{chain}_reported"
+    queries: dict[str, Select | str] = {before: reports}
+    for name, sql in STEPS.items():
+        step = f"{chain}_{name}"
+        queries[step] = sql.replace(_BEFORE, before)
+        before = step
+    return Select(reports.project_id, before, columns, queries=queries)
 
 
 def reports_alone(versions: Select, metrics: Collection[str]) -> Select:

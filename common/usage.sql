@@ -1,5 +1,5 @@
 -- The steps of the rule of usage, each a query over the one before, because the engine plans an expression again
--- wherever it is repeated. The first reads `reported`: trace_id, span_id, parent_id, usage_is_own, cost_is_computed and
+-- wherever it is repeated (`{before}`). The first reads trace_id, span_id, parent_id, usage_is_own, cost_is_computed and
 -- the columns of Metrics, one row for each span. The last has one row for each trace.
 --
 -- A place is the index of a span in its trace, from 1; 0 is none. No lambda over spans holds an array: the engine
@@ -26,14 +26,14 @@ SELECT
             (8 + 16) * (costs_total > (costs_prompt + costs_completion) * 1.000000001)
         )
     ) AS costs
-FROM reported
+FROM {before}
 
 -- claims --
 -- What may count of a span. The bits of costs that were sent are multiplied by 32, those of list prices by 1024.
 SELECT
     *,
     toUInt32(tokens_and_errors + costs * if(cost_is_computed, 1024, 32)) AS claims
-FROM entries
+FROM {before}
 
 -- sets --
 -- Each bit is a set of reports that is judged by itself. Among list prices, a cost that was sent has every part. 65536
@@ -45,7 +45,7 @@ SELECT
     NOT is_report AND parent != 0 AS is_link,
     toUInt32(claims + if(cost_is_computed OR costs = 0, 0, 31 * 1024 + if(usage_is_own, 0, 65536))) AS sets,
     if(usage_is_own, bitAnd(claims, 32767), 0) AS own
-FROM claims
+FROM {before}
 
 -- traces --
 -- The reports and links of a trace. A span that neither reports nor has a parent leads nowhere.
@@ -65,7 +65,7 @@ SELECT
     groupArrayIf(costs_completion, is_report) AS at_costs_completion,
     groupArrayIf(costs_total, is_report) AS at_costs_total,
     groupArrayIf(errors, is_report) AS at_errors
-FROM sets
+FROM {before}
 GROUP BY trace_id
 
 -- nested --
@@ -83,7 +83,7 @@ SELECT
     notEmpty(arrayIntersect(report_ids, linked)) AS is_nested,
     if(is_nested, arrayConcat(report_ids, link_ids), []) AS ids,
     if(is_nested, linked, []) AS parents
-FROM traces
+FROM {before}
 
 -- lined --
 -- The place of each span's parent. A join by sorting: in one sorted line, each id comes before the parents that are
@@ -94,7 +94,7 @@ SELECT
         arrayMap((id, place) -> (id, toUInt32(0), place), ids, arrayEnumerate(ids)),
         arrayMap((parent, place) -> (parent, place, toUInt32(0)), parents, arrayEnumerate(ids))
     )) AS line
-FROM nested
+FROM {before}
 
 -- placed --
 SELECT
@@ -110,7 +110,7 @@ SELECT
         place -> bitShiftLeft(toUInt64(1), place),
         arrayResize(arrayEnumerate(ids), if(is_small, length(ids), 0))
     ) AS bits
-FROM lined
+FROM {before}
 
 -- grouped --
 -- The sets as kinds of reports in a small trace, of which most have few, and as arrays of places in a large one.
@@ -125,7 +125,7 @@ SELECT
     arrayMap(
         set -> arrayMap(sets -> bitTest(sets, set), place_sets), range(if(is_small, 0, 17))
     ) AS large_sets
-FROM placed
+FROM {before}
 
 -- climbed --
 -- In a small trace, the places above each place, at any depth, are the bits of an integer. Each round doubles how far
@@ -145,7 +145,7 @@ SELECT
     arrayDistinct(arrayFilter(
         (members, set) -> arrayCount(members) > if(set = 17, 0, 1), large_sets, arrayEnumerate(large_sets)
     )) AS judged_sets
-FROM grouped
+FROM {before}
 
 -- repeated --
 -- The places once for each judged set, one set after the other. In a small trace, `reached` are the places above the
@@ -165,7 +165,7 @@ SELECT
         set -> arrayMap(place -> if(place = 0, 0, place + toUInt32((set - 1) * length(ids))), above),
         arrayEnumerate(judged_sets)
     )) AS ups
-FROM climbed
+FROM {before}
 
 -- led --
 -- The first report above each place. A place that does not report passes on where it leads, so each round doubles how
@@ -196,7 +196,7 @@ SELECT
         range(toUInt8(ceil(log2(length(places) + 1)))),
         ups
     ) AS nearest
-FROM repeated
+FROM {before}
 
 -- judged --
 -- A place counts unless another report leads to it.
@@ -205,7 +205,7 @@ SELECT
     bitmapBuild(arrayFilter(
         (place, is_end, source) -> is_end AND place != source, nearest, reports, places
     )) AS repeats
-FROM led
+FROM {before}
 
 -- below --
 -- The sets in which another report is below a place, and those in which each report is the innermost one.
@@ -234,7 +234,7 @@ SELECT
         (sets, found) -> bitAnd(sets, bitNot(bitAnd(found, 65535))),
         report_sets, arrayResize(below, length(report_sets))
     ) AS innermost
-FROM judged
+FROM {before}
 
 -- decided --
 -- In which sets each report counts: all of a set do if none would (reports in a circle). And which costs cover the list
@@ -244,7 +244,7 @@ SELECT
     bitAnd(arrayReduce('groupBitOr', report_sets), bitNot(arrayReduce('groupBitOr', innermost))) AS circular,
     arrayMap((sets, counts) -> bitOr(counts, bitAnd(sets, circular)), report_sets, innermost) AS counts_in,
     arrayMap(counts -> bitAnd(counts, 128 + 65536) = 128 + 65536, counts_in) AS covers
-FROM below
+FROM {before}
 
 -- settled --
 -- What counts of each report, as bits: list prices only where no cost covers them.
@@ -272,7 +272,7 @@ SELECT
             bitOr(bitAnd(bitAnd(counts, report.2), if(is_hidden, 32768 + 1023, 65535)), report.3),
         counts_in, report_rows, is_covered
     ) AS counting
-FROM decided
+FROM {before}
 
 -- counted_reports --
 -- What each report says (at_*), and what counts of it (counted_*); of costs, either a sent one or a list price.
@@ -307,4 +307,4 @@ SELECT
     ) AS counted_costs_total,
     arrayMap((report, counts) -> if(bitAnd(counts, 32768) != 0, report.10, 0), report_rows, counting)
         AS counted_errors
-FROM settled
+FROM {before}

@@ -34,7 +34,7 @@ _DECODER: Final = JSONDecoder()
 def usage_queries(sql: str, project_id: UUID) -> dict[str, Select]:
     """Return the queries of ``USAGE_OF`` that a statement names: the sums of every trace of the project."""
     return {
-        name: trace_sums(reports_alone(latest_versions(project_id), [metric]))
+        name: trace_sums(reports_alone(latest_versions(project_id), [metric]), chain=name)
         for metric, name in USAGE_OF.items()
         if name in sql
     }
