@@ -120,14 +120,20 @@ def rules_of(
 ) -> BodyRules:
     """Return how to read the body of a request to ``route``."""
     limits = context.settings.limits
-    known = PrepareContext(
-        path, content_type, limits.span_limits(), context.clock.now_ns(), *_intake_partitions(context)
-    )
+    prepare: Callable[[Any], Any] | None = None
+    prepare_in_steps: Callable[[bytes], Steps[Any]] | None = None
+    if route.prepare is not None:
+        known = PrepareContext(
+            path, content_type, limits.span_limits(), context.clock.now_ns(), *_intake_partitions(context)
+        )
+        prepare = partial(route.prepare, context=known)
+        if route.prepare_in_steps is not None:
+            prepare_in_steps = partial(route.prepare_in_steps, context=known)
     return BodyRules(
         model=route.body,
         required=route.body_required,
-        prepare=None if route.prepare is None else partial(route.prepare, context=known),
-        prepare_in_steps=None if route.prepare_in_steps is None else partial(route.prepare_in_steps, context=known),
+        prepare=prepare,
+        prepare_in_steps=prepare_in_steps,
         content_type=content_type,
         content_encoding=content_encoding,
         bytes_max=limits.body_bytes_max,
@@ -253,16 +259,24 @@ def inflate(body: bytes, *, content_encoding: str, bytes_max: int) -> bytes:
     Raises ``UnsupportedMedia`` for an encoding other than gzip, ``TooLarge`` as soon as the result exceeds
     ``bytes_max``, ``InvalidInput`` if the body is not gzip.
     """
-    return finished(inflate_in_steps(body, content_encoding=content_encoding, bytes_max=bytes_max))
+    if not _is_gzip(content_encoding):
+        return body
+    return finished(_decompress(body, window=_GZIP_WINDOW, bytes_max=bytes_max))
 
 
 def inflate_in_steps(body: bytes, *, content_encoding: str, bytes_max: int) -> Steps[bytes]:
     """Do what ``inflate`` does."""
+    if not _is_gzip(content_encoding):
+        return body
+    return (yield from _decompress(body, window=_GZIP_WINDOW, bytes_max=bytes_max))
+
+
+def _is_gzip(content_encoding: str) -> bool:
     match content_encoding.strip().lower():
         case "" | "identity":
-            return body
+            return False
         case "gzip" | "x-gzip":
-            return (yield from _decompress(body, window=_GZIP_WINDOW, bytes_max=bytes_max))
+            return True
         case other:
             raise UnsupportedMedia(f"Content-Encoding '{other}' is not supported; allowed: gzip, identity.")
 

@@ -112,8 +112,8 @@ async def test_trace_is_compact_and_says_what_it_leaves_out(shop: RunningStack) 
 
 async def test_failures_are_sentences_for_the_model(shop: RunningStack) -> None:
     async with over_stdio(shop) as session:
-        assert "'colour' is not a field" in await failure(session, "query_spans", conditions="colour is red")
-        assert "split" in await failure(session, "query_spans", conditions="span_name is 'open")
+        assert "“colour” is not a field" in await failure(session, "query_spans", conditions="colour = red")
+        assert "is not closed" in await failure(session, "query_spans", conditions='span_name is "open')
         assert "There is no trace" in await failure(session, "read_trace", trace_id="ff" * 16)
         assert "'-1y' is not a relative time" in await failure(session, "query_spans", oldest="-1y")
         assert "100" in await failure(session, "query_spans", limit=101)
