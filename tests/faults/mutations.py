@@ -293,7 +293,7 @@ MUTATIONS: Final = (
             Edit(
                 "clearspan/embedded/broker_server/partition.py",
                 'sorted(int(path.stem) for path in directory.glob("*.log")) or [0]',
-                "[10**9]",
+                '([path.unlink() for path in directory.glob("*.log")] and None) or [0]',
             ),
         ),
         ("kill_the_embedded_stack",),
