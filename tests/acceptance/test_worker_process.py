@@ -158,6 +158,7 @@ def test_killed_worker_loses_no_span_and_stores_none_twice(scene: Scene) -> None
     until(lambda: scene.visible()[1] >= spans_count)
 
     assert scene.visible() == (spans_count, spans_count)
+    scene.worker.wait_until_ready()  # the worker that was killed may have stored everything
     assert scene.worker.end(signal.SIGTERM) == 0
 
 
