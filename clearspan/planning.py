@@ -17,8 +17,8 @@ from clearspan.options import positive_integer, positive_number, time_span
 
 DESCRIPTION: Final = """\
 Print what an installation for a rate of spans needs: partitions, workers, shards, disks, network and cost, each with
-its formula. The figures behind it were measured on one machine (docs/performance.md), so a plan says where to begin:
-measure your own spans on your own machines with `make bench`, and correct it by the ratio. It connects to nothing.
+its formula. It is an estimate: its figures were measured on one machine (docs/performance.md). Measure your own spans
+on your own machines with `make bench`, and correct the plan by the ratio. The command connects to nothing.
 """
 
 EXAMPLES: Final = """\
