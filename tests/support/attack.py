@@ -14,6 +14,7 @@ from zlib import crc32
 import schemathesis
 from hypothesis.errors import Flaky, Unsatisfiable
 from schemathesis.config import SchemathesisConfig
+from schemathesis.core.errors import UnsupportedSchema
 from schemathesis.core.failures import Failure
 from schemathesis.core.transport import Response
 from schemathesis.engine import events, from_schema
@@ -175,13 +176,14 @@ def _is_not_drawn(error: events.NonFatalError) -> bool:
     """Whether schemathesis found no request to send: that says nothing about the API.
 
     It cannot always draw from schemas that refer to themselves, also if it can the next time, and almost any body of
-    ``POST /traces`` is valid.
+    ``POST /traces`` is valid. To send a wrong body it changes the schema of that operation, and cannot draw from each
+    schema that it makes: the document itself has no ``not``.
     """
     if isinstance(error.value, RecursionError):
         return True
     if isinstance(error.value, Flaky) and _DRAWING in str(error.value):
         return True
-    return error.label == "POST /traces" and isinstance(error.value, Unsatisfiable)
+    return error.label == "POST /traces" and isinstance(error.value, Unsatisfiable | UnsupportedSchema)
 
 
 def _shown(name: str, info: Any, response: Response | None) -> str:
