@@ -191,6 +191,8 @@ class FairShare:
         self._held: Counter[UUID] = Counter()
         self._waiting: dict[UUID, list[_Waiter]] = {}
         """In their order."""
+        self._granted_s = 0.0
+        """When the last place was granted, on the clock of the event loop."""
 
     @property
     def share(self) -> int:
@@ -210,7 +212,8 @@ class FairShare:
     async def acquire(self, tenant: Tenant, *, timeout_s: float) -> None:
         """Wait for a free place and take it; give it back with ``release``.
 
-        Raises ``Overloaded`` after ``tenant.queue_s`` seconds, or ``timeout_s`` if that is ``None``.
+        Raises ``Overloaded`` after ``tenant.queue_s`` seconds, or ``timeout_s`` if that is ``None``; without neighbors,
+        when no place was granted for so long.
         """
         timeout_s = timeout_s if tenant.queue_s is None else tenant.queue_s
         waiter = _Waiter.of(tenant)
@@ -220,8 +223,7 @@ class FairShare:
             return
         try:
             with nullcontext() if tenant.turn is None else tenant.turn.waiting():
-                async with asyncio.timeout(timeout_s):
-                    await waiter.granted.wait()
+                await self._wait(waiter, timeout_s=timeout_s)
         except BaseException as exc:
             self._leave(waiter)
             if isinstance(exc, TimeoutError):
@@ -236,6 +238,19 @@ class FairShare:
             del self._held[tenant.project_id]
         self._grant()
 
+    async def _wait(self, waiter: _Waiter, *, timeout_s: float) -> None:
+        """Wait until the waiter has a place. Raises ``TimeoutError``."""
+        since_s = asyncio.get_running_loop().time()
+        while True:
+            try:
+                async with asyncio.timeout_at(since_s + timeout_s):
+                    await waiter.granted.wait()
+                    return
+            except TimeoutError:
+                if waiter.tenant.has_neighbors or self._granted_s <= since_s:
+                    raise
+                since_s = self._granted_s
+
     def _grant(self) -> None:
         """Grant free places while a waiter may have one."""
         while self._free_count and (waiter := self._next_waiter()) is not None:
@@ -243,6 +258,7 @@ class FairShare:
             self._remove(waiter)
             self._free_count -= 1
             self._held[project_id] += 1
+            self._granted_s = asyncio.get_running_loop().time()
             waiter.granted.set()
 
     def _next_waiter(self) -> _Waiter | None:

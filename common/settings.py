@@ -144,8 +144,9 @@ class QuerySettings(Group):
     """Row budget of a query: most rows that the engine may read to find the spans of a page."""
     queue_s: float = Field(15.0, gt=0, le=300)
     """How long a request waits for a shared resource (connections to the engine or to Postgres, threads, processes for
-    large bodies, waiting places), in seconds; then it gets 429. If it is at least the time budget, a request within its
-    project's share always gets its turn."""
+    large bodies, waiting places), in seconds; then it gets 429. A request of a project without neighbors waits as long
+    as others of the project get their turn. If it is at least the time budget, a request within its project's share
+    always gets its turn."""
     waiting_max: int = Field(1_000, ge=0, le=100_000)
     """Requests that wait for new data at the same time; a further one gets 429."""
     exports_max: int = Field(4, ge=1, le=64)

@@ -94,6 +94,27 @@ async def test_project_above_its_share_of_handles_is_429_and_its_neighbor_is_not
         assert await attack == [200, 429, 429, 429]
 
 
+async def test_requests_of_a_project_are_never_429_while_its_neighbor_computes(store: ColumnStore) -> None:
+    """And both get answers."""
+    slow = SlowStore(store)
+    slow.sleep_s = 0.1
+    statuses: list[int] = []
+
+    async def attack(client: aiohttp.ClientSession) -> None:
+        while True:
+            statuses.append(await _status(client, "a", {}))
+
+    async with _serving(slow, TWO) as (_, client), asyncio.TaskGroup() as tasks:
+        attacks = [tasks.create_task(attack(client)) for _ in range(8)]
+        await _until(lambda: bool(statuses))
+
+        assert [await _status(client, "b", {}) for _ in range(5)] == [200] * 5
+        before = statuses.count(200)
+        await _until(lambda: statuses.count(200) > before)
+        for task in attacks:
+            task.cancel()
+
+
 @pytest.mark.parametrize("keys", [ONE, None], ids=["one project with keys", "authentication off"])
 async def test_project_without_neighbors_gets_all_handles(store: ColumnStore, keys: Mapping[str, UUID] | None) -> None:
     async with _serving(SlowStore(store), keys) as (_, client):

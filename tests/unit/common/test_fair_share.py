@@ -6,6 +6,7 @@ import asyncio
 import random
 import threading
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from uuid import UUID
 
@@ -181,6 +182,71 @@ async def test_waiter_is_rejected_after_the_queue_time_with_its_share() -> None:
         await share.acquire(impatient, timeout_s=60)
 
     await share.acquire(B, timeout_s=60)  # a caller that is gone has no place
+
+
+async def test_project_without_neighbors_waits_as_long_as_places_are_granted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long: on a machine that computes something else, its own requests take longer than the queue time."""
+    passed_s = _clock_of_loop(monkeypatch)
+    share = FairShare("handles", 1)
+    alone = replace(ALONE, queue_s=60.0)
+    await share.acquire(alone, timeout_s=60)
+    waiting = [asyncio.create_task(share.acquire(alone, timeout_s=60)) for _ in range(5)]
+
+    for call in waiting:
+        await passed_s(50)
+        share.release(alone)
+        await call
+
+
+async def test_project_without_neighbors_is_rejected_when_no_place_was_granted_in_its_queue_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    passed_s = _clock_of_loop(monkeypatch)
+    share = FairShare("handles", 1)
+    alone = replace(ALONE, queue_s=60.0)
+    await share.acquire(alone, timeout_s=60)
+    waiting = [asyncio.create_task(share.acquire(alone, timeout_s=60)) for _ in range(2)]
+    await passed_s(50)
+    share.release(alone)
+    await waiting[0]
+
+    await passed_s(50)
+    assert not waiting[1].done()
+    await passed_s(20)
+    with pytest.raises(Overloaded):
+        await waiting[1]
+
+
+async def test_project_with_neighbors_is_rejected_although_its_other_calls_get_places(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    passed_s = _clock_of_loop(monkeypatch)
+    share = FairShare("handles", 2)
+    greedy = replace(A, queue_s=60.0)
+    await share.acquire(greedy, timeout_s=60)
+    waiting = [asyncio.create_task(share.acquire(greedy, timeout_s=60)) for _ in range(2)]
+    await passed_s(50)
+    share.release(greedy)
+    await waiting[0]
+
+    await passed_s(20)
+    with pytest.raises(Overloaded):
+        await waiting[1]
+
+
+def _clock_of_loop(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], Awaitable[None]]:
+    """Return a function that moves the clock of the event loop on."""
+    loop = asyncio.get_running_loop()
+    real, passed_s = loop.time, 0.0
+    monkeypatch.setattr(loop, "time", lambda: real() + passed_s)
+
+    async def move_on(seconds: float) -> None:
+        nonlocal passed_s
+        await settled()
+        passed_s += seconds
+        await settled()
+
+    return move_on
 
 
 async def test_own_work_waits_as_long_as_its_caller_allows() -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
 
+from common import time_slices
 from common.errors import Overloaded
 from common.fair_share import Tenant, working_for
 from common.steps import Steps, finished
-from common.time_slices import PLACES_COUNT, SLICE_S, in_slices
+from common.time_slices import PLACES_COUNT, SLICE_S, SLICE_S_MAX, in_slices, slice_after
 
 
 def _counted(count: int) -> Steps[int]:
@@ -55,6 +57,37 @@ async def test_other_work_goes_on_between_slices() -> None:
     counting.cancel()
 
     assert turns >= 9
+
+
+async def test_work_gets_its_share_of_an_event_loop_that_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty steps of a millisecond take forty turns of an event loop without a share, and nine with it."""
+    now_s, turns = 0.0, 0
+    monkeypatch.setattr(time_slices, "time", SimpleNamespace(monotonic=lambda: now_s))
+
+    def work() -> Steps[None]:
+        nonlocal now_s
+        for _ in range(40):
+            now_s += SLICE_S
+            yield
+
+    async def other_work() -> None:
+        nonlocal now_s, turns
+        while True:
+            now_s += 0.02
+            turns += 1
+            await asyncio.sleep(0)
+
+    others = asyncio.create_task(other_work())
+    await in_slices(work())
+    others.cancel()
+
+    assert turns <= 10
+
+
+def test_slice_is_a_share_of_the_time_of_other_work() -> None:
+    assert slice_after(0.0) == slice_after(0.004) == SLICE_S
+    assert slice_after(0.02) == pytest.approx(0.005)
+    assert slice_after(1.0) == SLICE_S_MAX
 
 
 async def test_project_with_neighbors_leaves_a_place() -> None:
