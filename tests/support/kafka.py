@@ -1,10 +1,8 @@
 """Brokers for tests, as child processes on 127.0.0.1: the embedded one, and a real Apache Kafka in KRaft mode."""
 
 import asyncio
-import fcntl
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,12 +18,10 @@ from typing import Any
 from common.errors import Unavailable
 from common.kafka.cluster import read_cluster_id
 from common.settings import KafkaSettings
-from tests.support.missing import missing
+from tests.support.jars import REPOSITORY, JavaServer
 from tests.support.ports import free_port
 
-REPOSITORY = Path(__file__).parents[2]
-POM = Path(__file__).parent / "apache_kafka" / "pom.xml"
-JARS = REPOSITORY / ".cache" / "kafka" / "libs"
+KAFKA = JavaServer("Apache Kafka", Path(__file__).parent / "apache_kafka" / "pom.xml", heap_mb=512)
 START_S_MAX = 180.0
 SESSION_TIMEOUT_S = 2.0
 """Short: the partitions of a killed member wait for it."""
@@ -94,7 +90,7 @@ def embedded_broker(directory: Path) -> Iterator[Broker]:
 @contextmanager
 def apache_kafka(directory: Path, *, port: int | None = None, advertised_port: int | None = None) -> Iterator[Broker]:
     """One node that is broker and controller, in about 350 MB. Clients connect to ``advertised_port``, by default its own."""
-    java = java_command()
+    java = KAFKA.command()
     properties = directory / "server.properties"
     port = port or free_port()
     properties.write_text(
@@ -122,36 +118,6 @@ def running_broker(broker: Broker) -> Iterator[Broker]:
         yield broker
     finally:
         broker.kill()
-
-
-def java_command() -> list[str]:
-    """Return the command that runs a class of Kafka."""
-    return ["java", "-Xmx512m", "-Xms256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{kafka_jars()}/*"]
-
-
-def kafka_jars() -> Path:
-    """Return the folder of Apache Kafka's jars, which Maven fetches the first time."""
-    absent = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
-    if absent:
-        missing(f"Apache Kafka needs {' and '.join(absent)}")
-    JARS.mkdir(parents=True, exist_ok=True)
-    with (JARS / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # with several test processes, one downloads and the others find the jars
-        if not any(JARS.glob("kafka_2.13-*.jar")) or not any(JARS.glob("slf4j-nop-*.jar")):
-            _fetch_jars()
-    return JARS
-
-
-def _fetch_jars() -> None:
-    fetched = subprocess.run(
-        ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={JARS}"],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    if fetched.returncode != 0:
-        missing(f"Maven could not fetch the jars of Apache Kafka: {fetched.stdout[-300:]}")
 
 
 def cluster_id_text() -> str:

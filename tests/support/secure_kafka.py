@@ -17,7 +17,7 @@ from aiokafka.protocol.admin import CreateAclsRequest
 from common.kafka.cluster import open_admin
 from common.kafka_settings import KafkaSettings
 from tests.support.certificates import Authority
-from tests.support.kafka import Broker, cluster_id_text, java_command, running_broker
+from tests.support.kafka import KAFKA, Broker, cluster_id_text, running_broker
 from tests.support.ports import free_port
 
 USER, PASSWORD = "ada", "p%41@ss:/?#word 'with' $signs"
@@ -118,7 +118,7 @@ def secure_kafka(directory: Path) -> Iterator[SecureKafka]:
     ports = {listener: free_port() for listener in LISTENERS}
     properties = directory / "server.properties"
     properties.write_text(_properties(authority, ports, directory / "data"))
-    java = java_command()
+    java = KAFKA.command()
     scram = [
         part
         for user in USERS
