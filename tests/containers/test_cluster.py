@@ -5,7 +5,6 @@ The names of the servers are those of the containers' own network; this process 
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -19,22 +18,16 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
-from common.clickhouse.migrate import migrate
-from common.clickhouse.store import ColumnStore, Statement
-from common.errors import Overloaded, Unavailable
 from common.settings import ClickHouseSettings
 from tests.containers.engine import NoContainers, engine_of_machine
 from tests.containers.stand_ins import fetch_official_images, official_images
-from tests.support.span_rows import span_row, span_table
-from tests.support.stores import opened_store
+from tests.support.replica_checks import Lost, check_inserts_wait, check_lost_shard, check_rows_once
 
 pytestmark = [pytest.mark.containers, pytest.mark.long, pytest.mark.timeout(1800)]
 
 USER: Final = "clearspan"
 PASSWORD: Final = "secret"
 SHARDS: Final = (("ch-1a", "ch-1b"), ("ch-2a", "ch-2b"))
-ROWS: Final = 100
-AWAY: Final = (Unavailable, Overloaded)
 
 KEEPER: Final = """<clickhouse><listen_host>0.0.0.0</listen_host><logger><console>1</console></logger>
 <keeper_server><tcp_port>9181</tcp_port><server_id>1</server_id>
@@ -143,76 +136,18 @@ def settings_of(database: str) -> ClickHouseSettings:
     )
 
 
-async def count_of(store: ColumnStore, table: str) -> int:
-    rows = await store.select(Statement(f"SELECT count() AS rows_count FROM {table}"), deadline_s=60.0)
-    count: int = rows["rows_count"][0].as_py()
-    return count
-
-
-async def insert(store: ColumnStore, first: int, token: str, *, tries: int = 1) -> None:
-    """Insert rows as a worker does: again, under the same token, while shards are unavailable."""
-    rows = span_table([span_row(number) for number in range(first, first + ROWS)])
-    for left in reversed(range(tries)):
-        try:
-            await store.insert("spans", rows, dedup_token=token, deadline_s=20.0)
-        except AWAY:
-            if not left:
-                raise
-            await asyncio.sleep(1.0)
-        else:
-            break
+def lost(cluster: Cluster, *names: str) -> Lost:
+    return Lost(names, cluster.kill, cluster.start)
 
 
 async def test_every_replica_has_the_rows_of_its_shard_once(cluster: Cluster, tmp_path: Path) -> None:
-    settings = settings_of("once")
-    await migrate(settings, data_dir=tmp_path)
-    assert await migrate(settings, data_dir=tmp_path) == []
-    async with opened_store(settings, data_dir=tmp_path) as store:
-        await insert(store, 0, "one", tries=60)
-        await insert(store, 0, "one")
-        counts = {table: await count_of(store, table) for table in ("spans", "span_versions", "span_arrivals")}
-    own: list[int] = []
-    for hosts in SHARDS:
-        for host in hosts:
-            async with opened_store(settings.model_copy(update={"host": host}), data_dir=tmp_path) as replica:
-                own.append(await count_of(replica, "spans_local"))
-
-    assert counts == dict.fromkeys(counts, ROWS)
-    assert own[0] == own[1] > 0
-    assert own[2] == own[3] == ROWS - own[0]
+    await check_rows_once(settings_of("once"), SHARDS, tmp_path)
 
 
-@pytest.mark.parametrize("lost", ["ch-2b", "keeper"])
-async def test_inserts_wait_for_what_is_lost_and_queries_go_on(cluster: Cluster, tmp_path: Path, lost: str) -> None:
-    settings = settings_of(f"lost_{lost.replace('-', '_')}")
-    await migrate(settings, data_dir=tmp_path)
-    async with opened_store(settings, data_dir=tmp_path) as store:
-        await insert(store, 0, "one", tries=60)
-        cluster.kill(lost)
-        try:
-            with pytest.raises(AWAY):
-                await insert(store, ROWS, "two")
-            assert await count_of(store, "span_versions") >= ROWS
-        finally:
-            cluster.start(lost)
-        await insert(store, ROWS, "two", tries=120)
-        counts = {table: await count_of(store, table) for table in ("spans", "span_versions", "span_arrivals")}
-
-    assert counts == dict.fromkeys(counts, 2 * ROWS)
+@pytest.mark.parametrize("name", ["ch-2b", "keeper"])
+async def test_inserts_wait_for_what_is_lost_and_queries_go_on(cluster: Cluster, tmp_path: Path, name: str) -> None:
+    await check_inserts_wait(settings_of(f"lost_{name.replace('-', '_')}"), lost(cluster, name), tmp_path)
 
 
 async def test_lost_shard_makes_queries_fail(cluster: Cluster, tmp_path: Path) -> None:
-    settings = settings_of("shard")
-    await migrate(settings, data_dir=tmp_path)
-    async with opened_store(settings, data_dir=tmp_path) as store:
-        await insert(store, 0, "one", tries=60)
-        for host in SHARDS[1]:
-            cluster.kill(host)
-        try:
-            with pytest.raises(AWAY):
-                await count_of(store, "spans")
-        finally:
-            for host in SHARDS[1]:
-                cluster.start(host)
-        await insert(store, ROWS, "two", tries=120)
-        assert await count_of(store, "spans") == 2 * ROWS
+    await check_lost_shard(settings_of("shard"), lost(cluster, *SHARDS[1]), tmp_path)

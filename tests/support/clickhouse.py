@@ -52,12 +52,15 @@ class ClickHouseServer:
         password: str = "",
         backups: Path | None = None,
         more: str = "",
+        interserver_host: str = "",
     ) -> None:
-        """``more`` is further XML of its configuration."""
+        """``more`` is further XML of its configuration. At ``interserver_host`` other replicas fetch its parts."""
         self.host, self.port = host, port or free_port()
         self._password = password
         self._path = path
         path.mkdir(parents=True, exist_ok=True)
+        self._interserver = [interserver_host, str(self.port)] if interserver_host else []
+        more += f"<listen_host>{interserver_host}</listen_host>" if interserver_host else ""
         values = {"directory": path, "host": host, "port": self.port}
         (path / "config.xml").write_text(CONFIG.format(**values, backups=backups or path / "backups", more=more))
         users = {"user": USER, "password": escape(password), "networks": "127.0.0.0/8", "account": ACCOUNT}
@@ -73,7 +76,7 @@ class ClickHouseServer:
 
     def start(self) -> None:
         """Start it over its data, and return when it answers."""
-        command = [sys.executable, "-m", "tests.support.clickhouse_node", str(self._path)]
+        command = [sys.executable, "-m", "tests.support.clickhouse_node", str(self._path), *self._interserver]
         with (self._path / "output").open("ab") as output:
             self._process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
         deadline_s = time.monotonic() + START_S
