@@ -46,8 +46,9 @@ from ingest.masking.derived import masked_ag
 from ingest.masking.planned import PlannedMask
 from ingest.rollup import roll_up, without_duplicate_usage
 from ingest.semconv.conventions import USAGE_ROOTS
-from ingest.semconv.engine import KeyMapping, map_attributes, mapping_of, united
+from ingest.semconv.engine import map_attributes, united
 from ingest.semconv.events import with_events
+from ingest.semconv.key_mapping import KeyMapping, mapping_of
 from ingest.semconv.named_spans import with_named_kind
 from ingest.semconv.prices import add_costs
 from ingest.semconv.prompt_tokens import include_parts

@@ -17,7 +17,6 @@ rely on it: the worker writes leaves, the compiler of filters asks for them by p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 from itertools import chain, count
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -73,6 +72,10 @@ _DOT_IN_NAME: Final = "\0"
 
 _INDEXES = tuple(map(str, range(64)))  # enough for most arrays
 
+_METRICS: Final = {kind: f"ag.metrics.{kind}" for kind in ("duration", "errors", "tokens", "costs")}
+_TYPES: Final = {kind: f"ag.type.{kind}" for kind in ("trace", "span")}
+"""The paths of the members of ``ag.metrics`` and ``ag.type`` in the canonical shape."""
+
 
 class _MemberPaths(dict[str, str]):
     """The paths of a container's members by their names. Spans have the same paths again and again, so they are cached:
@@ -90,11 +93,27 @@ class _MemberPaths(dict[str, str]):
         return path
 
 
-_member_paths = lru_cache(CONTAINERS_MAX)(_MemberPaths)
+class _ContainerPaths(dict[str | None, _MemberPaths]):
+    """The paths of members by the path of their container, ``None`` for the root: at most ``CONTAINERS_MAX``; when
+    there are more, all are forgotten. Long paths are not kept.
+    """
+
+    def __missing__(self, container: str | None) -> _MemberPaths:
+        paths = _MemberPaths(container)
+        if container is None or len(container) <= PATH_CHARACTERS_MAX:
+            if len(self) >= CONTAINERS_MAX:
+                self.clear()
+            self[container] = paths
+        return paths
+
+
+_member_paths: Final = _ContainerPaths()
 
 
 def typed_text(value: str | float) -> str:
     """Return the text of a scalar leaf: one letter for its type, then its value. Takes text, numbers and booleans."""
+    if type(value) is float and value % 1:  # as in `number_text`, without the calls
+        return "n" + orjson.dumps(value).decode()
     if isinstance(value, str):
         return "s" + value
     if isinstance(value, bool):
@@ -139,16 +158,15 @@ class SpanLeaves:
         add_path, add_text, add_note = self.paths.append, self.texts.append, self.notes.append
         for name, member in ag.items():
             if name == "metrics":
-                paths = _member_paths("ag.metrics")
                 for kind, metric in member.items():
+                    path = _METRICS[kind]
                     if metric:
-                        _append_members(metric.items(), paths[kind], add_path, add_text, add_note)
+                        _append_members(metric.items(), path, add_path, add_text, add_note)
                     else:
-                        add_note(EMPTY_OBJECT + paths[kind])
+                        add_note(EMPTY_OBJECT + path)
             elif name == "type":
-                type_paths = _member_paths("ag.type")
                 for kind, text in member.items():
-                    add_path(type_paths[kind])
+                    add_path(_TYPES[kind])
                     add_text("s" + text)
             else:
                 _append_members(((name, member),), "ag", add_path, add_text, add_note)
@@ -227,8 +245,7 @@ def _append_members(
 
     Called for each container of each span, so it is one flat function.
     """
-    is_cached = container is None or len(container) <= PATH_CHARACTERS_MAX
-    paths = _member_paths(container) if is_cached else _MemberPaths(container)
+    paths = _member_paths[container]
     holds_scalar = False
     for name, value in members:
         path = paths[name]

@@ -12,7 +12,7 @@ model of promoted members (``query_api/request/json_body.py``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -30,7 +30,7 @@ from common.clickhouse.member_json import (
     source_json,
     source_values,
 )
-from common.span import NO_METRICS, PROMOTED_TEXTS, Attributes, Metrics, NormalizedSpan, Span
+from common.span import PROMOTED_TEXTS, Attributes, Metrics, NormalizedSpan, Span
 
 SPANS_TABLE: Final = "spans"
 
@@ -336,16 +336,23 @@ _AROUND[list(b"snboa")] = [len('""') - len("s"), -len("n"), len("true") - len("b
 
 def _attributes_bytes(templates: pa.DictionaryArray, leaves: pa.MapArray) -> Numbers:
     """Return the sizes of the JSON texts of attributes: those of their templates and of the scalars in these."""
-    texts, offsets = leaves.items, offsets_of(leaves.items)
-    content, starts = bytes_of(texts), offsets[:-1] - offsets[0]
-    sizes = np.zeros(len(texts), np.int64)
-    if len(texts):
-        first = content[starts]
-        sizes += lengths_of(texts) + _AROUND[first] + np.add.reduceat(_ESCAPED[content], starts, dtype=np.int64)
-        sizes[(first == ord("b")) & (content[offsets[1:] - offsets[0] - 1] == ord("0"))] += len("false") - len("true")
-    around = np.array([len(text) - text.count(MARK) for text in templates.dictionary.to_pylist()], np.int64)
-    lengths: Numbers = around[templates.indices.to_numpy()] + sums_between(sizes, offsets_of(leaves))
+    texts, offsets, of_rows = leaves.items, offsets_of(leaves.items), offsets_of(leaves)
+    content = bytes_of(texts)
+    firsts, ends = offsets[:-1] - offsets[0], offsets[1:] - offsets[0]
+    kinds = content[firsts] if len(texts) else content
+    around = _AROUND[kinds]
+    booleans = np.flatnonzero(kinds == ord("b"))
+    around[booleans[content[ends[booleans] - 1] == ord("0")]] += len("false") - len("true")
+    templates_sizes = np.array([len(text) - text.count(MARK) for text in templates.dictionary.to_pylist()], np.int64)
+    lengths: Numbers = templates_sizes[templates.indices.to_numpy()] + sums_between(around, of_rows)
+    lengths += np.diff(offsets[of_rows]) + _escapes_bytes(content, offsets[of_rows] - offsets[0])
     return lengths
+
+
+def _escapes_bytes(content: Numbers, offsets: Numbers) -> Numbers:
+    """Return how many more bytes JSON takes between each two offsets, because it escapes characters."""
+    escaped = np.flatnonzero((content < ord(" ")) | (content == ord('"')) | (content == ord("\\")))
+    return sums_between(_ESCAPED[content[escaped]], np.searchsorted(escaped, offsets))
 
 
 def _values_by_key(sources: pa.DictionaryArray) -> pa.DictionaryArray:
@@ -379,8 +386,6 @@ _templates: Final = Templates()
 
 
 def _metric_columns(metrics: Sequence[Metrics]) -> dict[str, pa.Array]:
-    matrix = np.zeros((len(metrics), len(Metrics._fields)))
-    for row, amounts in enumerate(metrics):
-        if amounts is not NO_METRICS:  # most spans used nothing
-            matrix[row] = amounts
+    width = len(Metrics._fields)
+    matrix = np.fromiter(chain.from_iterable(metrics), np.float64, width * len(metrics)).reshape(-1, width)
     return {name: pa.array(np.ascontiguousarray(matrix[:, index])) for index, name in enumerate(Metrics._fields)}

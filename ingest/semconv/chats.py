@@ -141,16 +141,21 @@ def _tools(sent: Value) -> list[dict[str, Any]] | None:
 SAID_INPUTS = Converter(
     "messages, if the value is a chat; another object as it is; other JSON and text as `value`",
     lambda value: as_inputs(chat_in(parsed_if_json(value))),
+    has_value_of_json=True,
 )
 SAID_OUTPUTS = Converter(
     "messages, if the value is a chat; else the object, the array or the text",
     lambda value: chat_in(parsed_if_json(value)),
+    has_value_of_json=True,
 )
 SAID_INPUTS_IN_JSON = Converter(
     "messages, if the JSON is a chat; another object as it is; anything else as `value`",
     lambda value: as_inputs(chat_in(parsed_value(value))),
+    has_value_of_json=True,
 )
 SAID_OUTPUTS_IN_JSON = Converter(
-    "messages, if the JSON is a chat; else the JSON", lambda value: chat_in(parsed_value(value))
+    "messages, if the JSON is a chat; else the JSON",
+    lambda value: chat_in(parsed_value(value)),
+    has_value_of_json=True,
 )
 TOOLS_OF_REQUEST = Converter("the tools of a request: type, name, description, parameters", _tools)

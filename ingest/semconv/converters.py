@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from math import isfinite
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from common.json_values import LEVELS_MAX, NotJson, number_in, read_json, scalar_text
 from common.span import Value
@@ -47,6 +47,11 @@ def remembered(read: Callable[[Value], Any]) -> Callable[[Value], Any]:
     return read_once
 
 
+def is_json_text(value: Value) -> TypeGuard[str]:
+    """Return whether a value is a text that begins like an object or array in JSON."""
+    return isinstance(value, str) and value.startswith(_OPENED)
+
+
 def parsed(text: str, *, levels_max: int = LEVELS_MAX) -> Value:
     """Return the value that a text holds as JSON. Raises ``MappingError``."""
     try:
@@ -59,7 +64,7 @@ def parsed_if_json(value: Value, *, levels_max: int = LEVELS_MAX) -> Value:
     """Return the object or array that a text holds, any other value unchanged: ``"4"`` may be meant as a text, ``"{}"``
     hardly is.
     """
-    if isinstance(value, str) and value.startswith(_OPENED):
+    if is_json_text(value):
         try:
             return read_json(value, levels_max=levels_max)
         except NotJson:
@@ -317,14 +322,19 @@ METADATA = Converter("the members of the object", _metadata)
 JSON_METADATA = Converter("the members of the object, parsed where they are JSON", _json_metadata)
 SETTINGS = Converter("the settings under their normalized names", remembered(_settings))
 OBJECT = Converter("an object, or JSON text of an object", as_object)
-INPUTS = Converter("an object; other JSON and text as `value`", lambda value: as_inputs(parsed_if_json(value)))
+INPUTS = Converter(
+    "an object; other JSON and text as `value`",
+    lambda value: as_inputs(parsed_if_json(value)),
+    has_value_of_json=True,
+)
 JSON_INPUTS = Converter(
     "parsed JSON; anything but an object as `value`, also text that is not JSON",
     lambda value: json_or_text(value, as_inputs),
+    has_value_of_json=True,
 )
-OUTPUTS = Converter("the text; parsed if it is the JSON of an object or array", parsed_if_json)
+OUTPUTS = Converter("the text; parsed if it is the JSON of an object or array", parsed_if_json, has_value_of_json=True)
 RESULT = Converter(
     "the text, without quotes around it; parsed if it is the JSON of an object or array",
     lambda value: unquoted(only_block(parsed_if_json(value))),
 )
-JSON_OUTPUTS = Converter("JSON; text that is not JSON as it is", json_or_text)
+JSON_OUTPUTS = Converter("JSON; text that is not JSON as it is", json_or_text, has_value_of_json=True)

@@ -1,24 +1,24 @@
 """The engine that applies the tables: from the attributes of a span to what they mean under ``ag``.
 
-Which rows of the tables apply depends on the keys of the attributes alone. ``mapping_of`` finds them once per set of
-keys, and ``ingest/normalize.py`` keeps the result in its plan for these keys; a span then costs its conversions, and
+Which rows of the tables apply depends on the keys of the attributes alone. ``key_mapping.py`` finds them once per set
+of keys, and ``ingest/normalize.py`` keeps the result in its plan for these keys; a span then costs its conversions, and
 half a microsecond per row. The result has the canonical shape already (``ingest/ag.py``). Attributes are read and never
 changed. Pure; thread-safe.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from common.json_values import json_number
 from common.nesting import nest
 from common.plans import Keys
 from common.span import Attributes
 from common.usage import is_amount, rounded
-from ingest.semconv.conventions import CONVENTIONS
-from ingest.semconv.rows import ALL, MappingError, Row
+from ingest.semconv.converters import is_json_text
+from ingest.semconv.key_mapping import HELD, KeyMapping, Step
+from ingest.semconv.rows import MappingError
 
 TOTAL_END: Final = 2**64
 """Exclusive limit of the sums of tokens and costs: integers in JSON have 64 bits."""
@@ -61,32 +61,29 @@ def _is_of_a_response(ag: Any) -> bool:
     return isinstance(types, dict) and "trace" in types
 
 
-_Step: TypeAlias = tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...], Callable[..., Any], int, str]
-"""One row for one set of keys: ``(key, keys, below, names, read, place, leaf)``. Not a named tuple: a plain one unpacks
-in half the time.
-
-``key``: the one key that is read, or ``keys``: several that are read together, or ``below``: the path of the container
-that is read, and ``names``: which of its members, all if empty. A container may also be read together with keys, as the
-last. ``place`` and ``leaf``: where the result goes; without a leaf, member by member.
-"""
-
-
-class KeyMapping(NamedTuple):
-    """The rows that apply to a set of keys.
-
-    ``places``: the objects that may be made, outer ones first, each with the object around it (counted from ``ag``, the
-    first) and its name there. ``roots``: keys that may hold nested attributes of an instrumentation, as an object.
-    """
-
-    steps: tuple[_Step, ...] = ()
-    places: tuple[tuple[int, str], ...] = ()
-    roots: tuple[str, ...] = ()
-
-
 def _carried_out(mapping: KeyMapping, flat: Attributes, nested: Attributes) -> Mapped:
     made: list[dict[str, Any]] = [{} for _ in mapping.places]
     mapping_errors: list[str] = []
-    for key, keys, below, names, read, place, leaf in mapping.steps:
+    contested = mapping.contested
+    if contested is None or not all(map(is_json_text, map(flat.get, contested.keys))):
+        _carry_out(mapping.steps, flat, nested, made, mapping_errors)
+    else:
+        _carry_out(contested.steps, flat, nested, made, mapping_errors)
+        for step in contested.last_first:
+            *_, place, leaf = step
+            if made[place][leaf] is HELD:
+                _carry_out((step,), flat, nested, made, mapping_errors)
+    return Mapped(_put_together(mapping.places, made), mapping_errors)
+
+
+def _carry_out(
+    steps: Iterable[Step],
+    flat: Attributes,
+    nested: Attributes,
+    made: Sequence[dict[str, Any]],
+    mapping_errors: list[str],
+) -> None:
+    for key, keys, below, names, read, place, leaf in steps:
         try:
             if key:
                 value = flat[key]
@@ -109,7 +106,6 @@ def _carried_out(mapping: KeyMapping, flat: Attributes, nested: Attributes) -> M
             made[place][leaf] = found
         else:
             made[place].update(found)
-    return Mapped(_put_together(mapping.places, made), mapping_errors)
 
 
 def _container(flat: Attributes, nested: Attributes, below: tuple[str, ...], names: tuple[str, ...]) -> Any:
@@ -203,114 +199,6 @@ def _spread(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from _spread(f"{prefix}.{name}", member)
     else:
         yield prefix, value
-
-
-# From tables to the mapping of a set of keys.
-
-_ROWS: Final = tuple(row for convention in CONVENTIONS for row in convention.rows)
-_SOURCES: Final = frozenset(source for row in _ROWS for source in row.sources)
-_ROOTS: Final = frozenset(source.partition(".")[0] for source in _SOURCES if "." in source)
-_KNOWN: Final = re.compile(
-    "\0(?:" + "|".join(sorted({re.escape(source.partition(".")[0]) for source in _SOURCES})) + r")[.\0]"
-)
-
-
-def _is_known(keys: tuple[str, ...]) -> bool:
-    """Return whether some key begins like one of a table. One search in C over all keys."""
-    return _KNOWN.search("\0" + "\0".join(keys) + "\0") is not None
-
-
-class _Keys:
-    """A set of keys and the queries of rows on it, in time linear in their length. No key holds U+0000."""
-
-    def __init__(self, keys: tuple[str, ...]) -> None:
-        self.keys = frozenset(keys)
-        self.in_order = keys
-        self._joined = "\0" + "\0".join(keys) + "\0"
-
-    def has(self, beginning: str) -> bool:
-        return _beginnings[beginning].search(self._joined) is not None
-
-    def has_source(self, source: str) -> bool:
-        return self.has_at_or_below(source.removesuffix(ALL)) if source.endswith(ALL) else source in self.keys
-
-    def has_at_or_below(self, prefix: str) -> bool:
-        return prefix in self.keys or f"\0{prefix}." in self._joined
-
-
-_beginnings: Final = {
-    pattern: re.compile(f"\0(?:{pattern})") for row in _ROWS for pattern in (row.requires, row.unless) if pattern
-}
-
-
-def mapping_of(keys: Keys) -> KeyMapping | None:
-    """Return the rows that apply to a set of keys; ``None`` if no table says anything about them."""
-    if not _is_known(keys):
-        return None
-    key_set = _Keys(keys)
-    roots = tuple(key for key in keys if key in _ROOTS)
-    applied = [(row, names) for row in _ROWS if (names := _names_read(row, key_set)) is not None]
-    if not applied and not roots:
-        return None
-    beginnings = (path[:at] for row, _ in applied for path in [_place(row)] for at in range(len(path) + 1))
-    paths = sorted(dict.fromkeys(beginnings), key=len)
-    places = tuple((paths.index(path[:-1]), path[-1]) if path else (0, "") for path in paths)
-    return KeyMapping(tuple(_step(row, names, paths) for row, names in applied), places, roots)
-
-
-def _names_read(row: Row, key_set: _Keys) -> tuple[str, ...] | None:
-    """Return the members of its container that the row reads, empty for all; ``None`` if the row does not apply."""
-    if row.requires and not key_set.has(row.requires):
-        return None
-    if row.unless and key_set.has(row.unless):
-        return None
-    if not row.sources[0].endswith(ALL):
-        return () if any(map(key_set.has_source, row.sources)) else None
-    prefix = row.sources[0].removesuffix(ALL)
-    if not key_set.has_at_or_below(prefix):
-        return None
-    if not row.target.endswith(ALL):
-        return ()
-    taken = _taken_below[prefix]
-    below = dict.fromkeys(
-        key[len(prefix) + 1 :].partition(".")[0] for key in key_set.in_order if key.startswith(prefix + ".")
-    )
-    return tuple(name for name in below if name not in taken) or None
-
-
-_taken_below: Final = {
-    prefix: frozenset(
-        source.removeprefix(prefix + ".").partition(".")[0]
-        for source in _SOURCES
-        if source.startswith(prefix + ".") and source != prefix + ALL
-    )
-    for prefix in (source.removesuffix(ALL) for source in _SOURCES if source.endswith(ALL))
-}
-"""The members below a prefix that have rows of their own."""
-
-
-def _place(row: Row) -> tuple[str, ...]:
-    """Return the path of the object that the row writes to."""
-    if row.target.endswith(ALL):
-        return tuple(row.target.removesuffix(ALL).split("."))
-    return tuple(row.target.split(".")[:-1])
-
-
-def _step(row: Row, names: tuple[str, ...], paths: Sequence[tuple[str, ...]]) -> _Step:
-    *keys, last = row.sources
-    is_container = last.endswith(ALL)
-    is_several = bool(keys)
-    if is_several and not is_container:
-        keys.append(last)
-    return (
-        "" if is_container or is_several else last,
-        tuple(keys),
-        tuple(last.removesuffix(ALL).split(".")) if is_container else (),
-        names,
-        row.reading.read,
-        paths.index(_place(row)),
-        "" if row.target.endswith(ALL) else row.target.rpartition(".")[2],
-    )
 
 
 def united(mapped: Mapping[str, Any], sent: Mapping[str, Any]) -> dict[str, Any]:

@@ -357,6 +357,10 @@ def _outputs_of_mime_type(value: Value, mime_type: Value) -> Value:
 CHAT = Converter("messages", chat_of)
 CHAT_WITH_INSTRUCTIONS = Converter("messages, beginning with the instructions", chat_with_instructions)
 INPUTS_OF_MIME_TYPE = Converter(
-    "depends on the MIME type: a JSON object as it is; other JSON and text as `value`", _inputs_of_mime_type
+    "depends on the MIME type: a JSON object as it is; other JSON and text as `value`",
+    _inputs_of_mime_type,
+    has_value_of_json=True,
 )
-OUTPUTS_OF_MIME_TYPE = Converter("depends on the MIME type: JSON or text", _outputs_of_mime_type)
+OUTPUTS_OF_MIME_TYPE = Converter(
+    "depends on the MIME type: JSON or text", _outputs_of_mime_type, has_value_of_json=True
+)

@@ -46,11 +46,13 @@ class Converter(NamedTuple):
     """How a value is read: ``says`` describes it in the docs, ``read`` is a function of the value or values.
 
     ``read`` returns what is put under ``ag``, or ``None`` for nothing, and raises ``MappingError``. It never changes
-    its input, and its result is JSON-ready.
+    its input, and its result is JSON-ready. ``has_value_of_json``: whether it returns something, even if with an error,
+    for every text that begins like an object or array in JSON (``is_json_text``).
     """
 
     says: str
     read: Callable[..., Any]
+    has_value_of_json: bool = False
 
 
 @dataclass(frozen=True, slots=True)

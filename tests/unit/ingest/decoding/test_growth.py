@@ -256,11 +256,17 @@ def test_names_of_places_cost_nothing_while_nothing_is_wrong() -> None:
 
 
 def test_paths_of_long_containers_are_not_cached() -> None:
-    before = leaves._member_paths.cache_info().currsize
+    before = set(leaves._member_paths)
 
     leaves.SpanLeaves().append({f"{number}{'k' * 1_000}": {"a": 1} for number in range(10)})
 
-    assert leaves._member_paths.cache_info().currsize <= before + 1  # the root
+    assert set(leaves._member_paths) <= before | {None}  # the root
+
+
+def test_number_of_containers_with_cached_paths_is_bounded() -> None:
+    leaves.SpanLeaves().append({str(number): {"a": 1} for number in range(leaves.CONTAINERS_MAX + 10)})
+
+    assert len(leaves._member_paths) <= leaves.CONTAINERS_MAX
 
 
 def test_nested_groups_are_judged_where_they_are() -> None:

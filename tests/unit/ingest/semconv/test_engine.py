@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from common.nesting import nest
 from ingest.ag import canonical_ag
 from ingest.semconv.conventions import CONVENTIONS
 from ingest.semconv.engine import Mapped, united
-from ingest.semconv.rows import ALL, Reason
+from ingest.semconv.messages import INPUTS_OF_MIME_TYPE, OUTPUTS_OF_MIME_TYPE
+from ingest.semconv.rows import ALL, Converter, MappingError, Reason
 from tests.support.mapping import map_attributes
 
 ROWS = [row for convention in CONVENTIONS for row in convention.rows]
@@ -80,6 +82,57 @@ def test_unreadable_value_does_not_win() -> None:
     both = what_is_mapped({"llm.token_count.prompt": 1, "gen_ai.usage.input_tokens": "many"})
 
     assert both == ({"metrics": {"tokens": {"incremental": {"prompt": 1, "total": 1}}}}, ["not_a_count"])
+
+
+JSON_LIKE = st.sampled_from(["{", "[", '{"a": ', "[1, 2"]) | st.builds(
+    json.dumps,
+    st.lists(st.none() | st.integers() | st.dictionaries(st.text(max_size=3), st.none() | st.text(max_size=3)))
+    | st.dictionaries(st.sampled_from(["messages", "choices", "role", "content", "type", "a"]), st.none() | st.text())
+    | st.just({"messages": [{"role": "user", "content": "Hi"}]})
+    | st.just({"choices": [{"message": {"role": "assistant"}}], "type": "text", "text": None}),
+)
+
+
+@pytest.mark.parametrize("converter", {row.reading for row in ROWS if row.reading.has_value_of_json})
+@given(text=JSON_LIKE, mime_type=st.sampled_from([None, "application/json", "text/plain"]))
+def test_converters_that_promise_a_value_of_json_have_one(converter: Converter, text: str, mime_type: str) -> None:
+    is_of_mime_type = converter in (INPUTS_OF_MIME_TYPE, OUTPUTS_OF_MIME_TYPE)
+    try:
+        found = converter.read(text, mime_type) if is_of_mime_type else converter.read(text)
+    except MappingError as mapping_error:
+        found = mapping_error.found
+
+    assert found is not None
+
+
+MESSAGES = '[{"role": "user", "parts": [{"type": "text", "content": "New?"}]}]'
+SAYS_NEW = {"messages": [{"role": "user", "content": "New?"}]}
+
+
+@pytest.mark.parametrize(
+    ("sent", "data"),
+    [
+        ({"input.value": '{"old": 1}', "gen_ai.input.messages": MESSAGES}, SAYS_NEW),
+        ({"input.value": "{", "input.mime_type": "application/json", "gen_ai.input.messages": MESSAGES}, SAYS_NEW),
+        ({"input.value": '{"old": 1}', "gen_ai.input.messages": "[]"}, {"old": 1}),
+        ({"input.value": '{"old": 1}', "gen_ai.input.messages": "no JSON"}, {"old": 1}),
+        ({"input.value": "{", "input.mime_type": "application/json", "gen_ai.input.messages": "[]"}, {"value": "{"}),
+    ],
+)
+def test_members_have_the_order_of_the_first_rows_with_a_value(sent: dict[str, Any], data: dict[str, Any]) -> None:
+    """The last row wins, whether the others are read or not, and the first has the place."""
+    outputs = {"output.value": "Yes."}
+
+    found = what_is_mapped({"input.mime_type": "application/json"} | sent | outputs).ag["data"]
+
+    assert list(found.items()) == [("inputs", data), ("outputs", "Yes.")]
+
+
+def test_value_that_is_replaced_is_not_read() -> None:
+    sent = {"input.value": "{", "input.mime_type": "application/json", "gen_ai.input.messages": MESSAGES}
+
+    assert what_is_mapped(sent) == ({"data": {"inputs": SAYS_NEW}}, [])
+    assert what_is_mapped(sent | {"gen_ai.input.messages": "[]"}).mapping_errors == ["not_json"]
 
 
 def test_generations_of_one_convention_may_be_mixed() -> None:
