@@ -14,12 +14,12 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from common.clickhouse.select import ATTRIBUTES_COLUMN
 from common.clickhouse.span_columns import NO_PARENT
 from common.paths import value_at
 from common.span import PROMOTED_TEXTS, SpanKind, StatusCode
 from query_api.export.columns import TIME, Column, in_64_bits, schema_of, value_text
 from query_api.filter.language import DURATION
+from query_api.spans.attributes import ATTRIBUTES
 from query_api.spans.narrow_rows import MODEL, PROVIDER, SERVICE
 from query_api.spans.rows import attributes_with, hex_ids
 from query_api.spans.usage import TraceSums
@@ -46,7 +46,7 @@ def row_columns_of(columns: Sequence[Column]) -> tuple[str, ...]:
     read = [*Version._fields]
     for column in columns:
         stored = _STORED.get(column.name)
-        read += stored.read if stored is not None else (ATTRIBUTES_COLUMN, "parent_id")
+        read += stored.read if stored is not None else (*ATTRIBUTES, "parent_id")
     return tuple(dict.fromkeys(read))
 
 

@@ -3,9 +3,9 @@
 Rows are requested before it is certain that their versions are visible, so that nothing waits: while one statement
 runs, the result of another one is laid out. ``latest_versions.py`` decides what is visible.
 
-Members that are JSON are stored as responses show them and copied as they are: a page is put together without
-parsing. Only two kinds of attributes are parsed and written again: those with ``outputs.__default__`` (reference
-§3.8), and those of a root whose trace has sums.
+Members that are JSON are stored as responses show them and copied as they are, and attributes are joined from their
+template and leaves (``attributes.py``): a page is put together without parsing. Only two kinds of attributes are parsed
+and written again: those with ``outputs.__default__`` (reference §3.8), and those of a root whose trace has sums.
 
 A page is written member by member, each for all rows at once, and then joined row by row: a tenth of the time it
 takes span by span. Members with few values are written together, once for each set of values; columns that hold
@@ -24,13 +24,14 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from common.clickhouse.select import ATTRIBUTES_COLUMN, NO_SETTINGS, EngineSettings, Select, Table
+from common.clickhouse.select import NO_SETTINGS, EngineSettings, Select, Table
 from common.clickhouse.span_columns import ALL_MEMBERS, NO_PARENT, OPTIONAL_MEMBERS
 from common.fair_share import in_thread
 from common.limits import MIB
 from common.span import NO_METRICS, SpanKind, StatusCode
 from common.times import format_us
 from query_api.filter.sql.compile import Compiled
+from query_api.spans.attributes import ATTRIBUTES, attributes_of
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.usage import TraceSums, with_sums
 from query_api.spans.versions import (
@@ -262,7 +263,7 @@ def hex_ids(rows: pa.Table, name: str, width: int) -> list[bytes]:
 def attributes_with(rows: pa.Table, sums: TraceSums) -> list[bytes]:
     """Return the attributes of rows as responses show them, as JSON; those of roots with the sums of their traces.
 
-    The rows have ``ATTRIBUTES_COLUMN``, ``parent_id`` and the columns of ``Version``.
+    The rows have ``ATTRIBUTES``, ``parent_id`` and the columns of ``Version``.
     """
     are_roots = [parent_id == NO_PARENT for parent_id in values_of(rows, "parent_id")]
     return _with_sums_of_roots(_attributes(rows), are_roots, values_of(rows, "trace_id"), sums)
@@ -283,7 +284,7 @@ def _with_sums_of_roots(
 
 def _attributes(rows: pa.Table) -> list[bytes]:
     """Return attributes as they are stored, with ``outputs.__default__`` in place of all outputs."""
-    stored = values_of(rows, ATTRIBUTES_COLUMN)
+    stored = attributes_of(rows)
     if _DEFAULT_OUTPUT not in b"".join(stored):  # one search through all takes a third of one search each
         return stored
     return [_with_default_output(json) if _DEFAULT_OUTPUT in json else json for json in stored]
@@ -299,7 +300,7 @@ def _with_default_output(json: bytes) -> bytes:
 
 _REQUIRED: Final = (
     "trace_id", "span_id", "parent_id", "start_us", "end_us", "start_ns_rest", "end_ns_rest", "stored_us", "name",
-    "kind", "status_code", "trace_type", "span_type", ATTRIBUTES_COLUMN,
+    "kind", "status_code", "trace_type", "span_type", *ATTRIBUTES,
 )  # fmt: skip
 
 

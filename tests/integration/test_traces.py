@@ -18,7 +18,6 @@ import pytest
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
-from common.clickhouse.select import ATTRIBUTES_COLUMN
 from common.clickhouse.store import ColumnStore, Statement
 from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_table
 from common.errors import DeadlineExceeded
@@ -28,6 +27,7 @@ from common.stored_position import StoredPosition
 from common.times import Clock, SystemClock, format_us
 from query_api.request.context import ApiContext
 from query_api.request.limits import Limits
+from query_api.spans.attributes import LEAF_TEXTS
 from tests.fakes.clock import ManualClock
 from tests.fakes.rowless_store import RowlessStore
 from tests.support.api import PATIENT, KnownKeys, context_of, serving
@@ -861,8 +861,8 @@ class WeighingStore:
 
     async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
         rows = await self._store.select(statement, deadline_s=deadline_s)
-        if ATTRIBUTES_COLUMN in rows.column_names:
-            self.weights.append(rows.column(ATTRIBUTES_COLUMN).nbytes)
+        if LEAF_TEXTS in rows.column_names:
+            self.weights.append(rows.column(LEAF_TEXTS).nbytes)
         return rows
 
 

@@ -1,4 +1,4 @@
-"""Attributes as the column ``attributes_json`` says them, in Python: from a template and leaves."""
+"""Attributes as ``query_api/spans/attributes.py`` and the column ``attributes_json`` say them, leaf by leaf."""
 
 from __future__ import annotations
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from common.clickhouse.select import ATTRIBUTES_COLUMN
 from common.clickhouse.span_columns import ALL_MEMBERS, NO_PARENT
 from common.span import PROMOTED_TEXTS
+from query_api.spans.attributes import LEAF_TEXTS, TEMPLATE
 from query_api.spans.rows import row_columns
 
 TEXT_COLUMNS = ("status_message", *PROMOTED_TEXTS)
 JSON_COLUMNS = ("events", "links", "references", "hashes", "resource", "scope", "repaired")
 COUNTS = ("flags", "dropped_attributes_count", "dropped_events_count", "dropped_links_count")
 _ID = pa.binary(16)
-_TYPES = {"trace_id": _ID, "span_id": _ID, "parent_id": _ID}
+_TYPES = {"trace_id": _ID, "span_id": _ID, "parent_id": _ID, LEAF_TEXTS: pa.list_(pa.binary())}
 
 
 def row(**members: Any) -> dict[str, Any]:
@@ -35,7 +35,8 @@ def row(**members: Any) -> dict[str, Any]:
         "trace_type": b"invocation",
         "span_type": b"task",
         "trace_state": b"",
-        ATTRIBUTES_COLUMN: b'{"ag":{"data":{},"metrics":{"tokens":{},"costs":{},"errors":{}}}}',
+        LEAF_TEXTS: [],
+        TEMPLATE: b'{"ag":{"data":{},"metrics":{"tokens":{},"costs":{},"errors":{}}}}',
         **dict.fromkeys(TEXT_COLUMNS, None),
         **dict.fromkeys(JSON_COLUMNS, b""),
         **dict.fromkeys(COUNTS, 0),
@@ -47,6 +48,7 @@ def row(**members: Any) -> dict[str, Any]:
 
 def table(rows: list[dict[str, Any]], *, cut_at: int = 0) -> pa.Table:
     """Return the rows as the engine may: in two blocks, the second of which is a slice."""
-    columns = {name: pa.array([each[name] for each in rows], _TYPES.get(name)) for name in row_columns(ALL_MEMBERS)}
+    names = [column.rpartition(" AS ")[2] for column in row_columns(ALL_MEMBERS)]
+    columns = {name: pa.array([each[name] for each in rows], _TYPES.get(name)) for name in names}
     whole = pa.table(columns)
     return pa.concat_tables([whole.slice(0, cut_at), whole.slice(cut_at)])

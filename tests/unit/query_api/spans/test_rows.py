@@ -62,7 +62,7 @@ def expected(row: dict[str, Any]) -> dict[str, Any]:
         "start_time_unix_nano": str(row["start_us"] * 1000 + row["start_ns_rest"]),
         "end_time_unix_nano": str(row["end_us"] * 1000 + row["end_ns_rest"]),
         "status_code": StatusCode(row["status_code"]).name,
-        "attributes": orjson.loads(row["attributes_json"]),
+        "attributes": orjson.loads(row["attributes_template"]),
     }
     texts = {name: row[name].decode() for name in TEXT_COLUMNS if row[name] is not None}
     state = {"trace_state": row["trace_state"].decode()} if row["trace_state"] else {}
@@ -88,7 +88,7 @@ def test_no_rows_render_no_spans() -> None:
 def test_json_members_are_copied_as_stored() -> None:
     spaced = b'{"a" : 1.0}'
 
-    [span] = Layout.of(table([row(attributes_json=spaced, resource=spaced)])).spans({})
+    [span] = Layout.of(table([row(attributes_template=spaced, resource=spaced)])).spans({})
 
     assert b'"attributes":%b,"resource":%b}' % (spaced, spaced) in span.json
 
@@ -96,7 +96,7 @@ def test_json_members_are_copied_as_stored() -> None:
 def test_root_of_a_trace_without_usage_is_rendered_as_stored() -> None:
     spaced = b'{"ag" : {"metrics" : {}}}'
 
-    [span] = Layout.of(table([row(attributes_json=spaced)])).spans({b"t" * 16: NO_METRICS})
+    [span] = Layout.of(table([row(attributes_template=spaced)])).spans({b"t" * 16: NO_METRICS})
 
     assert b'"attributes":%b' % spaced in span.json
 
@@ -111,7 +111,7 @@ def test_whole_seconds_have_no_fraction() -> None:
 def test_default_output_replaces_all_outputs() -> None:
     attributes = b'{"ag":{"data":{"outputs":{"__default__":[1]}},"metrics":{}}}'
 
-    [span] = Layout.of(table([row(attributes_json=attributes)])).spans({})
+    [span] = Layout.of(table([row(attributes_template=attributes)])).spans({})
 
     assert orjson.loads(span.json)["attributes"]["ag"]["data"] == {"outputs": [1]}
 
