@@ -105,7 +105,8 @@ class IngestSettings(Group):
     batch_bytes_max: int = Field(64 * MIB, ge=1_000)
     """Bytes of decoded columns at which a batch is flushed."""
     batch_age_max_s: float = Field(0.5, gt=0, le=60)
-    """Age of its first span at which a batch is flushed, in seconds; four times as much while there is a backlog."""
+    """Age of its first span at which a batch is flushed, in seconds, or before, when flushing has taken less than a
+    third of the time. While there is a backlog it is flushed at four times this age."""
     poll_records_max: int = Field(500, ge=1, le=10_000)
     """Most records taken from Kafka at once."""
     decode_processes: int = Field(2, ge=0, le=8)

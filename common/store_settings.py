@@ -108,6 +108,10 @@ class ClickHouseSettings(Group):
     """on: a replica that lacks an insert of the quorum answers no query."""
     connections: int = Field(4, ge=1, le=64)
     """Connections for queries, which run at the same time."""
+    gives_way: Literal["neither", "ingest", "queries"] = "neither"
+    """What gives way while the machine is too busy for both. ingest: batches get up to four times as old and are
+    flushed in at most a tenth of the time, and decoding has a low priority. queries: statements pause while a batch is
+    inserted. neither: they share."""
     insert_timeout_s: float = Field(60.0, gt=0, le=600)
     """Deadline of one insert, in seconds."""
     memory_bytes_max: int = Field(1_024 * MIB, ge=64 * MIB, le=1_024 * 1_024 * MIB)

@@ -59,7 +59,9 @@ async def open_worker(
     policy = Policy.of(settings)
     async with AsyncExitStack() as stack:
         # First, because a process needs a second to start, and the rest starts meanwhile.
-        decoder = await open_decoder(policy.rules, processes=settings.ingest.decode_processes)
+        decoder = await open_decoder(
+            policy.rules, processes=settings.ingest.decode_processes, niceness=policy.decoder_niceness
+        )
         stack.push_async_callback(decoder.close)
         await stack.enter_async_context(
             open_health(

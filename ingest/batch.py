@@ -6,6 +6,7 @@ A batch keeps its records until they are committed: a span that a sink rejects i
 from __future__ import annotations
 
 import hashlib
+import math
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -26,30 +27,49 @@ _NO_ROWS: Final = pa.table({})
 RECORD_BYTES: Final = 400
 """Approximate memory of a record besides its key and value: the tuple, its headers, its entries in lists."""
 
-BACKLOG_PATIENCE: Final = 4
-"""How many times older a batch may grow while there is a backlog: larger inserts leave less to merge, which gives a
-third more spans per second.
+
+PATIENCE: Final = 4
+"""How many times older a batch may grow while there is a backlog, or if ingest gives way: larger inserts leave less to
+merge, which gives a third more spans per second.
 """
+
+
+class LastFlush(NamedTuple):
+    """When the last flush ended, and how long it took, in seconds."""
+
+    ended_s: float = -math.inf
+    took_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class FlushPolicy:
-    """When a batch is flushed: at this many spans, at this many bytes, or when its first record is this old."""
+    """When a batch is flushed: at this many spans, at this many bytes, or when its first record is this old.
+
+    Before that, when batches have been flushed for less than ``share`` of the time: an insert costs as much as
+    thousands of its spans (ADR 0044). 0: not before that.
+    """
 
     rows_max: int = 20_000
     bytes_max: int = 64 * MIB
     age_s_max: float = 0.5
+    share: float = 0.0
+    is_patient: bool = False
+    """Whether a batch may always grow as old as with a backlog."""
 
     def is_full(self, batch: SpanBatch) -> bool:
         """Return whether the batch takes no more records."""
         return batch.rows_count >= self.rows_max or batch.bytes_count >= self.bytes_max
 
-    def is_due(self, batch: SpanBatch, *, now_s: float, is_behind: bool = False) -> bool:
-        """Return whether to flush the batch now; an empty one never. With a backlog a batch may get older, and so
-        larger.
-        """
-        age_s_max = self.age_s_max * BACKLOG_PATIENCE if is_behind else self.age_s_max
-        return self.is_full(batch) or (not batch.is_empty and now_s - batch.opened_s >= age_s_max)
+    def is_due(self, batch: SpanBatch, last: LastFlush, *, now_s: float, is_behind: bool = False) -> bool:
+        """Return whether to flush the batch now; an empty one never."""
+        return self.is_full(batch) or (not batch.is_empty and now_s >= self.due_s(batch, last, is_behind=is_behind))
+
+    def due_s(self, batch: SpanBatch, last: LastFlush, *, is_behind: bool = False) -> float:
+        """Return when the batch, which is not empty, is flushed even if it is not full."""
+        oldest_s = batch.opened_s + self.age_s_max * (PATIENCE if is_behind or self.is_patient else 1)
+        if is_behind or not self.share:
+            return oldest_s
+        return min(oldest_s, last.ended_s + last.took_s * (1 / self.share - 1))
 
 
 class Extent(NamedTuple):

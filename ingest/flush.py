@@ -28,7 +28,7 @@ from common.telemetry import (
     get_logger,
 )
 from common.times import Clock
-from ingest.batch import SpanBatch
+from ingest.batch import LastFlush, SpanBatch
 from ingest.dead_letter import DeadLetters
 from ingest.partitions import Ledger
 from ingest.sink import Sink, SpanRows
@@ -77,18 +77,22 @@ class Flusher:
         self._clock = clock
         self._retry = retry
         self._watch = watch
+        self.last = LastFlush()
 
     async def flush(self, batch: SpanBatch) -> None:
         """Return when the batch is committed, or when its partitions belong to another member."""
         BATCH_ROWS.observe(batch.rows_count)
         BATCH_BYTES.observe(batch.bytes_count)
-        BATCH_AGE_SECONDS.observe(self._clock.monotonic_s() - batch.opened_s)
+        began_s = self._clock.monotonic_s()
+        BATCH_AGE_SECONDS.observe(began_s - batch.opened_s)
         async with self._watch.over(batch):
             self._watch.enter("insert")
             rejected = await self._store(batch)
             await self._timed("dead_letter", self._dead_letter(batch, rejected))
             self._ledger.mark_done(batch.records)
             await self._timed("commit", self._commit())
+        ended_s = self._clock.monotonic_s()
+        self.last = LastFlush(ended_s, ended_s - began_s)
         return_free_memory(above_bytes=LARGE_WORKER_BYTES)  # no await: what is committed must not be flushed again
 
     async def _store(self, batch: SpanBatch) -> Mapping[int, str]:

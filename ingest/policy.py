@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import UUID
 
 from common.kafka.record import Publisher, RecordSource
@@ -22,6 +22,15 @@ from ingest.masking.current import MaskReader
 from ingest.masking.dead_letters import Masking
 from ingest.sink import Sink
 
+FLUSHING_SHARE: Final = 0.33
+"""Share of the time in which batches that are neither full nor old are flushed (ADR 0044)."""
+
+PATIENT_SHARE: Final = 0.1
+"""The same, if ingest gives way."""
+
+NICENESS: Final = 10
+"""Of the processes that decode, if ingest gives way: they get a tenth of a core that others want too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -37,11 +46,12 @@ class Policy:
     shutdown_grace_s: float = 20.0
     streak_max: int = 10_000
     keeps_unmaskable: bool = False
+    decoder_niceness: int = 0
 
     @classmethod
     def of(cls, settings: Settings) -> Policy:
         """Return the settings that the loop uses. Raises ``InvalidPrices``."""
-        ingest = settings.ingest
+        ingest, gives_way = settings.ingest, settings.clickhouse.gives_way == "ingest"
         return cls(
             rules=Rules(
                 settings.kafka.topics,
@@ -49,7 +59,14 @@ class Policy:
                 settings.default_project_id,
                 prices_of(settings),
             ),
-            flush=FlushPolicy(ingest.batch_rows_max, ingest.batch_bytes_max, ingest.batch_age_max_s),
+            flush=FlushPolicy(
+                ingest.batch_rows_max,
+                ingest.batch_bytes_max,
+                ingest.batch_age_max_s,
+                PATIENT_SHARE if gives_way else FLUSHING_SHARE,
+                is_patient=gives_way,
+            ),
+            decoder_niceness=NICENESS if gives_way else 0,
             dead_letter_topic=settings.kafka.dead_letter_topic,
             poll_records_max=ingest.poll_records_max,
             retry_delay_s_max=ingest.retry_delay_max_s,

@@ -43,11 +43,11 @@ from ingest.masking.current import CurrentMasking
 from ingest.partitions import Ledger, Streaks
 from ingest.policy import Dependencies, Policy
 
-LINGER_S_MAX: Final = 0.1
+LINGER_S_MAX: Final = 0.05
 """How long a chunk waits for more records, because a chunk costs as much as fifty spans. It counts as age of the batch.
 """
 
-LINGER_SHARE: Final = 0.2
+LINGER_SHARE: Final = 0.1
 """… or this share of the age at which batches are flushed, if that is less."""
 
 FLUSHING_POLL_S: Final = 0.02
@@ -168,7 +168,7 @@ class Worker:
         if self._flush_task is not None and self._flush_task.done():
             self._flush_task = None
         if self._flush_task is None and self._policy.flush.is_due(
-            self._batch, now_s=self._clock.monotonic_s(), is_behind=self._is_behind
+            self._batch, self._flusher.last, now_s=self._clock.monotonic_s(), is_behind=self._is_behind
         ):
             batch, self._batch = self._batch, SpanBatch()
             self._flush_task = self._tasks.create_task(self._flusher.flush(batch), name="flush")
@@ -217,7 +217,7 @@ class Worker:
             longest_s = min(longest_s, max(0.0, self._queue.waiting.due_s - now_s))
         if self._batch.is_empty:
             return longest_s
-        left_s = self._batch.opened_s + self._policy.flush.age_s_max - now_s
+        left_s = self._policy.flush.due_s(self._batch, self._flusher.last) - now_s
         shortest_s = 0.0 if self._flush_task is None else FLUSHING_POLL_S
         return min(longest_s, max(shortest_s, left_s))
 

@@ -63,7 +63,12 @@ class EmbeddedStore(Engine):
 
     def __init__(self, path: Path, settings: ClickHouseSettings) -> None:
         super().__init__(settings)
-        self._of_handle: Settings = {**ALWAYS, **UNCOMPRESSED, "max_memory_usage": settings.memory_bytes_max}
+        self._of_handle: Settings = {
+            **ALWAYS,
+            **UNCOMPRESSED,
+            **self._of_statements,
+            "max_memory_usage": settings.memory_bytes_max,
+        }
         open_client = partial(_open_client, path, settings.database)
         open_reading = partial(open_client, self._of_handle)
         self._reading = HandlePool(open_reading, count=settings.connections, name="chdb-reading")

@@ -81,6 +81,11 @@ OF_SHARDS: Final[Settings] = {
 """The settings of every statement if tables are divided among shards (ADR 0037)."""
 
 
+PRIORITY_OF_INSERTS: Final[Settings] = {"priority": 1}
+PRIORITY_OF_STATEMENTS: Final[Settings] = {"priority": 2}
+"""Statements pause while an insert runs, up to a second each time that they have read something (ADR 0044)."""
+
+
 class Engine(ABC):
     """The statements of ``ColumnStore``; a subclass runs them with its driver."""
 
@@ -88,6 +93,9 @@ class Engine(ABC):
         self._memory_bytes_max = settings.memory_bytes_max
         self._insert_memory_bytes_max = settings.insert_memory_bytes_max
         self._consistency = _consistency(settings)
+        queries_give_way = settings.gives_way == "queries"
+        self._of_inserts = PRIORITY_OF_INSERTS if queries_give_way else {}
+        self._of_statements = PRIORITY_OF_STATEMENTS if queries_give_way else {}
         self._cluster = settings.cluster if settings.sharding == "on" else ""
         self._database = settings.database
         self._has_whole_traces = len(settings.epochs) <= 1
@@ -103,6 +111,7 @@ class Engine(ABC):
             "max_partitions_per_insert_block": 0,  # a batch may hold spans of any age
             "input_format_null_as_default": 0,  # a null where none is allowed is a bug, not an empty text
             **self._consistency,
+            **self._of_inserts,
             **_bounds(deadline_s, self._insert_memory_bytes_max),
         }
         if "insert_quorum" in settings:
@@ -136,7 +145,7 @@ class Engine(ABC):
             await self._command(bounded, deadline_s=deadline_s)
 
     def _bounded(self, statement: Statement, deadline_s: float, memory_bytes_max: int) -> Statement:
-        settings, sql = {**self._consistency, **statement.settings}, statement.sql
+        settings, sql = {**self._consistency, **self._of_statements, **statement.settings}, statement.sql
         if self._cluster and statement.reads == "all" and self._has_whole_traces:
             sql = run_by_shards(sql, self._database, self._cluster)
         elif self._cluster and statement.reads != "all":

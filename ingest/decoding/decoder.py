@@ -10,6 +10,7 @@ fault. If the process fails on that too, nothing is committed.
 from __future__ import annotations
 
 import asyncio
+import os
 import pickle
 from dataclasses import replace
 from functools import partial
@@ -67,10 +68,13 @@ class Decoder(Protocol):
         ...
 
 
-async def open_decoder(rules: Rules, *, processes: int) -> Decoder:
-    """Return a decoder that uses at most ``processes`` child processes, or a thread of this process if 0."""
+async def open_decoder(rules: Rules, *, processes: int, niceness: int = 0) -> Decoder:
+    """Return a decoder that uses at most ``processes`` child processes, or a thread of this process if 0.
+
+    ``niceness`` is that of the processes, beyond that of this one.
+    """
     if processes:
-        return ProcessDecoder(rules, processes=processes)
+        return ProcessDecoder(rules, processes=processes, niceness=niceness)
     await asyncio.to_thread(warm_up)
     return ThreadDecoder(rules)
 
@@ -99,11 +103,18 @@ class ProcessDecoder:
     """Decodes in child processes; see the module."""
 
     def __init__(
-        self, rules: Rules, *, processes: int, response_s_max: float = RESPONSE_S_MAX, idle_s: float = IDLE_S
+        self,
+        rules: Rules,
+        *,
+        processes: int,
+        niceness: int = 0,
+        response_s_max: float = RESPONSE_S_MAX,
+        idle_s: float = IDLE_S,
     ) -> None:
         run = partial(_run, rules=rules)
+        prepare = partial(_prepare, niceness)
         self._pool = ChildPool(
-            Program(name="decoder", run=run, count_restart=DECODER_RESTARTS.inc, prepare=warm_up),
+            Program(name="decoder", run=run, count_restart=DECODER_RESTARTS.inc, prepare=prepare),
             PoolLimits(processes=processes, ends_max=TRIES_MAX, hangs_max=TRIES_MAX, keeps_first=True, idle_s=idle_s),
         )
         self._rules = rules
@@ -157,6 +168,12 @@ class ProcessDecoder:
             error=str(failure),
         )
         return reject_records(chunk, self._rules, REASON)
+
+
+def _prepare(niceness: int) -> None:
+    """Prepare a child."""
+    os.nice(niceness)
+    warm_up()
 
 
 def _run(chunk: Chunk, *, rules: Rules) -> tuple[DecodedChunk, Any]:

@@ -71,4 +71,6 @@ def _text(name: str, value: float) -> str:
             (unit, size) for unit, size in (("GiB", KIB * MIB), ("MiB", MIB), ("KiB", KIB)) if value >= size
         )
         return f"{value / size:g} {unit}"
+    if name.endswith("_SHARE"):
+        return f"{value:g}"
     return f"{value:g} s" if re.search(r"_S(_MAX)?$", name) else f"{int(value):,}"

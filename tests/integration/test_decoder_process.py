@@ -112,6 +112,14 @@ async def test_killed_decoder_is_replaced_and_its_chunks_are_decoded(decoder: Pr
     assert restarts() == before + 1
 
 
+async def test_decoder_has_the_niceness_that_it_is_given() -> None:
+    decoder = ProcessDecoder(RULES, processes=1, niceness=3)
+    await decoder.decode(chunk("a"))
+
+    assert psutil.Process(decoder.process_ids[0]).nice() == min(19, psutil.Process().nice() + 3)
+    await decoder.close()
+
+
 @pytest.mark.long
 async def test_records_that_end_the_decoder_each_time_are_named_in_the_error(decoder: ProcessDecoder) -> None:
     before = restarts()

@@ -4,18 +4,21 @@ import weakref
 from collections.abc import Sequence
 from uuid import UUID
 
+import pytest
+
 from common.codec.decoded import Rejection
 from common.errors import RejectionCode
 from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.record import Partition, Record
 from common.limits import SpanLimits
 from common.settings import Encoding, TopicSettings
-from ingest.batch import RECORD_BYTES, FlushPolicy, SpanBatch
+from ingest.batch import RECORD_BYTES, FlushPolicy, LastFlush, SpanBatch
 from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, decode_chunk, records_of
 from tests.support.otlp import START_NS, request
 
 RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
+NEVER = LastFlush()
 
 
 def filled(*requests: bytes, first_offset: int = 0, partition_id: str = "c/t/0", now_s: float = 0.0) -> SpanBatch:
@@ -96,10 +99,33 @@ def test_records_without_spans_count_against_the_bytes() -> None:
 def test_batch_is_due_at_its_age_and_an_empty_one_never() -> None:
     policy = FlushPolicy(age_s_max=0.5)
 
-    assert not policy.is_due(filled(request(["a"]), now_s=10.0), now_s=10.4)
-    assert policy.is_due(filled(request(["a"]), now_s=10.0), now_s=10.5)
-    assert policy.is_due(filled(b"", now_s=10.0), now_s=10.5)
-    assert not policy.is_due(SpanBatch(), now_s=1e9)
+    assert not policy.is_due(filled(request(["a"]), now_s=10.0), NEVER, now_s=10.4)
+    assert policy.is_due(filled(request(["a"]), now_s=10.0), NEVER, now_s=10.5)
+    assert policy.is_due(filled(b"", now_s=10.0), NEVER, now_s=10.5)
+    assert not policy.is_due(SpanBatch(), NEVER, now_s=1e9)
+
+
+def test_first_batch_after_a_pause_is_due_at_once() -> None:
+    policy = FlushPolicy(age_s_max=0.5, share=0.25)
+
+    assert policy.is_due(filled(request(["a"]), now_s=10.0), NEVER, now_s=10.0)
+    assert policy.is_due(filled(request(["a"]), now_s=10.0), LastFlush(ended_s=8.0, took_s=0.5), now_s=10.0)
+
+
+def test_batches_are_flushed_for_their_share_of_the_time() -> None:
+    policy, batch = FlushPolicy(age_s_max=0.5, share=0.25), filled(request(["a"]), now_s=10.0)
+    quick, slow = (LastFlush(ended_s=10.0, took_s=took_s) for took_s in (0.1, 0.5))
+
+    assert policy.due_s(batch, quick) == pytest.approx(10.3)
+    assert policy.due_s(batch, slow) == 10.5, "the age is a limit"
+
+
+def test_batches_get_older_if_ingest_gives_way() -> None:
+    policy, batch = FlushPolicy(age_s_max=0.5, share=0.1, is_patient=True), filled(request(["a"]), now_s=10.0)
+    quick, slow = (LastFlush(ended_s=10.0, took_s=took_s) for took_s in (0.1, 0.5))
+
+    assert policy.due_s(batch, quick) == pytest.approx(10.9)
+    assert policy.due_s(batch, slow) == 12.0
 
 
 def test_row_is_traced_to_its_record_and_span_index() -> None:
@@ -121,9 +147,8 @@ def test_resource_decides_the_project_of_its_spans() -> None:
 
 
 def test_batch_waits_longer_during_a_backlog() -> None:
-    batch = filled(request(["a"]), now_s=10.0)
-    policy = FlushPolicy(age_s_max=0.5)
+    policy, batch = FlushPolicy(age_s_max=0.5, share=0.25), filled(request(["a"]), now_s=10.0)
 
-    assert policy.is_due(batch, now_s=10.5)
-    assert not policy.is_due(batch, now_s=11.9, is_behind=True)
-    assert policy.is_due(batch, now_s=12.0, is_behind=True)
+    assert policy.is_due(batch, NEVER, now_s=10.5)
+    assert not policy.is_due(batch, NEVER, now_s=11.9, is_behind=True)
+    assert policy.is_due(batch, NEVER, now_s=12.0, is_behind=True)

@@ -802,7 +802,7 @@ async def test_decoder_gets_only_as_many_chunks_as_keep_it_busy() -> None:
 
 
 async def test_records_that_arrive_one_by_one_are_decoded_together() -> None:
-    bench, decoder = gated(replace(POLICY, flush=FlushPolicy(age_s_max=2.5)))  # so a chunk waits 0.1 s
+    bench, decoder = gated(replace(POLICY, flush=FlushPolicy(age_s_max=2.5)))  # so a chunk waits 0.05 s
 
     async with bench.running():
         for number in range(10):
