@@ -88,12 +88,12 @@ golden: $(VENV)/dev ## rewrite the golden files; read the diff
 snippets: $(VENV)/dev ## run every snippet of docs/instrumentations.md with the latest releases (needs the package registries)
 	@$(BIN)/python -m tests.snippets
 
-bench: $(VENV)/dev ## measure performance next to the engine alone (JAEGER=/path/to/program: and next to Jaeger)
-	@$(BIN)/python -m bench --spans $(or $(SPANS),300000) $(if $(JAEGER),--jaeger $(JAEGER))
+bench: $(VENV)/dev ## measure performance next to the engine alone (PEERS=jaeger,victoriatraces: and to these systems)
+	@$(BIN)/python -m bench --spans $(or $(SPANS),300000) $(if $(PEERS),--peers $(PEERS))
 
 bench-full: $(VENV)/dev ## the same with up to ten million spans, for hours; draw docs/images/performance-*.svg
 	@for spans in 100000 1000000 10000000; do \
-	  $(BIN)/python -m bench --spans $$spans --rounds 3 $(if $(JAEGER),--jaeger $(JAEGER)) || exit; done
+	  $(BIN)/python -m bench --spans $$spans --rounds 3 $(if $(PEERS),--peers $(PEERS)) || exit; done
 	@$(BIN)/python -m bench.plot .cache/bench-100000.json .cache/bench-1000000.json .cache/bench-10000000.json
 
 requirements: $(VENV)/dev ## recompile the pinned requirements from pyproject.toml (needs uv)

@@ -11,12 +11,15 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from bench.harness import run_child, say
+from bench.peers.build import programs_of
+from bench.peers.choice import peers_of
+from bench.peers.rows import stage_of
 from bench.processes import guarded
 from bench.report import report
 
@@ -30,7 +33,8 @@ class Size:
 
     spans: int
     rounds: int
-    jaeger: Path | None
+    peers: Mapping[str, Path]
+    """The programs of the peers that are measured."""
 
     @property
     def llm_spans(self) -> int:
@@ -52,11 +56,12 @@ def _child(module: str, *arguments: object) -> dict[str, Any]:
     return run_child(f"bench.{module}", *arguments, timeout_s=STAGE_S_MAX)
 
 
-def _peer(size: Size, name: str, spans_count: int) -> dict[str, Any] | None:
-    if size.jaeger is None:
-        say("  left out: --jaeger does not name the program.")
+def _peers(size: Size, name: str, spans_count: int) -> dict[str, Any] | None:
+    if not size.peers:
+        say("  left out: --peers names no peer that can run.")
         return None
-    return _child("peer", size.jaeger, name, spans_count)
+    programs = ",".join(f"{peer}={program}" for peer, program in size.peers.items())
+    return _child("peers", name, spans_count, "--peers", programs)
 
 
 STAGES: Final[dict[str, Callable[[Size], dict[str, Any] | None]]] = {
@@ -66,9 +71,9 @@ STAGES: Final[dict[str, Callable[[Size], dict[str, Any] | None]]] = {
     "ingest_plain": lambda size: _child("ingest", "plain", size.spans, size.rounds),
     "ingest_llm": lambda size: _child("ingest", "llm", size.llm_spans, size.rounds),
     "stack_plain": lambda size: _child("stack", "plain", size.stack_spans, size.rounds),
-    "peer_plain": lambda size: _peer(size, "plain", size.spans),
+    stage_of("plain"): lambda size: _peers(size, "plain", size.spans),
     "stack_llm": lambda size: _child("stack", "llm", size.stack_llm_spans, size.rounds),
-    "peer_llm": lambda size: _peer(size, "llm", size.stack_llm_spans),
+    stage_of("llm"): lambda size: _peers(size, "llm", size.stack_llm_spans),
     "query": lambda size: _child("query", size.spans, 20 * size.rounds),
     "rankings": lambda size: _child("rankings", min(size.spans, 1_000_000), 10 * size.rounds),
     "load": lambda size: _child("load", size.stack_spans, 10 * size.rounds),
@@ -85,16 +90,17 @@ def main() -> None:
     )
     parser.add_argument("--spans", type=int, default=SPANS, help=f"plain spans (default: {SPANS})")
     parser.add_argument("--rounds", type=int, default=1, help="rounds of which the median counts (default: 1)")
-    parser.add_argument("--jaeger", type=Path, help="Jaeger's all-in-one program, to measure it in the same run")
+    parser.add_argument(
+        "--peers", type=peers_of, default=(), help="peers to measure in the same run; see python -m bench.peers --help"
+    )
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES), metavar="STAGE", help="only these")
     parser.add_argument("--json", type=Path, help="the file for the JSON (default: .cache/bench-SPANS.json)")
     arguments = parser.parse_args()
-    if arguments.jaeger and not arguments.jaeger.is_file():
-        parser.error(f"--jaeger: {arguments.jaeger} is not a file; python -m bench.peer --help says how to build it")
-    size = Size(arguments.spans, arguments.rounds, arguments.jaeger)
+    programs = programs_of(arguments.peers)
+    size = Size(arguments.spans, arguments.rounds, programs.paths)
     path = arguments.json or Path(f".cache/bench-{size.spans}.json")
     results: dict[str, Any] = {"spans": size.spans, "rounds": size.rounds, "when": time.strftime("%Y-%m-%d")}
-    results["load_average"] = {}
+    results |= {"peers": programs.remarks, "load_average": {}}
     failed = []
     for number, name in enumerate(arguments.stages, start=1):
         say(f"{number} of {len(arguments.stages)}: {name} …")

@@ -8,9 +8,11 @@ import re
 import statistics
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import compress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import psutil
@@ -117,19 +119,21 @@ class Row(NamedTuple):
     engine: str = ""
     """The same with the engine alone."""
 
-    peer: str = ""
-    """The same with Jaeger."""
-
     ratio: str = ""
-
-
-COLUMNS: Final = Row("what", "Clearspan", "engine alone", "Jaeger", "ratio or difference")
+    peers: Mapping[str, str] = MappingProxyType({})
+    """The same with other systems, by the titles of their columns."""
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return rows as text, without columns that are empty in all of them."""
-    used = [at for at in range(len(COLUMNS)) if any(row[at] for row in rows)]
-    lines = [[row[at] for at in used] for row in (COLUMNS, *rows)]
+    """Return rows as text, with a column for each peer and without columns that are empty in all rows."""
+    peers = dict.fromkeys(title for row in rows for title in row.peers)
+    head = Row("what", "Clearspan", "engine alone", "ratio or difference", {title: title for title in peers})
+    cells = [
+        [row.what, row.clearspan, row.engine, *(row.peers.get(title, "") for title in peers), row.ratio]
+        for row in (head, *rows)
+    ]
+    used = [any(column) for column in zip(*cells[1:], strict=True)]
+    lines = [list(compress(line, used)) for line in cells]
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
     texts = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     texts.insert(1, "  ".join("─" * width for width in widths))

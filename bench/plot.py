@@ -15,12 +15,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.command import parser_of
+from bench.peers.choice import PEERS
+from bench.peers.rows import stage_of
 from bench.queries import MIXED, OPERATION, TRACE
 
 IMAGES: Final = Path(__file__).parents[1] / "docs/images"
 WIDTH, HEIGHT = 840, 380
 LEFT, RIGHT, TOP, BOTTOM = 70, 280, 40, 50
-COLORS: Final = ("#3b82f6", "#f59e0b", "#10b981", "#ef4444", "#a855f7", "#06b6d4", "#ec4899", "#84cc16", "#f97316")
+COLORS: Final = (
+    *("#3b82f6", "#f59e0b", "#10b981", "#ef4444", "#a855f7", "#06b6d4", "#ec4899", "#84cc16", "#f97316"),
+    *("#14b8a6", "#8b5cf6"),
+)
 INK: Final = "#808080"
 """Grey, which has enough contrast with white and with black."""
 
@@ -81,6 +86,10 @@ def _over_http(query: str) -> Line:
     return Line(query, ("query", query, "http_p50_ms"))
 
 
+def _of_peer(peer: str, what: str, name: str, *path: str) -> Line:
+    return Line(f"{PEERS[peer].title}: {what}", (stage_of(name), "peers", peer, *path))
+
+
 STAGES: Final = {
     "until merged": "merged_us",
     "decoders": "decoders_us",
@@ -96,7 +105,7 @@ CHARTS: Final = (
             "µs per span",
             [
                 *(Line(stage, (f"ingest_{name}", "worker", figure)) for stage, figure in STAGES.items()),
-                Line("Jaeger, OTLP/HTTP", (f"peer_{name}", "merged_us")),
+                *(_of_peer(peer, "OTLP/HTTP", name, "merged_us") for peer in PEERS),
             ],
         )
         for name, meaning in (("plain", "plain spans"), ("llm", "LLM spans"))
@@ -108,7 +117,7 @@ CHARTS: Final = (
         [
             Line("plain", ("ingest_plain", "worker", "spans_per_s")),
             Line("LLM", ("ingest_llm", "worker", "spans_per_s")),
-            Line("plain, Jaeger", ("peer_plain", "spans_per_s")),
+            *(_of_peer(peer, "plain", "plain", "spans_per_s") for peer in PEERS),
         ],
     ),
     Chart(
@@ -118,7 +127,7 @@ CHARTS: Final = (
         [
             Line("plain", ("ingest_plain", "worker", "settled", "bytes_per_span")),
             Line("LLM", ("ingest_llm", "worker", "settled", "bytes_per_span")),
-            Line("plain, Jaeger", ("peer_plain", "bytes_per_span")),
+            *(_of_peer(peer, "plain", "plain", "bytes_per_span") for peer in PEERS),
         ],
     ),
     Chart(
@@ -129,7 +138,7 @@ CHARTS: Final = (
             Line("worker, plain", ("ingest_plain", "worker", "mib")),
             Line("worker, LLM", ("ingest_llm", "worker", "mib")),
             Line("embedded stack, plain", ("stack_plain", "kafka", "peak_mib")),
-            Line("Jaeger, plain", ("peer_plain", "peak_mib")),
+            *(_of_peer(peer, "plain", "plain", "peak_mib") for peer in PEERS),
         ],
     ),
     Chart(
@@ -138,7 +147,11 @@ CHARTS: Final = (
         "ms",
         [
             *map(_over_http, MIXED),
-            *(Line(f"Jaeger: {query}", ("peer_plain", "queries", query, "p50_ms")) for query in (TRACE, OPERATION)),
+            *(
+                _of_peer(peer, query, "plain", "queries", query, "p50_ms")
+                for peer in PEERS
+                for query in (TRACE, OPERATION)
+            ),
         ],
     ),
     Chart(

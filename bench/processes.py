@@ -45,14 +45,14 @@ class Watched:
         """Return the largest sample so far."""
         return round(self.peak_bytes / 2**20)
 
-    async def quiet(self) -> float:
-        """Return when the processes have been idle for ``QUIET_S`` seconds: the monotonic time since when they are.
+    async def quiet(self, quiet_s: float = QUIET_S) -> float:
+        """Return when the processes have been idle for some seconds: the monotonic time since when they are.
 
         Raises ``TimeoutError``.
         """
         since_s, before_s = time.monotonic(), self.cpu_s()
         async with asyncio.timeout(SETTLE_S_MAX):
-            while time.monotonic() - since_s < QUIET_S:
+            while time.monotonic() - since_s < quiet_s:
                 began_s = time.monotonic()
                 await asyncio.sleep(QUIET_STEP_S)
                 now_s = self.cpu_s()

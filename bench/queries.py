@@ -34,8 +34,13 @@ class Call(NamedTuple):
 MakeCall = Callable[[random.Random, Stored], Call]
 
 
+def user_of(draw: random.Random) -> str:
+    """Return one of the values of ``user.id`` in the set."""
+    return f"user-{draw.randrange(USERS):03d}"
+
+
 def _attribute(draw: random.Random) -> Body:
-    return {"field": "attributes", "key": "user.id", "value": f"user-{draw.randrange(USERS):03d}"}
+    return {"field": "attributes", "key": "user.id", "value": user_of(draw)}
 
 
 def _page(path: str, limit: int, *conditions: Body, operator: str = "and") -> Call:
@@ -98,13 +103,14 @@ def _facet_values(draw: random.Random, stored: Stored) -> Call:
 
 
 TRACE: Final = "trace by id"
+ATTRIBUTE_TRACES: Final = "traces by attribute, 20"
 OPERATION: Final = "service and operation, 50 spans"
 QUERIES: Final[Mapping[str, MakeCall]] = {
     "newest page of 100": _newest("/spans/query", 100),
     "attribute, page of 50": _by_attribute("/spans/query", 50),
     "text, page of 50": _text,
     TRACE: _trace,
-    "traces by attribute, 20": _by_attribute("/traces/query", 20),
+    ATTRIBUTE_TRACES: _by_attribute("/traces/query", 20),
     OPERATION: _operation,
     "newest traces of a service, 20": lambda draw, _: _page("/traces/query", 20, _service(draw)),
     "or of three attributes, 50": _by_attribute("/spans/query", 50, count=3, operator="or"),

@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bench import decode, indexes, ingest, load, peer, query, rankings, semconv, stack
+from bench import decode, indexes, ingest, load, query, rankings, semconv, stack
 from bench.command import parser_of
 from bench.harness import Row, table
+from bench.peers.rows import remarks
+from bench.peers.rows import rows as rows_of_peers
 from bench.queries import QUERIES
 
 RowsOf = Callable[[dict[str, Any]], list[Row]]
@@ -41,7 +43,7 @@ def _freshness_rows(results: dict[str, Any]) -> list[Row]:
     return [Row(f"{meaning}, {percent}", f"{results[f'{percent}_s']} s") for percent in ("p50", "p99")]
 
 
-ROWS: Final[Mapping[str, RowsOf]] = {
+ROWS: Final[Mapping[str, RowsOf]] = {  # those of peers come after all others: they repeat figures of Clearspan
     "decode": decode.rows,
     "semconv": semconv.rows,
     "indexes_plain": indexes.rows,
@@ -49,9 +51,7 @@ ROWS: Final[Mapping[str, RowsOf]] = {
     "ingest_plain": ingest.rows,
     "ingest_llm": ingest.rows,
     "stack_plain": stack.rows,
-    "peer_plain": peer.rows,
     "stack_llm": stack.rows,
-    "peer_llm": peer.rows,
     "query": _query_rows,
     "rankings": lambda results: query.rows(rankings.QUERIES, results),
     "load": load.rows,
@@ -64,7 +64,8 @@ def report(results: Mapping[str, Any]) -> str:
     """Return the table of what was measured, and how busy the machine was: other work makes processor time dearer."""
     rows = [row for name, rows_of in ROWS.items() if name in results for row in rows_of(results[name])]
     loads = results["load_average"].values()
-    return f"{table(rows)}\n\nLoad average at the ends of the stages: {min(loads)} to {max(loads)}"
+    load_range = f"Load average at the ends of the stages: {min(loads)} to {max(loads)}"
+    return "\n".join([table(rows + rows_of_peers(results)), "", *remarks(results), load_range])
 
 
 if __name__ == "__main__":

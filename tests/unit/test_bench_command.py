@@ -18,6 +18,8 @@ COMMANDS = sorted(
 )
 """Without the programs that measurements start themselves."""
 
+COMMANDS.append("peers")  # a package
+
 
 @pytest.fixture
 def help_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[str], str]:
@@ -40,7 +42,3 @@ def test_help_describes_the_measurement_and_each_argument(command: str, help_of:
     assert text.startswith(f"usage: python -m bench{'' if command == '__main__' else '.' + command} ")
     assert len(text.split("\n\n")[1]) > 40, "what is measured"
     assert [line for line in arguments if not re.search(r"(?: {2,}|\n +)\S", line)] == []
-
-
-def test_commands_that_build_the_peer_can_be_copied(help_of: Callable[[str], str]) -> None:
-    assert re.search(r"^ *go get \S+$", help_of("peer"), re.MULTILINE)

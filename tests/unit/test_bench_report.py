@@ -12,15 +12,16 @@ import pytest
 from bench import __main__ as command
 from bench.__main__ import STAGES, Size
 from bench.harness import Row, table
+from bench.peers.rows import stage_of
 from bench.report import ROWS, report
 
 
 def test_each_stage_has_rows() -> None:
-    assert set(ROWS) == set(STAGES)
+    assert {*ROWS, stage_of("plain"), stage_of("llm")} == set(STAGES)
 
 
-def test_a_run_without_jaeger_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert STAGES["peer_plain"](Size(spans=100_000, rounds=1, jaeger=None)) is None
+def test_a_run_without_peers_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert STAGES["peers_plain"](Size(spans=100_000, rounds=1, peers={})) is None
     assert "left out" in capsys.readouterr().err
 
 
@@ -30,6 +31,16 @@ def test_a_table_has_the_columns_that_are_used() -> None:
         "──────  ─────────  ────────────",
         "insert  30 µs      20 µs",
         "merges  5 µs",
+    ]
+
+
+def test_a_table_has_a_column_for_each_peer() -> None:
+    rows = [Row("on disk", "150 B", peers={"A": "900 B", "B": "120 B"}), Row("merges", "5 µs", ratio="2.0")]
+    assert [line.split() for line in table(rows).splitlines()] == [
+        ["what", "Clearspan", "A", "B", "ratio", "or", "difference"],
+        ["───────", "─────────", "─────", "─────", "───────────────────"],
+        ["on", "disk", "150", "B", "900", "B", "120", "B"],
+        ["merges", "5", "µs", "2.0"],
     ]
 
 
