@@ -123,6 +123,30 @@ def nested_as(shape: Shape | None, flat: Mapping[str, Any]) -> dict[str, Any]:
     return root
 
 
+class Nesting:
+    """Attributes as they were sent, and nested when somebody asks for it: of most spans only ``ag`` is needed. Two are
+    equal if they are equal nested.
+    """
+
+    __slots__ = ("_nested", "flat", "shape")
+
+    def __init__(self, flat: dict[str, Any], shape: Shape | None) -> None:
+        self.flat = flat
+        self.shape = shape
+        self._nested: dict[str, Any] | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Nesting) and self.nested() == other.nested()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def nested(self) -> dict[str, Any]:
+        """Return the attributes nested. It is shared, and must not be changed."""
+        if self._nested is None:
+            self._nested = nested_as(self.shape, self.flat)
+        return self._nested
+
+
 class _Tree:
     """The object while it grows, key by key: for keys that collide.
 

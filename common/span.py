@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from common.nesting import Nesting
+
 Value: TypeAlias = bool | int | float | str | list[Any] | dict[str, Any] | None
 Attributes: TypeAlias = dict[str, Any]
 
@@ -196,15 +198,17 @@ def is_more_than_parts(prompt: float, completion: float, total: float) -> bool:
 class NormalizedSpan(NamedTuple):
     """The result of normalizing one span (reference §2.2, §3): everything that is derived, nothing that was sent.
 
-    ``attributes`` are nested and hold ``ag`` in its canonical shape. ``references`` and ``hashes`` are as in responses.
-    ``flat`` are the same attributes without ``ag``, as sent, if each value is at the path that its key spells, as in
-    most spans: their leaves need no traversal. Otherwise ``None``. ``mapping_errors`` are the reasons why attributes of
+    ``sent`` are the attributes, of which ``ag``, in its canonical shape, replaces the one that was sent.
+    ``references`` and ``hashes`` are as in responses.
+    ``flat`` are the attributes without ``ag``, as sent, if each value is at the path that its key spells, as in most
+    spans: their leaves need no traversal. Otherwise ``None``. ``mapping_errors`` are the reasons why attributes of
     known meaning could not be read (``ingest/semconv/rows.py``), one each. ``usage_is_own``: whether ``metrics`` are
     the span's own by definition, so that spans above and below it do not report them too (ADR 0010).
     ``cost_is_computed``: whether the costs among them are list prices.
     """
 
-    attributes: Attributes
+    sent: Nesting
+    ag: dict[str, Any]
     trace_type: str
     span_type: str
     references: list[dict[str, Any]] | None = None
@@ -217,3 +221,8 @@ class NormalizedSpan(NamedTuple):
     session_id: str | None = None
     user_id: str | None = None
     agent_id: str | None = None
+
+    @property
+    def attributes(self) -> Attributes:
+        """The attributes nested, with ``ag``, made each time."""
+        return self.sent.nested() | {"ag": self.ag}

@@ -17,7 +17,7 @@ from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from common.json_values import json_number, scalar_text
-from common.nesting import Shape, nested_as, shape_of
+from common.nesting import Nesting, Shape, shape_of
 from common.plans import Keys, Plans
 from common.prices.file import list_prices
 from common.prices.table import PriceTable
@@ -69,10 +69,17 @@ class KeyPlan(NamedTuple):
     has_ag_attributes: bool
     shape: Shape | None
     mapping: KeyMapping | None
+    roots: frozenset[str]
+    """The first segments of the keys."""
+
+    has_usage: bool
+    """Whether some of them are about usage."""
 
 
 def _planned(keys: Keys) -> KeyPlan:
-    return KeyPlan(any(key.startswith("ag.") for key in keys), shape_of(keys), mapping_of(keys))
+    roots = frozenset(key.partition(".")[0] for key in keys)
+    has_ag_attributes = any(key.startswith("ag.") for key in keys)
+    return KeyPlan(has_ag_attributes, shape_of(keys), mapping_of(keys), roots, not USAGE_ROOTS.isdisjoint(roots))
 
 
 _plans: Final = Plans(_planned, max_count=PLANS_MAX)
@@ -111,7 +118,7 @@ def normalize(
         computed = {index for index, normalized in enumerate(normalized_spans) if normalized.cost_is_computed}
         for normalized, cumulative in zip(normalized_spans, roll_up(spans, own, always, computed), strict=True):
             if cumulative is not NO_METRICS:
-                _write_cumulative(normalized.attributes["ag"]["metrics"], cumulative)
+                _write_cumulative(normalized.ag["metrics"], cumulative)
     return normalized_spans
 
 
@@ -121,35 +128,37 @@ def _normalized(span: Span, trace_type: str, prices: PriceTable, mask: PlannedMa
     if plan.has_ag_attributes:
         sent = decode_ag_attributes(sent)
         plan = _plans.of(tuple(sent))
-    attributes = nested_as(plan.shape, sent)
-    mapped = with_named_kind(map_attributes(plan.mapping, sent, attributes, _mapping_of), span.scope.name, span.name)
+    attributes = Nesting(sent, plan.shape)
+    mapped = map_attributes(plan.mapping, sent, attributes.nested, _mapping_of)
+    mapped = with_named_kind(mapped, span.scope.name, span.name)
     if mapped is not None and span.events:
         mapped = with_events(mapped, span.events)
     if mapped is not None and (tokens := _tokens_with_parts(mapped.ag)):
-        include_parts(tokens, mapped.ag, span.scope.name, attributes)
-    is_native = attributes.get("ag") is not None
-    ag = _ag(attributes.get("ag"), None if mapped is None else mapped.ag, trace_type)
-    failure = _failure_of(span, attributes, None if mapped is None else mapped.ag)
-    if failure is not None and not _has_exception(attributes.get("ag")):
+        include_parts(tokens, mapped.ag, span.scope.name, attributes.nested())
+    sent_ag = attributes.nested().get("ag") if "ag" in plan.roots else None
+    ag = _ag(sent_ag, None if mapped is None else mapped.ag, trace_type)
+    error_type = _error_type(attributes.nested()) if "error" in plan.roots else None
+    failure = _failure_of(span, error_type, None if mapped is None else mapped.ag)
+    if failure is not None and not _has_exception(sent_ag):
         ag["exception"] = failure
-    attributes["ag"] = ag
     _write_computed(ag, span)
     cost_is_computed = add_costs(ag, prices)
     if mask is not None:
-        ag = attributes["ag"] = masked_ag(ag, mask)
+        ag = masked_ag(ag, mask)
     references = references_of(ag["references"]) if "references" in ag else references_sent(span.references or ())
     hashes = hashes_of(references, span.links or ()) if references or span.links else None
     metrics = _own_metrics(ag["metrics"], cost_is_computed=cost_is_computed)
     return NormalizedSpan(
         attributes,
+        ag,
         trace_type,
         ag["type"].get("span", "task"),
         references or None,
         hashes or span.hashes or None,
         metrics,
-        sent if plan.shape is not None and not is_native else None,  # flat
+        sent if plan.shape is not None and sent_ag is None else None,  # flat
         () if mapped is None else mapped.mapping_errors,
-        metrics is not NO_METRICS and USAGE_ROOTS.isdisjoint(attributes),  # usage_is_own
+        metrics is not NO_METRICS and not plan.has_usage,  # usage_is_own
         cost_is_computed,
         *(_promoted(ag) if span.parent_id is None else span[_PROMOTED_FIRST:]),
     )
@@ -193,18 +202,17 @@ def _has_exception(sent: Value) -> bool:
     return isinstance(sent, dict) and isinstance(sent.get("exception"), dict)
 
 
-def _failure_of(span: Span, nested: Attributes, mapped: Mapping[str, Any] | None) -> dict[str, str] | None:
+def _failure_of(span: Span, error_type: str | None, mapped: Mapping[str, Any] | None) -> dict[str, str] | None:
     """Return ``{type?, message?}`` of what went wrong, which becomes ``ag.exception``; ``None`` if nothing did.
 
     Some instrumentations record an ``exception`` event, some send ``error.type`` and a status, some a status alone. The
     last event counts, on any span; what it omits comes from the others. The others alone count only if the span follows
-    a convention: a status says little about other spans. ``nested`` are the span's attributes, ``mapped`` is what its
-    convention says, if it follows one: its ``exception`` completes the rest.
+    a convention: a status says little about other spans. ``error_type`` is what its attributes say, ``mapped`` is what
+    its convention says, if it follows one: its ``exception`` completes the rest.
     """
     if mapped is None and not span.events:
         return None
     event = next((event for event in reversed(span.events) if event.name == EXCEPTION_EVENT), None)
-    error_type = _error_type(nested)
     if event is None and (mapped is None or not (error_type or _is_failed(span, mapped))):
         return None
     said = {} if event is None else event.attributes

@@ -48,7 +48,7 @@ def without_duplicate_usage(spans: Sequence[Span], normalized_spans: list[Normal
         original = None if spans[index].parent_id else _original(spans, index, calls[_usage(normalized_spans[index])])
         if original is not None:
             counted_in = {"trace_id": trace_id_hex(original.trace_id), "span_id": span_id_hex(original.span_id)}
-            _ag(normalized_spans[index])["meta"] = {**_meta(normalized_spans[index]), COUNTED_IN: counted_in}
+            normalized_spans[index].ag["meta"] = {**_meta(normalized_spans[index]), COUNTED_IN: counted_in}
         if COUNTED_IN in _meta(normalized_spans[index]):
             kept[index] = _without_usage(normalized_spans[index])
     return kept
@@ -92,13 +92,8 @@ def _without_usage(normalized: NormalizedSpan) -> NormalizedSpan:
     return normalized._replace(metrics=Metrics(errors=errors) if errors else NO_METRICS)
 
 
-def _ag(normalized: NormalizedSpan) -> dict[str, Any]:
-    ag: dict[str, Any] = normalized.attributes["ag"]
-    return ag
-
-
 def _meta(normalized: NormalizedSpan) -> dict[str, Any]:
-    meta: dict[str, Any] = _ag(normalized).get("meta", {})
+    meta: dict[str, Any] = normalized.ag.get("meta", {})
     return meta
 
 

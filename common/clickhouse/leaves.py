@@ -323,16 +323,17 @@ class Templates:
     def __len__(self) -> int:
         return len(self._templates)
 
-    def of(self, nested: dict[str, Any], leaves: SpanLeaves, flat_keys: Keys | None) -> Template:
-        """Return the template of ``nested``, whose leaves are ``leaves``.
+    def of(self, nested: Callable[[], dict[str, Any]], leaves: SpanLeaves, flat_keys: Keys | None) -> Template:
+        """Return the template of the attributes that ``nested`` returns, whose leaves are ``leaves``.
 
-        ``flat_keys`` are the dotted keys that ``nested`` was made of without ``ag``, if the leaves were found by them:
+        ``flat_keys`` are the dotted keys that they were made of without ``ag``, if the leaves were found by them:
         they tell arrays of numbered keys apart from objects.
         """
         signature = (flat_keys or _NO_KEYS, tuple(leaves.paths), tuple(leaves.notes))
         template = self._templates.get(signature)
         if template is None:
-            template = Template(template_of(nested), _stored_paths(nested, leaves.paths))
+            attributes = nested()
+            template = Template(template_of(attributes), _stored_paths(attributes, leaves.paths))
             if len(template.text) + sum(map(len, chain(*signature))) <= CHARACTERS_MAX:
                 if len(self._templates) >= TEMPLATES_MAX:
                     self._templates.clear()

@@ -30,7 +30,7 @@ from common.clickhouse.member_json import (
     source_json,
     source_values,
 )
-from common.span import PROMOTED_TEXTS, Attributes, Metrics, NormalizedSpan, Span
+from common.span import PROMOTED_TEXTS, Metrics, NormalizedSpan, Span
 
 SPANS_TABLE: Final = "spans"
 
@@ -245,21 +245,20 @@ class NormalizedColumns:
         for name, flags in self._flags.items():
             flags.extend(fields[name])
         self._metrics.extend(fields["metrics"])
-        pairs = zip(fields["attributes"], fields["flat"], strict=True)
-        self._templates.extend([self._append_attributes(nested, flat) for nested, flat in pairs], bytes)
+        self._templates.extend(map(self._append_attributes, spans), bytes)
 
-    def _append_attributes(self, nested: Attributes, flat: Attributes | None) -> bytes:
-        """Append the leaves of attributes; return their template."""
-        leaves = SpanLeaves()
+    def _append_attributes(self, span: NormalizedSpan) -> bytes:
+        """Append the leaves of the attributes of a span; return their template."""
+        leaves, flat = SpanLeaves(), span.flat
         if flat is not None and leaves.append_flat(flat):
             flat_keys = tuple(flat)
-            leaves.append_ag(nested["ag"])
+            leaves.append_ag(span.ag)
         else:
             flat_keys = None
-            leaves.append(nested)
-        template = _templates.of(nested, leaves, flat_keys)
+            leaves.append(span.attributes)
+        template = _templates.of(lambda: span.attributes, leaves, flat_keys)
         has_dots = template.stored_paths is not None
-        self._by_key.append(attribute_values(nested) if has_dots else b"")
+        self._by_key.append(attribute_values(span.attributes) if has_dots else b"")
         self._leaf_paths.extend(template.stored_paths or leaves.paths)
         self._leaf_texts.extend(leaves.texts)
         self._leaf_offsets.append(len(self._leaf_paths))

@@ -69,11 +69,11 @@ def _planned(keys: Keys) -> PlainPlan | None:
     marked = Span(b"", b"", None, "", 0, 0, 0, 0, None, {key: _mark(position) for position, key in enumerate(keys)})
     (normalized,) = normalize([marked])
     promoted = {name: hole for name in PROMOTED_TEXTS if (hole := _hole(getattr(normalized, name))) is not None}
-    expected = NormalizedSpan(normalized.attributes, TRACE_TYPE, SPAN_TYPE)
+    expected = NormalizedSpan(normalized.sent, normalized.ag, TRACE_TYPE, SPAN_TYPE)
     same = {name: getattr(normalized, name) for name in ("flat", "mapping_errors", *PROMOTED_TEXTS)}
     if normalized != expected._replace(**same) or normalized.mapping_errors or normalized.flat is None:
         return None
-    ag = normalized.attributes["ag"]
+    ag = normalized.ag
     template_without = template_of(normalized.attributes)
     ag["metrics"]["duration"] = {"cumulative": _mark(len(keys))}
     template = template_of(normalized.attributes)

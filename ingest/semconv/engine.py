@@ -36,12 +36,12 @@ class Mapped(NamedTuple):
 def map_attributes(
     mapping: KeyMapping | None,
     flat: Attributes,
-    nested: Attributes,
+    nested: Callable[[], Attributes],
     mapping_of_keys: Callable[[Keys], KeyMapping | None],
 ) -> Mapped | None:
     """Return what the attributes of other instrumentations mean; ``None`` if there are none.
 
-    ``mapping`` is that of the keys of ``flat``; ``nested`` are the same attributes, nested (``common/nesting.py``).
+    ``mapping`` is that of the keys of ``flat``; ``nested`` returns the same attributes, nested (``common/nesting.py``).
     Attributes of an instrumentation that came nested are flattened first, and ``mapping_of_keys`` gives the mapping of
     their keys. A response that is published again has everything under ``ag`` already.
     """
@@ -61,7 +61,7 @@ def _is_of_a_response(ag: Any) -> bool:
     return isinstance(types, dict) and "trace" in types
 
 
-def _carried_out(mapping: KeyMapping, flat: Attributes, nested: Attributes) -> Mapped:
+def _carried_out(mapping: KeyMapping, flat: Attributes, nested: Callable[[], Attributes]) -> Mapped:
     made: list[dict[str, Any]] = [{} for _ in mapping.places]
     mapping_errors: list[str] = []
     contested = mapping.contested
@@ -71,7 +71,7 @@ def _carried_out(mapping: KeyMapping, flat: Attributes, nested: Attributes) -> M
         _carry_out(contested.steps, flat, nested, made, mapping_errors)
         for step in contested.last_first:
             *_, place, leaf = step
-            if made[place][leaf] is HELD:
+            if made[place][leaf] == HELD:
                 _carry_out((step,), flat, nested, made, mapping_errors)
     return Mapped(_put_together(mapping.places, made), mapping_errors)
 
@@ -79,7 +79,7 @@ def _carried_out(mapping: KeyMapping, flat: Attributes, nested: Attributes) -> M
 def _carry_out(
     steps: Iterable[Step],
     flat: Attributes,
-    nested: Attributes,
+    nested: Callable[[], Attributes],
     made: Sequence[dict[str, Any]],
     mapping_errors: list[str],
 ) -> None:
@@ -91,9 +91,9 @@ def _carry_out(
                     continue
                 found = read(value)
             elif keys:
-                found = read(*map(flat.get, keys), *((_container(flat, nested, below, ()),) if below else ()))
+                found = read(*map(flat.get, keys), *((_container(flat, nested(), below, ()),) if below else ()))
             else:
-                container = _container(flat, nested, below, names)
+                container = _container(flat, nested(), below, names)
                 if container is None:
                     continue
                 found = read(container)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from common.plans import Keys
-from common.span import Value
 from ingest.semconv.conventions import CONVENTIONS
+from ingest.semconv.converters import always
 from ingest.semconv.rows import ALL, Row
 
 Step: TypeAlias = tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...], Callable[..., Any], int, str]
@@ -52,8 +52,8 @@ class Contested(NamedTuple):
     last_first: tuple[Step, ...]
 
 
-HELD: Final = object()
-"""In the place of a contested target until its value is known."""
+HELD: Final = "\0"
+"""In the place of a contested target until its value is known. No text of a span is like it."""
 
 
 _ROWS: Final = tuple(row for convention in CONVENTIONS for row in convention.rows)
@@ -121,17 +121,13 @@ def _contested(rows: Sequence[Row], steps: Sequence[Step]) -> Contested | None:
     targets = [numbers for numbers in targets if rows[numbers[0]].reading.has_value_of_json]
     if not targets:
         return None
-    held = {numbers[0]: ("", (), (), (), _hold, *steps[numbers[0]][-2:]) for numbers in targets}
+    held = {numbers[0]: ("", ("",), (), (), always(HELD).read, *steps[numbers[0]][-2:]) for numbers in targets}
     left_out = {number for numbers in targets for number in numbers} - held.keys()
     return Contested(
         tuple(rows[numbers[0]].sources[0] for numbers in targets),
         tuple(held.get(number, step) for number, step in enumerate(steps) if number not in left_out),
         tuple(steps[number] for numbers in targets for number in reversed(numbers)),
     )
-
-
-def _hold(_: Value) -> object:
-    return HELD
 
 
 def _names_read(row: Row, key_set: _Keys) -> tuple[str, ...] | None:

@@ -116,7 +116,7 @@ def types_by_path(attributes: dict[str, Any]) -> dict[str, str]:
     """The rule of the docs: below an array, or an object with a member ``0``, nothing is listed."""
     leaves = SpanLeaves()
     leaves.append(attributes)
-    paths = Templates().of(attributes, leaves, None).stored_paths or leaves.paths
+    paths = Templates().of(attributes.copy, leaves, None).stored_paths or leaves.paths
     letters = {path: text[0] for path, text in zip(paths, leaves.texts, strict=True) if not path.endswith(HIDDEN)}
     firsts = filter(None, (re.match(r"(.+?)\.0(?:\.|$)", path, re.DOTALL) for path in paths))
     arrays = {first[1] for first in firsts} - set(paths)

@@ -9,9 +9,14 @@ from hypothesis import strategies as st
 
 from common.clickhouse.span_columns import RESPONSE_FRAME_BYTES, SpanColumns
 from common.json_values import read_json
+from common.nesting import Nesting, Shape
 from common.span import NormalizedSpan, Span
 from tests.strategies import hostile_text
 from tests.unit.common.clickhouse.test_leaves import ATTRIBUTES
+
+
+def as_nested(attributes: dict[str, Any]) -> Nesting:
+    return Nesting(attributes, Shape(tuple((0, name, False) for name in attributes), ()))
 
 
 def sizes(spans: list[dict[str, Any]]) -> list[int]:
@@ -23,7 +28,9 @@ def sizes(spans: list[dict[str, Any]]) -> list[int]:
         record_ms=1,
         spans=[Span(b"t" * 16, b"s" * 16, None, "name", 3, 1, 2, 1, None, {})] * len(spans),
         span_indexes=range(len(spans)),
-        normalized_spans=[NormalizedSpan(attributes, "invocation", "task") for attributes in spans],
+        normalized_spans=[
+            NormalizedSpan(as_nested(attributes), attributes["ag"], "invocation", "task") for attributes in spans
+        ],
     )
     sizes: list[int] = columns.rows()["response_bytes"].to_pylist()
     return [size - RESPONSE_FRAME_BYTES for size in sizes]
@@ -33,6 +40,6 @@ def sizes(spans: list[dict[str, Any]]) -> list[int]:
 @example([{}, {"a": True, "b": False, "c": [None, {}, []], "d": -1.5e300}])
 @example([{"é": 'quotes " \\ and \n\r\t\b\f \x01\x1f\x7f \u2028 / 日本 🙂'}, {"a": ""}])
 def test_attributes_are_counted_as_json(spans: list[Any]) -> None:
-    spans = [read_json(orjson.dumps(attributes).decode()) for attributes in spans]
+    spans = [read_json(orjson.dumps(attributes | {"ag": {}}).decode()) for attributes in spans]
 
     assert sizes(spans) == [len(orjson.dumps(attributes)) for attributes in spans]

@@ -44,7 +44,7 @@ def test_every_span_gets_its_own_template(spans: list[dict[str, Any]]) -> None:
     templates = Templates()
 
     for attributes in [*spans, *spans]:
-        template = templates.of(attributes, leaves_of(attributes), None)
+        template = templates.of(attributes.copy, leaves_of(attributes), None)
         assert made_again(attributes, template.text) == attributes
 
 
@@ -55,7 +55,7 @@ def test_numbered_keys_and_an_object_with_numbers_differ() -> None:
         leaves = SpanLeaves()
         assert leaves.append_flat(flat)
         nested = nest(flat)
-        assert orjson.loads(filled(templates.of(nested, leaves, tuple(flat)).text, leaves.texts)) == nested
+        assert orjson.loads(filled(templates.of(nested.copy, leaves, tuple(flat)).text, leaves.texts)) == nested
 
 
 def test_number_of_templates_is_bounded() -> None:
@@ -63,7 +63,7 @@ def test_number_of_templates_is_bounded() -> None:
 
     for number in range(TEMPLATES_MAX + 2):
         attributes = {f"key-{number}": 1}
-        templates.of(attributes, leaves_of(attributes), None)
+        templates.of(attributes.copy, leaves_of(attributes), None)
 
     assert len(templates) == 2
 
@@ -71,7 +71,7 @@ def test_number_of_templates_is_bounded() -> None:
 def test_template_of_long_paths_is_not_kept() -> None:
     templates, attributes = Templates(), {"k" * 1_000: {f"m{number}": number for number in range(500)}}
 
-    template = templates.of(attributes, leaves_of(attributes), None)
+    template = templates.of(attributes.copy, leaves_of(attributes), None)
 
     assert len(template.text) < 10_000
     assert len(templates) == 0
@@ -80,7 +80,7 @@ def test_template_of_long_paths_is_not_kept() -> None:
 def test_large_template_is_not_kept() -> None:
     templates, attributes = Templates(), {"k" * 20_000: 1}
 
-    assert templates.of(attributes, leaves_of(attributes), None).text.count(MARK) == 1
+    assert templates.of(attributes.copy, leaves_of(attributes), None).text.count(MARK) == 1
 
     assert len(templates) == 0
 
@@ -88,7 +88,7 @@ def test_large_template_is_not_kept() -> None:
 def stored(attributes: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the leaves as the table has them."""
     leaves = leaves_of(attributes)
-    template = Templates().of(attributes, leaves, None)
+    template = Templates().of(attributes.copy, leaves, None)
     return list(zip(template.stored_paths or leaves.paths, leaves.texts, strict=True))
 
 
