@@ -32,8 +32,9 @@ from bench.semconv import RULES, chunk_of, without_mappings
 from bench.varied import SETS
 from common.children.child import encode, receive, send
 from common.memory import tune_for_batches
+from ingest.decoding.child import to_parts
 from ingest.decoding.chunk import Chunk, decode_chunk
-from ingest.decoding.decoder import from_parts, to_parts
+from ingest.decoding.decoder import from_parts
 
 SPANS: Final = 4_000
 ROUNDS: Final = 5

@@ -35,6 +35,10 @@ from enum import StrEnum
 from typing import ClassVar, Final
 
 
+class InvalidSettings(Exception):
+    """A setting is unknown or invalid. The message names it and says what is allowed."""
+
+
 class ErrorCode(StrEnum):
     """The kind of an error; decides HTTP status and disposition."""
 

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import ClassVar, Final, Literal, NamedTuple, Self, TypeAlias
 from uuid import UUID
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from common.kafka.record import Encoding
 from common.limits import MIB
 from common.setting_types import File, Group, Name, Servers, Topic, checked_topic
 from common.tls import TlsNames, TlsSettings
-
-
-class Encoding(StrEnum):
-    """How the value of a record is encoded unless its header ``content-type`` says otherwise (contract §4)."""
-
-    OTLP_PROTO = "otlp_proto"
-    OTLP_JSON = "otlp_json"
-    SPAN_JSON = "span_json"
 
 
 class TopicSettings(Group):

@@ -15,8 +15,10 @@ from pydantic import Field, IPvAnyNetwork, SecretStr
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import override
 
+from common.errors import InvalidSettings
 from common.ids import DEFAULT_PROJECT_ID
-from common.kafka_settings import Encoding, KafkaSettings, TopicSettings
+from common.kafka.record import Encoding
+from common.kafka_settings import KafkaSettings, TopicSettings
 from common.limits import KIB, MIB, NESTING_DEPTH_BOUND, SpanLimits
 from common.setting_types import PREFIX, Directory, File, Group, Name, Origins, Port, file_variable, secrets_of
 from common.store_settings import ClickHouseSettings, PostgresSettings
@@ -91,10 +93,6 @@ __all__ = [
 
 _SPAN_LIMITS: Final = SpanLimits()
 _NS_IN_S: Final = 1_000_000_000
-
-
-class InvalidSettings(Exception):
-    """A setting is unknown or invalid. The message names it and says what is allowed."""
 
 
 class IngestSettings(Group):

@@ -19,8 +19,8 @@ from common.codec.decoded import Rejection
 from common.errors import RejectionCode
 from common.kafka.record import Record
 from common.limits import MIB
-from ingest.dead_letter import CutDeadLetter, cut_dead_letters
 from ingest.decoding.chunk import ChunkRecord
+from ingest.rejected_spans import CutDeadLetter, cut_dead_letters
 
 _NO_ROWS: Final = pa.table({})
 

@@ -20,11 +20,17 @@ from common.codec.checks import shown
 from common.codec.decoded import Decoded, Rejection, Rejections, last_of_each
 from common.codec.layout import Layout
 from common.errors import Rejected, RejectionCode
-from common.kafka.record import CONTENT_TYPE_HEADER, ENCODINGS, PROJECT_HEADER, UNREAD_BATCH_HEADER, Record
+from common.kafka.record import (
+    CONTENT_TYPE_HEADER,
+    ENCODINGS,
+    PROJECT_HEADER,
+    UNREAD_BATCH_HEADER,
+    Encoding,
+    Record,
+)
 from common.limits import KIB, SpanLimits
 from common.prices.file import list_prices
 from common.prices.table import PriceTable
-from common.settings import Encoding, TopicSettings
 from common.span import Resource, Span
 
 UNREAD_BATCH: Final = (
@@ -73,6 +79,33 @@ class DecodedRecord(NamedTuple):
         return (self.projects,) if isinstance(self.projects, UUID) else set(self.projects)
 
 
+class ReadTopic(Protocol):
+    """What decoding depends on of a topic, such as ``TopicSettings``."""
+
+    @property
+    def encoding(self) -> Encoding:
+        """How values are encoded unless a header says otherwise."""
+        ...
+
+    @property
+    def project_id(self) -> UUID | None:
+        """The project of records that name none."""
+        ...
+
+    @property
+    def trust_project(self) -> bool:
+        """Whether records may name their project."""
+        ...
+
+
+class PlainTopic(NamedTuple):
+    """A topic that a child process can read without the settings and what they import, which is 20 MiB."""
+
+    encoding: Encoding
+    project_id: UUID | None = None
+    trust_project: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What decoding depends on: the settings of topics, the limits, the default project, the prices of models, and how
@@ -82,7 +115,7 @@ class Rules:
     plain spans, however few there are.
     """
 
-    topics: Mapping[str, TopicSettings]
+    topics: Mapping[str, ReadTopic]
     limits: SpanLimits
     default_project_id: UUID
     prices: PriceTable = field(default_factory=list_prices)

@@ -15,7 +15,7 @@ from common.settings import Settings
 from common.times import Clock, SystemClock
 from ingest.batch import FlushPolicy
 from ingest.dead_letter import DeadLetterStore
-from ingest.decode import Rules
+from ingest.decode import PlainTopic, Rules
 from ingest.decoding.decoder import Decoder
 from ingest.flush import PositionRecorder
 from ingest.masking.current import MaskReader
@@ -54,7 +54,10 @@ class Policy:
         ingest, gives_way = settings.ingest, settings.clickhouse.gives_way == "ingest"
         return cls(
             rules=Rules(
-                settings.kafka.topics,
+                {
+                    name: PlainTopic(topic.encoding, topic.project_id, topic.trust_project)
+                    for name, topic in settings.kafka.topics.items()
+                },
                 settings.limits.span_limits(),
                 settings.default_project_id,
                 prices_of(settings),

@@ -35,7 +35,8 @@ from common.waiting import limited_after
 from ingest.batch import SpanBatch
 from ingest.dead_letter import DeadLetters
 from ingest.decode import attributed
-from ingest.decoding.chunk import ChunkRecord, count_records
+from ingest.decoding.chunk import ChunkRecord
+from ingest.decoding.counts import count_records
 from ingest.decoding.queue import DecodingQueue
 from ingest.flush import Flusher, FlushWatch
 from ingest.lag import forget_lag, report_lag
@@ -44,8 +45,7 @@ from ingest.partitions import Ledger, Streaks
 from ingest.policy import Dependencies, Policy
 
 LINGER_S_MAX: Final = 0.05
-"""How long a chunk waits for more records, because a chunk costs as much as fifty spans. It counts as age of the batch.
-"""
+"""How long a chunk waits for more records: it costs as much as fifty spans. This counts as age of the batch."""
 
 LINGER_SHARE: Final = 0.1
 """… or this share of the age at which batches are flushed, if that is less."""

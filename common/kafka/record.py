@@ -10,7 +10,15 @@ from enum import StrEnum
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from common.errors import ErrorCode, ServiceError
-from common.settings import Encoding
+
+
+class Encoding(StrEnum):
+    """How the value of a record is encoded unless its header ``content-type`` says otherwise (contract §4)."""
+
+    OTLP_PROTO = "otlp_proto"
+    OTLP_JSON = "otlp_json"
+    SPAN_JSON = "span_json"
+
 
 PROJECT_HEADER: Final = "project-id"
 CONTENT_TYPE_HEADER: Final = "content-type"

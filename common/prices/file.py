@@ -13,10 +13,13 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from common.errors import InvalidSettings
 from common.prices.table import LISTED, MODEL_CHARS_MAX, Price, PriceTable
-from common.settings import InvalidSettings, Settings
+
+if TYPE_CHECKING:
+    from common.settings import Settings
 
 LIST_PRICES: Final = Path(__file__).with_name("prices.csv")
 FILE_NAME: Final = "prices.csv"

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -28,18 +28,16 @@ from common.clickhouse.span_columns import SpanColumns
 from common.codec.checks import shown
 from common.codec.decoded import Rejection, Rejections
 from common.errors import RejectionCode
-from common.kafka.record import Partition, Record
+from common.kafka.record import Encoding, Partition, Record
 from common.prices.table import PriceTable
-from common.settings import Encoding
 from common.span import NormalizedSpan
-from common.telemetry import BASE64_IDS, MAPPING_ERRORS, RECORDS_EMPTY, RECORDS_IN, REPAIRED_SPANS, SPANS_IN
-from ingest.dead_letter import CutDeadLetter, cut_dead_letters
 from ingest.decode import DecodedRecord, Rules, decode_record, empty_record, is_undecodable, only, without_projects
 from ingest.decoding.together import NOTHING, ReadTogether, read_together
 from ingest.masking.dead_letters import NO_MASKING, Masking
 from ingest.masking.planned import PlannedMask
 from ingest.masking.spans import masked_record
 from ingest.normalize import normalize
+from ingest.rejected_spans import CutDeadLetter, cut_dead_letters
 from ingest.semconv.logfire import with_readable_name
 
 _ANY_PARTITION: Final = ""
@@ -148,20 +146,6 @@ def records_of(chunk: Chunk, decoded: DecodedChunk) -> Iterator[ChunkRecord]:
     for record, outcome in zip(chunk.records, decoded.outcomes, strict=True):
         yield ChunkRecord(record, chunk.partition_ids[record.source], outcome, decoded.rows, first_row, chunk.masking)
         first_row += outcome.rows_count
-
-
-def count_records(records: Iterable[ChunkRecord]) -> None:
-    """Count records that were added to a batch, with their spans, in the metrics."""
-    for record, _, outcome, *_ in records:
-        RECORDS_IN.labels(record.topic).inc()
-        if not record.value:
-            RECORDS_EMPTY.labels(record.topic).inc()
-        rejections = outcome.rejections
-        SPANS_IN.labels(record.topic).inc(outcome.rows_count + (0 if rejections.is_of_record else len(rejections)))
-        BASE64_IDS.inc(outcome.base64_ids_count)
-        REPAIRED_SPANS.inc(outcome.repaired_count)
-        for reason, count in outcome.mapping_errors.items():
-            MAPPING_ERRORS.labels(reason).inc(count)
 
 
 def _decoded(

@@ -10,8 +10,6 @@ fault. If the process fails on that too, nothing is committed.
 from __future__ import annotations
 
 import asyncio
-import os
-import pickle
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
@@ -25,6 +23,7 @@ from common.fair_share import shielded
 from common.limits import MIB
 from common.telemetry import DECODER_RESTARTS, get_logger
 from ingest.decode import Rules
+from ingest.decoding.child import prepare, run
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk, reject_records
 
 CHUNKS_PER_PROCESS: Final = 4
@@ -111,10 +110,14 @@ class ProcessDecoder:
         response_s_max: float = RESPONSE_S_MAX,
         idle_s: float = IDLE_S,
     ) -> None:
-        run = partial(_run, rules=rules)
-        prepare = partial(_prepare, niceness)
+        program = Program(
+            name="decoder",
+            run=partial(run, rules=rules),
+            count_restart=DECODER_RESTARTS.inc,
+            prepare=partial(prepare, niceness),
+        )
         self._pool = ChildPool(
-            Program(name="decoder", run=run, count_restart=DECODER_RESTARTS.inc, prepare=prepare),
+            program,
             PoolLimits(processes=processes, ends_max=TRIES_MAX, hangs_max=TRIES_MAX, keeps_first=True, idle_s=idle_s),
         )
         self._rules = rules
@@ -168,25 +171,6 @@ class ProcessDecoder:
             error=str(failure),
         )
         return reject_records(chunk, self._rules, REASON)
-
-
-def _prepare(niceness: int) -> None:
-    """Prepare a child."""
-    os.nice(niceness)
-    warm_up()
-
-
-def _run(chunk: Chunk, *, rules: Rules) -> tuple[DecodedChunk, Any]:
-    """Decode a chunk in a child."""
-    return to_parts(decode_chunk(chunk, rules))
-
-
-def to_parts(decoded: DecodedChunk) -> tuple[DecodedChunk, Any]:
-    """Return the chunk without its rows, and these as an Arrow IPC stream, which is not pickled."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, decoded.rows.schema) as writer:
-        writer.write_table(decoded.rows)
-    return decoded._replace(rows=None), pickle.PickleBuffer(sink.getvalue())
 
 
 def from_parts(decoded: DecodedChunk, rows: Any) -> DecodedChunk:

@@ -22,8 +22,7 @@ from common.codec.otlp_columns import SpanArrays, Wrappers, is_available, read_p
 from common.codec.otlp_protobuf import WHOLE_BYTES_MAX, read_resource, read_scope
 from common.codec.otlp_selected import select_spans
 from common.errors import Rejected
-from common.kafka.record import Partition, Record
-from common.settings import Encoding
+from common.kafka.record import Encoding, Partition, Record
 from common.span import Span
 from ingest.decode import DecodedRecord, Rules, empty_record, encoding_of, project_of_resources, with_projects
 from ingest.decoding.plain_rows import RecordColumns, plain_rows

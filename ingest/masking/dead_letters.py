@@ -14,10 +14,9 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from common.errors import RejectionCode
-from common.kafka.record import CONTENT_TYPE_HEADER, PROJECT_HEADER, Header, Record
+from common.kafka.record import CONTENT_TYPE_HEADER, PROJECT_HEADER, Encoding, Header, Record
 from common.limits import KIB
 from common.masking import NO_MASKS, Mask, MaskSet
-from common.settings import Encoding
 from ingest.masking.planned import PlannedMask, planned_masks
 from ingest.masking.wire import masked_value
 

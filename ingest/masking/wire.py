@@ -17,8 +17,8 @@ from google.protobuf.descriptor import FieldDescriptor
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from common.codec.json_lenient import parse_leniently
+from common.kafka.record import Encoding
 from common.masking import DROPPED, Mask, MaskPlace
-from common.settings import Encoding
 from common.span import PROMOTED_TEXTS
 
 MaskOf: TypeAlias = Callable[[Any], Mask | None]

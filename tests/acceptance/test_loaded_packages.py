@@ -15,7 +15,8 @@ from tests.support.produce import produce
 from tests.support.stack import RunningStack
 
 _PACKAGE: Final = re.compile(r"site-packages/(\w+)")
-_CHILD: Final = {"google", "numpy", "orjson", "pyarrow", "pydantic_core"}
+_DECODER: Final = {"google", "numpy", "orjson", "ptars", "pyarrow", "re2"}
+_CHILD: Final = _DECODER | {"pydantic_core"}
 
 ALLOWED: Final = {
     "clearspan up": _CHILD
@@ -32,13 +33,13 @@ ALLOWED: Final = {
         "propcache",
         "psutil",
     }
-    | {"ptars", "re2", "yarl"},
+    | {"yarl"},
     "clearspan.embedded.guard": {"psutil"},
     "clearspan.embedded.broker_server": {"aiokafka", "cramjam"},
-    "decoder": _CHILD | {"ptars", "re2"},
+    "decoder": _DECODER,
     "compute": _CHILD
     | {"_cffi_backend", "aiohttp", "asyncpg", "backports", "cryptography", "frozenlist", "multidict", "propcache"}
-    | {"clickhouse_connect", "lz4", "ptars", "re2", "yarl"},
+    | {"clickhouse_connect", "lz4", "yarl"},
 }
 """By a part of the command line. Postgres is a program of its own."""
 

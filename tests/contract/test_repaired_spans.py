@@ -20,7 +20,8 @@ from common.masking import MaskAction, MaskPlace, MaskRule, ProjectRules, pack
 from common.settings import Encoding, TopicSettings
 from common.telemetry import REPAIRED_SPANS
 from ingest.decode import Rules
-from ingest.decoding.chunk import Chunk, DecodedChunk, count_records, decode_chunk, records_of
+from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk, records_of
+from ingest.decoding.counts import count_records
 from ingest.masking.dead_letters import Masking
 from query_api.request.route import PrepareContext
 from tests.strategies import NOW_NS

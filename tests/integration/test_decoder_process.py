@@ -19,13 +19,12 @@ import pytest
 
 from common.children.pool import Lost
 from common.ids import DEFAULT_PROJECT_ID
-from common.kafka.record import Partition, Record
+from common.kafka.record import Encoding, Partition, Record
 from common.limits import SpanLimits
-from common.settings import Encoding, TopicSettings
 from common.telemetry import DECODER_RESTARTS
 from ingest.batch import FlushPolicy
 from ingest.dead_letter import CODE_HEADER
-from ingest.decode import Rules
+from ingest.decode import PlainTopic, Rules
 from ingest.decoding.chunk import Chunk
 from ingest.decoding.decoder import TRIES_MAX, Decoder, DecoderFailed, ProcessDecoder
 from ingest.policy import Dependencies, Policy
@@ -36,17 +35,16 @@ from tests.fakes.sink import RecordingSink
 from tests.support.otlp import START_NS, request
 
 TOPIC = "otlp_spans"
-RULES = Rules({TOPIC: TopicSettings(encoding=Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
+RULES = Rules({TOPIC: PlainTopic(Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
 POLICY = Policy(rules=RULES, flush=FlushPolicy(age_s_max=0.01), poll_s_max=0.02)
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
     *("clearspan", "common", "ingest"),
     *("google", "numpy", "opentelemetry", "orjson", "ptars", "pyarrow", "re2"),
-    *("annotated_types", "dotenv", "pydantic", "pydantic_core", "pydantic_settings", "typing_inspection"),
-    *("attr", "greenlet", "prometheus_client", "pygments", "rich", "structlog", "typing_extensions"),
-    *("cython_runtime", "markdown_it", "mdurl"),
+    *("cython_runtime", "typing_extensions"),
 }
-"""What a decoder may load. It is several processes: pandas takes 31 MiB of each, engine and servers take more."""
+"""What a decoder may load. It is several processes: pandas takes 31 MiB of each, settings, metrics and logs 20
+MiB, engine and servers more."""
 
 
 class Deadly:

@@ -17,8 +17,8 @@ from common.kafka.idempotent import IdempotentProducer, Message
 from common.kafka.log import KafkaLog
 from common.kafka.offsets import KafkaEndOffsets, uncommitted
 from common.kafka.producer import KafkaPublisher
-from common.kafka.record import Partition
-from common.kafka_settings import Encoding, KafkaSettings, TopicSettings
+from common.kafka.record import Encoding, Partition
+from common.kafka_settings import KafkaSettings, TopicSettings
 from query_api.delivery.targets.kafka import KafkaTarget
 from query_api.delivery.targets.target import DeliveryBatch, TargetUnavailable
 from tests.support.certificates import Authority

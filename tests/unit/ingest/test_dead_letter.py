@@ -20,11 +20,10 @@ from common.settings import Encoding, TopicSettings
 from ingest.dead_letter import (
     WAITING_BYTES_MAX,
     WAITING_MAX,
-    CutDeadLetter,
     DeadLetters,
-    cut_dead_letters,
 )
 from ingest.decode import decode
+from ingest.rejected_spans import CutDeadLetter, cut_dead_letters
 from tests.fakes.clock import ManualClock
 from tests.fakes.dead_letters import MemoryDeadLetters
 from tests.fakes.kafka import MemoryBroker

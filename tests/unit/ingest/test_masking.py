@@ -21,12 +21,12 @@ from common.masking import REDACTED, MaskAction, MaskPlace, MaskRule, ProjectRul
 from common.settings import Encoding, TopicSettings
 from common.span import PROMOTED_TEXTS
 from ingest.batch import SpanBatch
-from ingest.dead_letter import CutDeadLetter
 from ingest.decode import Rules
 from ingest.decoding import chunk as chunk_module
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk, records_of
 from ingest.masking import spans as masking_spans
 from ingest.masking.dead_letters import Masking
+from ingest.rejected_spans import CutDeadLetter
 from tests.support.attributes import attributes_of
 from tests.support.otlp import START_NS, request
 from tests.support.scale import rest_is_long

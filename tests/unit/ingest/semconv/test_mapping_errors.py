@@ -10,7 +10,8 @@ from common.limits import SpanLimits
 from common.settings import Encoding, TopicSettings
 from common.telemetry import MAPPING_ERRORS
 from ingest.decode import Rules
-from ingest.decoding.chunk import Chunk, count_records, decode_chunk, records_of
+from ingest.decoding.chunk import Chunk, decode_chunk, records_of
+from ingest.decoding.counts import count_records
 from tests.support.attributes import attributes_of
 from tests.support.otlp import START_NS, request
 
