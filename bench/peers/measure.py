@@ -111,10 +111,12 @@ async def _store(peer: Peer, watched: Watched, records: Iterable[bytes], spans_c
     await watched.quiet(peer.quiet_s)
     idle_mib, before_s, began_s = watched.memory_mib(), watched.cpu_s(), time.monotonic()
     again_count = await send_over_http(peer.intake_url(), records)
+    accepted_s = time.monotonic() - began_s
     took_s = await watched.quiet(peer.quiet_s) - began_s  # what it has accepted waits in memory
     if dropped_count := await asyncio.to_thread(peer.dropped_count):
         raise PeerError(f"it dropped {dropped_count:,} of {spans_count:,} spans")
     return {
+        "accepted_per_s": round(spans_count / accepted_s),
         "spans_per_s": round(spans_count / took_s),
         "merged_us": us_per(spans_count, watched.cpu_s() - before_s),
         "peak_mib": watched.peak_mib,

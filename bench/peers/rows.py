@@ -16,11 +16,12 @@ class _Figure(NamedTuple):
     """Its name in the results of a peer."""
 
     unit: str
-    own: Sequence[str]
-    """The stage that measures the same of Clearspan, without the set, and where the figure is in its results."""
+    own: Sequence[str] = ()
+    """The stage that measures the same of Clearspan, if one does, without the set; then where the figure is."""
 
 
 FIGURES: Final = (
+    _Figure("OTLP/HTTP → accepted", "accepted_per_s", "spans/s"),
     _Figure("OTLP/HTTP → stored", "spans_per_s", "spans/s", ("stack", "otlp", "spans_per_s")),
     _Figure("processor time until idle", "merged_us", "µs", ("stack", "otlp", "merged_us")),
     _Figure("on disk", "bytes_per_span", "B/span", ("ingest", "worker", "settled", "bytes_per_span")),
@@ -54,8 +55,10 @@ def _rows(results: Mapping[str, Any], name: str) -> list[Row]:
     peers: Mapping[str, Any] = {PEERS[peer].title: result for peer, result in stage["peers"].items()}
     lines = []
     for figure in FIGURES:
-        own_stage, *path = figure.own
-        own = _own(results, f"{own_stage}_{name}", path, stage["spans"], figure.unit)
+        own = ""
+        if figure.own:
+            own_stage, *path = figure.own
+            own = _own(results, f"{own_stage}_{name}", path, stage["spans"], figure.unit)
         cells = {title: f"{result[figure.name]:,} {figure.unit}" for title, result in peers.items()}
         lines.append(Row(f"side by side, {name}: {figure.what}", own, peers=cells))
     queries = dict.fromkeys(query for result in peers.values() for query in result.get("queries", ()))

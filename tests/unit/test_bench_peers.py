@@ -87,7 +87,7 @@ def test_without_go_a_peer_is_left_out() -> None:
 
 
 def peer_figures(merged_us: float, **queries: dict[str, float]) -> dict[str, object]:
-    names = ("spans_per_s", "idle_mib", "peak_mib", "idle_after_mib", "bytes_per_span")
+    names = ("accepted_per_s", "spans_per_s", "idle_mib", "peak_mib", "idle_after_mib", "bytes_per_span")
     return {**dict.fromkeys(names, 1_500), "merged_us": merged_us, "queries": queries}
 
 
@@ -106,6 +106,7 @@ def test_each_peer_has_a_column_beside_clearspan() -> None:
     assert lines[0].split() == ["what", "Clearspan", "Jaeger,", "badger", "VictoriaTraces"]
     cells = {line.partition("  ")[0]: line.partition("  ")[2].split("  ") for line in lines}
     stripped = {what: [cell.strip() for cell in line if cell.strip()] for what, line in cells.items()}
+    assert stripped["side by side, plain: OTLP/HTTP → accepted"] == ["1,500 spans/s", "1,500 spans/s"]
     assert stripped["side by side, plain: processor time until idle"] == ["90.5 µs", "100.0 µs", "33.0 µs"]
     assert stripped["side by side, plain: on disk"] == ["1,500 B/span", "1,500 B/span"]
     assert stripped[f"side by side: {TRACE}, p50"] == ["1.5 ms", "8.5 ms"], "Clearspan was measured with other spans"
