@@ -29,7 +29,7 @@ from query_api.pages.trace_search import FoundTrace
 from query_api.spans.latest_versions import latest_of_traces
 from query_api.spans.project_spans import ProjectSpans, StatementBudget
 from query_api.spans.rows_ahead import RowsAhead
-from query_api.spans.versions import TracePosition, Version, values_of
+from query_api.spans.versions import AMOUNTS_SQL, TracePosition, Version, values_of
 from query_api.spans.visible_spans import visible_spans
 
 _AMOUNTS: Final[Mapping[str, Sequence[str]]] = {
@@ -145,7 +145,7 @@ class TraceRankingScan(RankingScan[RankedTrace, TracePosition]):
 
     def _bounds(self, conditions: Sequence[str], values: Mapping[str, Any], last_bound: float | None) -> Select:
         """Return the query of traces by their bounds, from ``last_bound`` on: what all versions of spans report."""
-        prompt, completion, total = _AMOUNTS[self._ranking.place.field]
+        prompt, completion, total = (AMOUNTS_SQL[name] for name in _AMOUNTS[self._ranking.place.field])
         bound = f"greatest({total}, {prompt} + {completion}, {prompt}, {completion}, 0.)"
         bound = f"{exact_total_sql(bound) if self._ranking.place.is_cost else f'sum({bound})'} AS bound"
         having = [f"countIf({total} != 0 OR {prompt} != 0 OR {completion} != 0) > 0"]

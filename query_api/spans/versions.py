@@ -32,9 +32,22 @@ TRIES_MAX: Final = 5
 
 Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
+_USAGE: Final = np.dtype([("amounts", "<f8", len(Metrics._fields)), ("is_own", "u1"), ("cost_is_computed", "u1")])
+"""The column ``usage`` of ``span_versions`` (``ddl/0001_baseline.sql``)."""
+
+AMOUNTS_SQL: Final[Mapping[str, str]] = {
+    name: f"reinterpretAsFloat64(substring(usage, {1 + 8 * index}, 8))" for index, name in enumerate(Metrics._fields)
+}
+"""The fields of ``Metrics`` as expressions over a row of ``span_versions``."""
+
+_FLAGS_SQL: Final[Mapping[str, str]] = {
+    "usage_is_own": f"reinterpretAsUInt8(substring(usage, {_USAGE.itemsize - 1}, 1))",
+    "cost_is_computed": f"reinterpretAsUInt8(substring(usage, {_USAGE.itemsize}, 1))",
+}
+
 LATEST_COLUMNS: Final = (
-    *("trace_id", "span_id", "partition_id", "intDiv(version, 2) AS record_offset", "start_us"),
-    *("parent_id", "usage_is_own", "cost_is_computed", *Metrics._fields),
+    *("trace_id", "span_id", "partition_id", "intDiv(version, 2) AS record_offset", "start_us", "parent_id"),
+    *(f"{expression} AS {name}" for name, expression in {**_FLAGS_SQL, **AMOUNTS_SQL}.items()),
 )
 
 DELETION_COLUMNS: Final = ("project_id", "trace_id", "span_id", "partition_id", "version", "record_ms", "start_us")
@@ -196,6 +209,17 @@ def versions_of(rows: pa.Table) -> list[Version]:
     return rows_as(Version, *(values_of(rows, name) for name in Version._fields))
 
 
+class Reported(NamedTuple):
+    """What one version used, and how it counts (ADR 0010)."""
+
+    metrics: Metrics
+    is_own: bool
+    """Whether it counts whatever other spans report."""
+
+    cost_is_computed: bool
+    """Whether the costs are list prices."""
+
+
 @dataclass(frozen=True, slots=True)
 class SentVersions:
     """Rows of ``span_versions``, column by column: versions that were sent, and their deletions."""
@@ -213,27 +237,19 @@ class SentVersions:
     parent_ids: list[bytes]
     """Empty if nothing is summed."""
 
-    are_own: list[int]
-    """1 if the usage is the span's own (ADR 0010), else 0. Empty if nothing is summed."""
-
-    are_computed: list[int]
-    """1 if the costs are list prices, else 0. Empty if nothing is summed."""
-
-    reports: Mapping[int, Metrics]
+    reports: Mapping[int, Reported]
     """What a version used, by the index of its row, without those that used nothing. Empty if nothing is summed."""
 
     @classmethod
     def of(cls, rows: pa.Table) -> SentVersions:
         """Read the rows of a table."""
-        has_usage = "usage_is_own" in rows.column_names
+        has_usage = "usage" in rows.column_names
         return cls(
             keys=list(zip(values_of(rows, "trace_id"), values_of(rows, "span_id"), strict=True)),
             versions=values_of(rows, "version"),
             record_ms=values_of(rows, "record_ms"),
             sent=_sent(rows),
             parent_ids=values_of(rows, "parent_id") if has_usage else [],
-            are_own=values_of(rows, "usage_is_own") if has_usage else [],
-            are_computed=values_of(rows, "cost_is_computed") if has_usage else [],
             reports=_reports(rows) if has_usage else {},
         )
 
@@ -285,15 +301,15 @@ def _sent(rows: pa.Table) -> list[Version]:
     return rows_as(Version, starts, span_ids, trace_ids, partition_ids, (version // 2 for version in versions))
 
 
-def _reports(rows: pa.Table) -> dict[int, Metrics]:
-    if not rows.num_rows:
+def _reports(rows: pa.Table) -> dict[int, Reported]:
+    if holds_only(rows, "usage", b""):
         return {}
-    columns = [rows.column(name).to_numpy() for name in Metrics._fields]
-    if not any(column.any() for column in columns):
-        return {}
-    amounts = np.column_stack(columns)
-    indexes = np.flatnonzero((amounts != 0).any(axis=1))
-    return dict(zip(indexes.tolist(), map(Metrics._make, amounts[indexes].tolist()), strict=True))
+    usages = values_of(rows, "usage")
+    indexes = [index for index, usage in enumerate(usages) if usage]
+    read = np.frombuffer(b"".join(usages), _USAGE)
+    metrics = map(Metrics._make, read["amounts"].tolist())
+    flags = (read[name].astype(bool).tolist() for name in ("is_own", "cost_is_computed"))
+    return dict(zip(indexes, rows_as(Reported, metrics, *flags), strict=True))
 
 
 def sent_versions(

@@ -23,17 +23,16 @@ from typing import Any, Final
 from uuid import UUID
 
 from common.clickhouse.select import NO_VALUES, Join, Select, Table
-from common.span import Metrics
 from common.usage import counted_totals, reports_alone, trace_sums
 from query_api.filter.sql.compile import EVERY_ROW
 from query_api.filter.sql.expressions import IS_ROOT
 from query_api.filter.sql.sums import USAGE_PREFIX
 from query_api.spans.doubtful_traces import PLACE, PLACE_HASH, is_visible
-from query_api.spans.versions import latest_versions
+from query_api.spans.versions import AMOUNTS_SQL, latest_versions
 
 _VERSION: Final = (*PLACE, "record_offset")
 _SAME_PLACE: Final = " AND ".join(f"latest.{column} = matching.{column}" for column in PLACE)
-_HAS_USAGE: Final = " OR ".join(f"{amount} != 0" for amount in Metrics._fields)
+_HAS_USAGE: Final = "usage != ''"
 
 _OF_NODE: Final = "cityHash64(trace_id, {})"
 
@@ -127,6 +126,7 @@ def _nested(project_id: UUID, units: Collection[str], conditions: Sequence[str])
     """
     is_child = [*conditions, f"NOT ({IS_ROOT})", "parent_id != span_id"]
     parents = Select(project_id, Table.VERSIONS, [_OF_NODE.format("parent_id")], where=is_child)
-    reports = " OR ".join(f"{amount} != 0" for amount in Metrics._fields if amount.startswith(tuple(units)))
+    amounts = [expression for name, expression in AMOUNTS_SQL.items() if name.startswith(tuple(units))]
+    reports = " OR ".join(f"{amount} != 0" for amount in amounts)
     is_parent = f"{_OF_NODE.format('span_id')} IN ({parents})"
     return Select(project_id, Table.VERSIONS, ["trace_id"], where=[*conditions, reports, is_parent])

@@ -215,15 +215,9 @@ CREATE TABLE IF NOT EXISTS span_versions{local}
     record_ms                 Int64                                CODEC(T64, ZSTD(1)),
     start_us                  Int64                                CODEC(T64, ZSTD(1)),
     parent_id                 FixedString(16)                      CODEC(ZSTD(1)),
-    tokens_prompt             Float64                              CODEC(ZSTD(1)),
-    tokens_completion         Float64                              CODEC(ZSTD(1)),
-    tokens_total              Float64                              CODEC(ZSTD(1)),
-    costs_prompt              Float64                              CODEC(ZSTD(1)),
-    costs_completion          Float64                              CODEC(ZSTD(1)),
-    costs_total               Float64                              CODEC(ZSTD(1)),
-    errors                    Float64                              CODEC(ZSTD(1)),
-    usage_is_own              UInt8                                CODEC(ZSTD(1)),
-    cost_is_computed          UInt8                                CODEC(ZSTD(1)),
+    -- The seven amounts and two flags of `spans` in one text of 58 bytes, little-endian, which is read in three quarters
+    -- of the time of nine columns (ADR 0041); '' if the span used nothing.
+    usage                     String                               CODEC(ZSTD(1)),
     members                   UInt32                               CODEC(ZSTD(1)),
     response_bytes            UInt32                               CODEC(T64, ZSTD(1))
 )
@@ -235,8 +229,19 @@ SETTINGS {dedup_window_setting} = 1000, index_granularity = 512, min_compress_bl
 CREATE MATERIALIZED VIEW IF NOT EXISTS span_versions_of_spans TO span_versions{local} AS
 SELECT
     project_id, trace_id, span_id, partition_id, record_offset * 2 AS version, record_ms, start_us, parent_id,
-    tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors,
-    usage_is_own, cost_is_computed, members, response_bytes
+    if(
+        tokens_prompt = 0 AND tokens_completion = 0 AND tokens_total = 0
+            AND costs_prompt = 0 AND costs_completion = 0 AND costs_total = 0 AND errors = 0,
+        '',
+        concat(
+            reinterpretAsFixedString(tokens_prompt), reinterpretAsFixedString(tokens_completion),
+            reinterpretAsFixedString(tokens_total), reinterpretAsFixedString(costs_prompt),
+            reinterpretAsFixedString(costs_completion), reinterpretAsFixedString(costs_total),
+            reinterpretAsFixedString(errors), reinterpretAsFixedString(usage_is_own),
+            reinterpretAsFixedString(cost_is_computed)
+        )
+    ) AS usage,
+    members, response_bytes
 FROM spans{local};
 
 -- The versions in the order of their partitions: what the feed reads (ADR 0007). `start_us` leads to the row in
