@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Annotated, Final
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from common.clickhouse.dead_letters import dead_letter_id
 from common.errors import InvalidInput, Unavailable
@@ -23,7 +23,7 @@ from query_api.admin.dead_letters import table_of
 from query_api.filter.sql.compile import EVERY_ROW
 from query_api.freshness.status import END_OFFSETS_TIMEOUT_S
 from query_api.request.context import ApiContext, database_of
-from query_api.request.json_body import Listed, Strict, json_response
+from query_api.request.json_body import ApiModel, Listed, Strict, json_response
 from query_api.request.references import Text
 from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import current_rows
@@ -62,7 +62,7 @@ class PresenceQuery(Strict):
     spans: Annotated[Listed[RecordedSpan], Field(max_length=SPANS_MAX)] = Field(description="The spans, at most 2,000.")
 
 
-class MissingSpan(BaseModel):
+class MissingSpan(ApiModel):
     """A span that is neither stored nor deleted, and has no dead letter of its own."""
 
     offset: int = Field(description="The offset of its record.")
@@ -70,14 +70,14 @@ class MissingSpan(BaseModel):
     reason: str = Field(description="What is stored instead.")
 
 
-class SharedDeadLetter(BaseModel):
+class SharedDeadLetter(ApiModel):
     """A dead letter that several spans of a record share."""
 
     offset: int = Field(description="The offset of the record.")
     span_count: int = Field(description="How many spans share it.")
 
 
-class PresenceResponse(BaseModel):
+class PresenceResponse(ApiModel):
     """Which of the spans are not there."""
 
     count: int = Field(description="The number of missing spans.")

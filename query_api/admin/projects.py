@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from common.errors import InvalidInput, NotFound
 from common.postgres.projects import Projects
 from query_api.admin.dead_letters import table_of
 from query_api.request.context import database_of
-from query_api.request.json_body import json_response
+from query_api.request.json_body import ApiModel, json_response
 from query_api.request.route import Request, Response
 
 
-class DeletedProject(BaseModel):
+class DeletedProject(ApiModel):
     """A project that was deleted."""
 
     id: UUID = Field(description="The id of the project.")
@@ -22,7 +22,7 @@ class DeletedProject(BaseModel):
     dead_letters: int = Field(description="How many open dead letters were deleted.")
 
 
-class ProjectDeleted(BaseModel):
+class ProjectDeleted(ApiModel):
     """The deleted project."""
 
     count: int = Field(1, description="Always 1.")

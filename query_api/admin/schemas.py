@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import Field, field_validator
 
 from common.errors import RejectionCode
-from query_api.request.json_body import Strict, refuse_boolean
+from query_api.request.json_body import ApiModel, Strict, refuse_boolean
 from query_api.request.references import Time
 from query_api.spans.windowing import WindowingResponse
 
@@ -53,7 +53,7 @@ class ResolveDeadLetters(DeadLetterFilter):
     _is_number = field_validator("limit", mode="before")(refuse_boolean)
 
 
-class WentTo(BaseModel):
+class WentTo(ApiModel):
     """Where a replay published the record."""
 
     topic: str = Field(description="The topic.")
@@ -61,7 +61,7 @@ class WentTo(BaseModel):
     offset: int = Field(description="The offset of the record.")
 
 
-class DeadLetterSummary(BaseModel):
+class DeadLetterSummary(ApiModel):
     """A rejected record, or a record of rejected spans, without its bytes."""
 
     id: str = Field(description="The id of the dead letter: partition and offset of the original record, and a digest.")
@@ -91,7 +91,7 @@ class DeadLetterWithValue(DeadLetterSummary):
     value_base64: str = Field(description="The original bytes, as base64.")
 
 
-class DeadLettersResponse(BaseModel):
+class DeadLettersResponse(ApiModel):
     """A page of open dead letters, the newest first."""
 
     count: int = Field(description="The number of dead letters in this response.")
@@ -99,14 +99,14 @@ class DeadLettersResponse(BaseModel):
     windowing: WindowingResponse | None = Field(None, description="Present if there may be another page.")
 
 
-class DeadLetterResponse(BaseModel):
+class DeadLetterResponse(ApiModel):
     """One open dead letter."""
 
     count: int = Field(description="1, or 0 if there is no such open dead letter.")
     dead_letter: DeadLetterWithValue | None = Field(None, description="The dead letter.")
 
 
-class DeadLetterResolved(BaseModel):
+class DeadLetterResolved(ApiModel):
     """The dead letter that was replayed or dropped."""
 
     count: int = Field(1, description="Always 1.")
@@ -114,14 +114,14 @@ class DeadLetterResolved(BaseModel):
     dry_run: bool | None = Field(None, description="True if nothing was changed.")
 
 
-class Skipped(BaseModel):
+class Skipped(ApiModel):
     """A dead letter that cannot be replayed."""
 
     id: str = Field(description="The id of the dead letter.")
     reason: str = Field(description="Why it cannot be replayed.")
 
 
-class DeadLettersResolved(BaseModel):
+class DeadLettersResolved(ApiModel):
     """The dead letters that were replayed or dropped."""
 
     count: int = Field(description="The number of dead letters that were replayed or dropped.")

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from common.clickhouse.dead_letters import DeadLetterSelection
 from common.clickhouse.store import read_version
@@ -24,7 +24,7 @@ from query_api.coverage.coverage import CoverageParameters, CoverageResponse, re
 from query_api.freshness.follow import look_up_stored
 from query_api.freshness.status import Freshness, PartitionFreshness, read_freshness
 from query_api.request.context import ApiContext, database_of
-from query_api.request.json_body import Strict, json_response
+from query_api.request.json_body import ApiModel, Strict, json_response
 from query_api.request.route import Request, Response
 from query_api.spans.project_spans import ProjectSpans
 
@@ -37,7 +37,7 @@ class Missing(NamedTuple):
     reason: str
 
 
-class OpenDeadLettersCount(BaseModel):
+class OpenDeadLettersCount(ApiModel):
     """How many dead letters are neither replayed nor dropped."""
 
     open: int | None = Field(None, description="The number of open dead letters of all projects.")
@@ -45,7 +45,7 @@ class OpenDeadLettersCount(BaseModel):
     reason: str | None = Field(None, description="Why the number is absent.")
 
 
-class PricesStatus(BaseModel):
+class PricesStatus(ApiModel):
     """The price table from which costs are computed that nobody reported."""
 
     as_of: str | None = Field(
@@ -55,7 +55,7 @@ class PricesStatus(BaseModel):
     reason: str | None = Field(None, description="Why the day is absent.")
 
 
-class CoverageStatus(BaseModel):
+class CoverageStatus(ApiModel):
     """What the instrumentations of one project send."""
 
     last_week: CoverageResponse | None = Field(
@@ -70,7 +70,7 @@ class StatusParameters(Strict):
     project: UUID | None = Field(None, description="The project whose instrumentations are shown; default none.")
 
 
-class Versions(BaseModel):
+class Versions(ApiModel):
     """The versions of what this installation runs."""
 
     clearspan: str = Field(description="The version of Clearspan that answers.")
@@ -80,7 +80,7 @@ class Versions(BaseModel):
     reasons: dict[str, str] | None = Field(None, description="Why a version is absent, by its name.")
 
 
-class Status(BaseModel):
+class Status(ApiModel):
     """The status of the installation."""
 
     data_through: str | None = Field(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator
 
 from query_api.analytics.groups_models import FieldAndKey, GroupsWindowing
 from query_api.explain.explain import Explain, Explanation
 from query_api.filter.language import ATTRIBUTES, FIELDS
-from query_api.request.json_body import Listed, Strict, refuse_boolean
+from query_api.request.json_body import ApiModel, Listed, Strict, refuse_boolean
 from query_api.request.references import ReferenceIn
 from query_api.spans.sample import SampleSize
 from query_api.spans.windowing import Filtering
@@ -69,7 +69,7 @@ class FacetsQuery(Strict):
 PathType: TypeAlias = Literal["string", "number", "boolean", "array", "object"]
 
 
-class PathFacet(BaseModel):
+class PathFacet(ApiModel):
     """A path in the attributes that occurs."""
 
     path: str
@@ -77,14 +77,14 @@ class PathFacet(BaseModel):
     count: int = Field(description="Spans that have a value there.")
 
 
-class CountedValue(BaseModel):
+class CountedValue(ApiModel):
     """A value and how often it occurs."""
 
     value: str | int | float | bool
     count: int = Field(description="Spans that have this value.")
 
 
-class ValueFacet(BaseModel):
+class ValueFacet(ApiModel):
     """The most frequent values of one key."""
 
     field: str
@@ -95,7 +95,7 @@ class ValueFacet(BaseModel):
     )
 
 
-class FacetsResponse(BaseModel):
+class FacetsResponse(ApiModel):
     """The attribute paths that occur, or the values of the requested keys."""
 
     count: int = Field(description="The number of facets.")

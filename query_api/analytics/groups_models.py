@@ -5,12 +5,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator
 from typing_extensions import TypeAliasType
 
 from query_api.explain.explain import Explain, Explanation
 from query_api.filter.language import ATTRIBUTES, FIELDS
-from query_api.request.json_body import Listed, ShownTime, Strict, refuse_boolean
+from query_api.request.json_body import ApiModel, Listed, ShownTime, Strict, refuse_boolean
 from query_api.request.references import Bound, ReferenceIn
 from query_api.spans.windowing import Filtering
 
@@ -187,7 +187,7 @@ MeasuredValues = TypeAliasType("MeasuredValues", dict[str, float | str | Statist
 """By measure: a count, or values by statistic. Named, so that generated clients have these names, too."""
 
 
-class GroupModel(BaseModel):
+class GroupModel(ApiModel):
     """A group; in a time series one bucket of it."""
 
     by: dict[str, GroupValue] = Field(description="The values that its spans have, by the key or name of the field.")
@@ -200,14 +200,14 @@ class GroupModel(BaseModel):
     )
 
 
-class OthersBucket(BaseModel):
+class OthersBucket(ApiModel):
     """One bucket of the spans that are in no group of the response."""
 
     values: MeasuredValues
     at: ShownTime
 
 
-class OthersModel(BaseModel):
+class OthersModel(ApiModel):
     """The spans that are in no group of the response."""
 
     groups_count: int = Field(description="The number of their groups.")
@@ -215,14 +215,14 @@ class OthersModel(BaseModel):
     series: list[OthersBucket] | None = Field(None, description="In a time series: their buckets.")
 
 
-class ExaminedModel(BaseModel):
+class ExaminedModel(ApiModel):
     """The part of the window that was examined."""
 
     oldest: ShownTime = Field(description="Its start, included.")
     newest: ShownTime = Field(description="Its end, excluded.")
 
 
-class GroupsResponse(BaseModel):
+class GroupsResponse(ApiModel):
     """Groups in the requested order; in a time series, the buckets of a group follow each other."""
 
     model_config = ConfigDict(

@@ -9,11 +9,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from query_api.filter.language import is_cost_path
 from query_api.filter.parse import PATH_SEGMENTS_MAX, FilteringModel, check_groups
-from query_api.request.json_body import Listed, ShownTime, Strict, parse_json_text, refuse_boolean
+from query_api.request.json_body import ApiModel, Listed, ShownTime, Strict, parse_json_text, refuse_boolean
 from query_api.request.references import Moment
 from query_api.spans.windowing import BasicWindowing, Filtering, Focus, Format, WindowBy
 
@@ -180,7 +180,7 @@ Sum: TypeAlias = float | Literal["Infinity", "-Infinity", "NaN"]
 """A number past the largest double is a text, as in all responses."""
 
 
-class TotalsModel(BaseModel):
+class TotalsModel(ApiModel):
     """The sums of the spans of a bucket. A sum to which no span adds is absent, or 0 if the bucket has no spans."""
 
     count: int
@@ -189,7 +189,7 @@ class TotalsModel(BaseModel):
     tokens: Sum | None = None
 
 
-class _Bucket(BaseModel):
+class _Bucket(ApiModel):
     timestamp: ShownTime = Field(description="The start of the bucket.")
     interval: int = Field(description="Minutes per bucket.")
 
@@ -201,7 +201,7 @@ class CountsBucket(_Bucket):
     errors: TotalsModel = Field(description="The sums of the spans that have an event named `exception`.")
 
 
-class CountsResponse(BaseModel):
+class CountsResponse(ApiModel):
     """Every bucket of the window, earliest first."""
 
     count: int = Field(description="The number of buckets.")
@@ -217,14 +217,14 @@ class MetricsBucket(_Bucket):
     )
 
 
-class AppliedFormatting(BaseModel):
+class AppliedFormatting(ApiModel):
     """Whether traces or spans are counted."""
 
     focus: Focus
     format: Format
 
 
-class AppliedWindowing(BaseModel):
+class AppliedWindowing(ApiModel):
     """The window and the buckets, with defaults filled in."""
 
     by: WindowBy
@@ -234,7 +234,7 @@ class AppliedWindowing(BaseModel):
     rate: float | None = None
 
 
-class AppliedQuery(BaseModel):
+class AppliedQuery(ApiModel):
     """The request with defaults filled in."""
 
     formatting: AppliedFormatting
@@ -242,7 +242,7 @@ class AppliedQuery(BaseModel):
     filtering: FilteringModel
 
 
-class MetricsResponse(BaseModel):
+class MetricsResponse(ApiModel):
     """The buckets that have values, earliest first."""
 
     count: int = Field(description="The number of buckets.")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
-from pydantic import BaseModel, Field, field_validator
+from pydantic import Field, field_validator
 
 from query_api.analytics.groups import SpanWindow, compute_groups
 from query_api.analytics.groups_models import (
@@ -27,7 +27,7 @@ from query_api.analytics.groups_models import (
 from query_api.filter.language import ATTRIBUTES, Operator
 from query_api.filter.parse import ConditionModel, FilteringModel, parse_filter
 from query_api.filter.sql.compile import compile_node
-from query_api.request.json_body import ShownTime, Strict, refuse_boolean
+from query_api.request.json_body import ApiModel, ShownTime, Strict, refuse_boolean
 from query_api.request.references import Bound
 from query_api.request.route import Request, Response
 from query_api.spans.project_spans import project_spans
@@ -51,7 +51,7 @@ class UnpricedParameters(Strict):
     _is_number = field_validator("limit", mode="before")(refuse_boolean)
 
 
-class UnpricedModel(BaseModel):
+class UnpricedModel(ApiModel):
     """A model without a price, and its calls."""
 
     provider: str | None = Field(None, description="The provider that the spans name. Absent if they name none.")
@@ -62,7 +62,7 @@ class UnpricedModel(BaseModel):
     last_seen: ShownTime = Field(description="The start_time of the last call.")
 
 
-class UnpricedResponse(BaseModel):
+class UnpricedResponse(ApiModel):
     """Models without a price, the one that was used last first."""
 
     count: int = Field(description="The number of models in this response.")

@@ -11,14 +11,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, Field
 
 from common.errors import InvalidCursor
 from common.postgres.audit import NO_PROJECT, AuditActor, AuditEntry, AuditFilter, AuditKind, AuditLog, AuditOutcome
 from common.scopes import KeyScope
 from common.times import microseconds
 from query_api.request.context import database_of
-from query_api.request.json_body import Strict, json_response
+from query_api.request.json_body import ApiModel, Strict, json_response
 from query_api.request.references import Time, refuse_nul
 from query_api.request.route import Access, Request, Response, Route
 from query_api.spans.window import fingerprint, read_cursor, write_cursor
@@ -60,14 +60,14 @@ class AuditOfAllParameters(AuditParameters):
     )
 
 
-class AuditedEntity(BaseModel):
+class AuditedEntity(ApiModel):
     """A thing that was changed."""
 
     id: str = Field(description="The id.")
     slug: str | None = Field(None, description="The slug, if it has one.")
 
 
-class AuditEntryOut(BaseModel):
+class AuditEntryOut(ApiModel):
     """A change, or refused requests that are equal."""
 
     id: int = Field(description="The id of the entry. Later entries have larger ids.")
@@ -94,7 +94,7 @@ class AuditEntryOut(BaseModel):
     entities: list[AuditedEntity] = Field(description="What was changed, at most 10.")
 
 
-class AuditResponse(BaseModel):
+class AuditResponse(ApiModel):
     """A page of the audit log, the newest first."""
 
     count: int = Field(description="The number of entries in this response.")

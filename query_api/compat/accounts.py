@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Annotated, Final, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from common.errors import NotFound
 from common.postgres.projects import Account, Projects, WantedAccount, open_accounts
 from query_api.registry.kinds import Loose
 from query_api.request.context import database_of
-from query_api.request.json_body import Named, json_response
+from query_api.request.json_body import ApiModel, Named, json_response
 from query_api.request.references import Text
 from query_api.request.route import Request, Response
 
@@ -87,21 +87,21 @@ class CreateAccounts(Loose):
         return self.options.dry_run or account.options.dry_run
 
 
-class AccountUser(BaseModel):
+class AccountUser(ApiModel):
     """The user of an account."""
 
     id: UUID | None = Field(None, description="The id of the user; absent in a dry run.")
     email: str = Field(description="The email address of the user.")
 
 
-class NamedEntity(BaseModel):
+class NamedEntity(ApiModel):
     """An organization, a workspace or a project."""
 
     id: UUID | None = Field(None, description="Its id; absent if it is the project of a dry run.")
     name: str = Field(description="Its name.")
 
 
-class AccountResponse(BaseModel):
+class AccountResponse(ApiModel):
     """A created account. Its organization and workspace are those of the installation."""
 
     user: AccountUser = Field(description="The user of the account.")
@@ -113,13 +113,13 @@ class AccountResponse(BaseModel):
     )
 
 
-class AccountsResponse(BaseModel):
+class AccountsResponse(ApiModel):
     """The created accounts."""
 
     accounts: dict[str, AccountResponse] = Field(description="The accounts by the names of the request.")
 
 
-class CurrentProject(BaseModel):
+class CurrentProject(ApiModel):
     """The project of an API key. Its organization and workspace are those of the installation."""
 
     organization_id: UUID = Field(INSTALLATION_ID, description="The id of the organization.")
@@ -141,7 +141,7 @@ class PermissionParameters(Loose):
     resource_id: str | None = Field(None, description="The id of the resource.")
 
 
-class Permission(BaseModel):
+class Permission(ApiModel):
     """The result of a permission check."""
 
     effect: Literal["allow"] = Field("allow", description="Always `allow`.")

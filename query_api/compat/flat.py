@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from common.errors import InvalidCursor
 from common.ids import span_id_hex, trace_id_hex
@@ -19,7 +19,7 @@ from query_api.pages.page import Page
 from query_api.pages.span_model import SpanModel
 from query_api.pages.spans import span_page
 from query_api.pages.traces import ACCEPTED, NodeModel, Trace, trace_id_of, trace_page, traces_of
-from query_api.request.json_body import Strict, json_response, limit_of, parse_json_text, refuse_boolean
+from query_api.request.json_body import ApiModel, Strict, json_response, limit_of, parse_json_text, refuse_boolean
 from query_api.request.references import BoundIn
 from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import delete_trace
@@ -90,13 +90,13 @@ class FlatQuery(Strict):
         return other.model_copy(update=given)
 
 
-class FlatTraceModel(BaseModel):
+class FlatTraceModel(ApiModel):
     """A trace as a tree."""
 
     spans: dict[str, NodeModel | list[NodeModel]] = Field(description="The roots of the trace by name.")
 
 
-class FlatResponse(BaseModel):
+class FlatResponse(ApiModel):
     """A page of traces by their ids, or of spans as a list, which is absent if it is empty."""
 
     count: int = Field(description="The number of traces or spans.")
@@ -109,7 +109,7 @@ class FlatResponse(BaseModel):
     explain: Explanation = None
 
 
-class FlatTraceResponse(BaseModel):
+class FlatTraceResponse(ApiModel):
     """One trace by its id, or none."""
 
     count: int = Field(description="1, or 0 if there is no such trace.")

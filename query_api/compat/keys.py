@@ -9,20 +9,20 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from pydantic import BaseModel, Field, RootModel
+from pydantic import Field, RootModel
 
 from common.errors import NotFound
 from common.postgres.keys import KeyWanted
 from common.scopes import KeyScope
 from query_api.keys.handlers import TAG, keys_of
-from query_api.request.json_body import Strict, json_response
+from query_api.request.json_body import ApiModel, Strict, json_response
 from query_api.request.route import Request, Response, Route
 
 KEY_NAME: Final = "POST /keys"
 """The name of a key for which nobody chose one."""
 
 
-class PrefixedKey(BaseModel):
+class PrefixedKey(ApiModel):
     """A key that is not revoked, without its secret."""
 
     prefix: str = Field(description="The first 8 characters of the key, which no other key has.")
@@ -43,7 +43,7 @@ class KeyText(RootModel[str]):
     """The text of a new key: what to send as `Authorization: ApiKey …`. It is stored nowhere."""
 
 
-class KeyDeleted(BaseModel):
+class KeyDeleted(ApiModel):
     """The result of a deletion."""
 
     message: str = Field(description="A sentence that says what was done.")

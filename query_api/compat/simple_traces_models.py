@@ -16,13 +16,13 @@ from enum import StrEnum
 from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, Tag
+from pydantic import ConfigDict, Field, Tag
 
 from common.ids import parse_span_id, parse_trace_id, span_id_hex, trace_id_hex
 from query_api.intake.prepare import PlacedSpan, to_records, with_response
 from query_api.intake.publish import PreparedIntake
 from query_api.registry.kinds import LooseReferenceIn
-from query_api.request.json_body import BY_FORM, LISTED, UNLISTED, Listed, Named, Strict
+from query_api.request.json_body import BY_FORM, LISTED, UNLISTED, ApiModel, Listed, Named, Strict
 from query_api.request.references import ReferenceIn
 from query_api.request.route import PrepareContext
 from query_api.spans.rows import Rendered
@@ -59,7 +59,7 @@ class Channel(StrEnum):
 Referring = TypeVar("Referring", bound=ReferenceIn)
 
 
-class _References(BaseModel, Generic[Referring]):
+class _References(ApiModel, Generic[Referring]):
     query: Referring | None = Field(None, description="The query.")
     query_variant: Referring | None = Field(None, description="The query variant.")
     query_revision: Referring | None = Field(None, description="The query revision.")
@@ -92,7 +92,7 @@ class ReferencesFilter(_References[ReferenceIn], Strict):
     """References that the traces must have, by name."""
 
 
-class SimpleLink(BaseModel):
+class SimpleLink(ApiModel):
     """A link to a span."""
 
     trace_id: str = Field(description="The id of the trace: 32 hexadecimal digits or a UUID.")
@@ -121,7 +121,7 @@ _CREATE_EXAMPLE: Final[Json] = {
 }
 
 
-class SimpleTraceCreate(BaseModel):
+class SimpleTraceCreate(ApiModel):
     """The simple trace to create: a trace of one span."""
 
     origin: Origin = Field(Origin.CUSTOM, description="Who created the trace.")
@@ -134,7 +134,7 @@ class SimpleTraceCreate(BaseModel):
     links: SimpleLinks = Field(description="Links to the spans that the trace belongs to, by name or as a list.")
 
 
-class SimpleTraceEdit(BaseModel):
+class SimpleTraceEdit(ApiModel):
     """The changes of a simple trace. Absent members are kept."""
 
     data: Json = Field(description="The new data.")
@@ -158,7 +158,7 @@ class SimpleTraceFilter(Strict):
     )
 
 
-class CreateSimpleTrace(BaseModel):
+class CreateSimpleTrace(ApiModel):
     """The request to create a simple trace."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_CREATE_EXAMPLE]})
@@ -166,7 +166,7 @@ class CreateSimpleTrace(BaseModel):
     trace: SimpleTraceCreate = Field(description="The trace to create.")
 
 
-class EditSimpleTrace(BaseModel):
+class EditSimpleTrace(ApiModel):
     """The request to edit a simple trace."""
 
     trace: SimpleTraceEdit = Field(description="The changes of the trace.")
@@ -180,7 +180,7 @@ class QuerySimpleTraces(Strict):
     windowing: Windowing | None = Field(None, description="The page to return.")
 
 
-class SimpleTrace(BaseModel):
+class SimpleTrace(ApiModel):
     """A simple trace, read from the root span of a trace."""
 
     trace_id: str = Field(description="The id of the trace.")
@@ -196,14 +196,14 @@ class SimpleTrace(BaseModel):
     links: dict[str, SimpleLink] | list[SimpleLink] = Field(description="Links to spans, by name or as a list.")
 
 
-class SimpleTraceResponse(BaseModel):
+class SimpleTraceResponse(ApiModel):
     """One simple trace, or none."""
 
     count: int = Field(description="1, or 0 if there is no such trace.")
     trace: SimpleTrace | None = Field(None, description="The trace.")
 
 
-class SimpleTracesResponse(BaseModel):
+class SimpleTracesResponse(ApiModel):
     """A page of simple traces, the latest match first."""
 
     count: int = Field(description="The number of traces.")
@@ -214,7 +214,7 @@ class SimpleTracesResponse(BaseModel):
     )
 
 
-class SimpleTraceDeleted(BaseModel):
+class SimpleTraceDeleted(ApiModel):
     """The deleted simple trace, or none."""
 
     count: int = Field(description="1, or 0 if there is no such trace.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from common.clickhouse.select import Select, Table
 from common.span import MODEL_CALLS, StatusCode
@@ -19,7 +19,7 @@ from query_api.filter.parse import parse_place
 from query_api.filter.sql.compile import EVERY_ROW, Compiled
 from query_api.filter.sql.expressions import Parameters
 from query_api.filter.sql.values import value_of
-from query_api.request.json_body import Strict, json_response
+from query_api.request.json_body import ApiModel, Strict, json_response
 from query_api.request.limits import Limits
 from query_api.request.references import Bound
 from query_api.request.route import Request, Response
@@ -43,14 +43,14 @@ _TRACE_US: Final = 3_600_000_000
 _IS_CALL: Final = f"span_type IN ({', '.join(map(repr, MODEL_CALLS))})"
 
 
-class CallShare(BaseModel):
+class CallShare(ApiModel):
     """How many calls have a value, of those that can have it."""
 
     count: int = Field(description="Calls that have it.")
     of: int = Field(description="Calls that can have it.")
 
 
-class CallValues(BaseModel):
+class CallValues(ApiModel):
     """What model calls have."""
 
     model: CallShare = Field(description="The name of the model.")
@@ -63,14 +63,14 @@ class CallValues(BaseModel):
     error_message: CallShare = Field(description="The message of the error; of calls that failed.")
 
 
-class CoverageHint(BaseModel):
+class CoverageHint(ApiModel):
     """What to set in a library."""
 
     missing: Value = Field(description="The value that most calls lack; `model_calls`: no span is a model call.")
     hint: str = Field(description="What to do.")
 
 
-class InstrumentationCoverage(BaseModel):
+class InstrumentationCoverage(ApiModel):
     """An instrumentation, by its scope, and what its model calls have."""
 
     scope_name: str = Field(description="The name of the scope; empty if its spans have none.")
@@ -81,7 +81,7 @@ class InstrumentationCoverage(BaseModel):
     hints: list[CoverageHint] = Field(description="What to set so that missing values arrive.")
 
 
-class CoverageResponse(BaseModel):
+class CoverageResponse(ApiModel):
     """The instrumentations that send spans."""
 
     count: int = Field(description="The number of instrumentations in this response.")

@@ -7,12 +7,12 @@ from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field, field_validator
 
 from query_api.delivery.targets.models import TargetIn
 from query_api.filter.parse import FilteringModel, check_groups
 from query_api.registry.kinds import Slug, storable_json
-from query_api.request.json_body import Strict
+from query_api.request.json_body import ApiModel, Strict
 from query_api.request.references import ReferenceIn, Text
 
 NAME_LENGTH_MAX: Final = 200
@@ -123,7 +123,7 @@ class ReplaySubscription(Strict):
     model_config = ConfigDict(json_schema_extra={"examples": [{"from": "2026-05-01T12:00:00Z"}]})
 
 
-class TargetOut(BaseModel):
+class TargetOut(ApiModel):
     """A target, without what must not be shown again."""
 
     model_config = ConfigDict(extra="allow")
@@ -132,7 +132,7 @@ class TargetOut(BaseModel):
     secret: str | None = Field(None, description="Only in the response that creates it: the secret that was made.")
 
 
-class PendingBatch(BaseModel):
+class PendingBatch(ApiModel):
     """The batch that is being delivered."""
 
     batch_id: str = Field(description="The id of the batch; the same on every try.")
@@ -142,7 +142,7 @@ class PendingBatch(BaseModel):
     retry_at: datetime | None = Field(None, description="The time of the next try.")
 
 
-class Delivered(BaseModel):
+class Delivered(ApiModel):
     """What was delivered and acknowledged since the subscription was created."""
 
     spans: int = Field(description="Spans; one that was delivered again after a replay counts again.")
@@ -150,7 +150,7 @@ class Delivered(BaseModel):
     at: datetime | None = Field(None, description="The time of the last acknowledgement.")
 
 
-class RejectedOut(BaseModel):
+class RejectedOut(ApiModel):
     """What the target acknowledged and rejected; it is not delivered again."""
 
     spans: int = Field(description="Spans.")
@@ -158,21 +158,21 @@ class RejectedOut(BaseModel):
     at: datetime = Field(description="The time of the last rejection.")
 
 
-class ExpiredOut(BaseModel):
+class ExpiredOut(ApiModel):
     """Spans that matched and were deleted before they were delivered: by retention, or with their trace."""
 
     spans: int = Field(description="Spans; one that expires again after a replay counts again.")
     at: datetime | None = Field(None, description="The time when the subscription last passed such spans.")
 
 
-class LastError(BaseModel):
+class LastError(ApiModel):
     """The last failure, also if a later try succeeded."""
 
     reason: str = Field(description="What failed.")
     at: datetime = Field(description="The time of the failure.")
 
 
-class SkippedBatch(BaseModel):
+class SkippedBatch(ApiModel):
     """A batch that was passed by request."""
 
     batch_id: str = Field(description="The id of the batch.")
@@ -182,7 +182,7 @@ class SkippedBatch(BaseModel):
     position: str = Field(description="The position before the batch; replay from there delivers it again.")
 
 
-class SubscriptionOut(BaseModel):
+class SubscriptionOut(ApiModel):
     """A subscription and its state."""
 
     id: UUID
@@ -210,7 +210,7 @@ class SubscriptionOut(BaseModel):
     updated_by_id: UUID | None = None
 
 
-class SubscriptionResponse(BaseModel):
+class SubscriptionResponse(ApiModel):
     """One subscription."""
 
     count: int = Field(description="Always 1.")
@@ -218,14 +218,14 @@ class SubscriptionResponse(BaseModel):
     warning: str | None = Field(None, description="Why the target cannot be reached now.")
 
 
-class SubscriptionsResponse(BaseModel):
+class SubscriptionsResponse(ApiModel):
     """Subscriptions, oldest first."""
 
     count: int = Field(description="The number of subscriptions in this response.")
     subscriptions: list[SubscriptionOut]
 
 
-class TestDelivery(BaseModel):
+class TestDelivery(ApiModel):
     """The result of a test."""
 
     __test__ = False
@@ -236,7 +236,7 @@ class TestDelivery(BaseModel):
     duration_ms: float = Field(description="How long it took.")
 
 
-class TestDeliveryResponse(BaseModel):
+class TestDeliveryResponse(ApiModel):
     """The result of a test; the state of the subscription does not change."""
 
     __test__ = False

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from common.stored_position import ALL_PROJECTS
 from common.times import format_us, nearest_formattable_us
 from query_api.freshness.follow import look_up_stored
 from query_api.request.context import ApiContext
-from query_api.request.json_body import json_response
+from query_api.request.json_body import ApiModel, json_response
 from query_api.request.progress import EndOffsetsRead, Through, asked_through_us, complete_us, through_us
 from query_api.request.route import Request, Response
 
@@ -27,7 +27,7 @@ _NOTHING_STORED: Final = "A partition holds records, and none of them is known t
 _ALL_ONLY: Final = " Present only if the caller may see all projects."
 
 
-class LastStored(BaseModel):
+class LastStored(ApiModel):
     """The last record with spans of this project that is queryable."""
 
     offset: int | None = Field(None, description=f"The offset of the record.{_ALL_ONLY}")
@@ -35,7 +35,7 @@ class LastStored(BaseModel):
     stored_at: str = Field(description="The time at which the record was known to be queryable.")
 
 
-class PartitionFreshness(BaseModel):
+class PartitionFreshness(ApiModel):
     """One partition of one topic that the worker reads."""
 
     topic: str = Field(description="The Kafka topic.")
@@ -58,7 +58,7 @@ class PartitionFreshness(BaseModel):
     )
 
 
-class Freshness(BaseModel):
+class Freshness(ApiModel):
     """The time up to which everything that was produced is queryable."""
 
     count: int = Field(description="The number of partitions in this response.")

@@ -16,20 +16,20 @@ from typing import Final, Literal
 
 import orjson
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from common.errors import ServiceError
 from query_api.explorer.routes import show_page
 from query_api.http.openapi import openapi_document
 from query_api.request.context import Check
-from query_api.request.json_body import json_response
+from query_api.request.json_body import ApiModel, json_response
 from query_api.request.route import Access, Request, Response, Route
 
 TAG: Final = "About"
 HTML: Final = "text/html; charset=utf-8"
 
 
-class Links(BaseModel):
+class Links(ApiModel):
     """Addresses relative to the requested one, so that they also work below a prefix."""
 
     explorer: str = Field("./ui/", description="The explorer, a web page.")
@@ -40,7 +40,7 @@ class Links(BaseModel):
     metrics: str = Field("./metrics", description="Metrics of the process, for Prometheus.")
 
 
-class Home(BaseModel):
+class Home(ApiModel):
     """The name of the service and the addresses of its pages."""
 
     name: str = Field("Clearspan", description="The name of the service.")
@@ -106,13 +106,13 @@ def _source(text: str) -> str:
     return f"'sha256-{digest}'"
 
 
-class Liveness(BaseModel):
+class Liveness(ApiModel):
     """The process is alive."""
 
     status: Literal["ok"] = Field("ok", description="Always `ok`.")
 
 
-class Readiness(BaseModel):
+class Readiness(ApiModel):
     """Whether the process can answer requests, and what is missing if not."""
 
     status: Literal["ready", "not ready"] = Field(description="Whether the process can answer requests.")

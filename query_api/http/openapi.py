@@ -24,6 +24,7 @@ from pydantic import BaseModel, Field
 from query_api.freshness.headers import COORDINATES_HEADER, DATA_THROUGH_HEADER, WAIT_FOR_HEADER
 from query_api.http.component_schemas import ComponentSchemas
 from query_api.http.operation_ids import operation_id
+from query_api.request.json_body import ApiModel
 from query_api.request.route import Access, Route
 
 FILE: Final = "examples.json"
@@ -131,7 +132,7 @@ TAGS: Final[Mapping[str, str]] = {
 }
 
 
-class Problem(BaseModel):
+class Problem(ApiModel):
     """One problem of a request."""
 
     type: str = Field(description="The type of the problem, as pydantic names it.")
@@ -141,39 +142,39 @@ class Problem(BaseModel):
     ctx: dict[str, Any] | None = Field(None, description="Details of the problem.")
 
 
-class InvalidRequestError(BaseModel):
+class InvalidRequestError(ApiModel):
     """The request does not match the schema of the route."""
 
     detail: list[Problem] = Field(description="The problems, at most 100.")
 
 
-class TextError(BaseModel):
+class TextError(ApiModel):
     """An error with a message."""
 
     detail: str = Field(description="The error message.")
 
 
-class MessageDetail(BaseModel):
+class MessageDetail(ApiModel):
     """An error message, and the id of its entry in the log."""
 
     message: str = Field(description="The error message.")
     operation_id: str | None = Field(None, description="With status 500: the id of the log entry of the error.")
 
 
-class MessageError(BaseModel):
+class MessageError(ApiModel):
     """An error with a message and, with status 500, an id."""
 
     detail: MessageDetail = Field(description="The error.")
 
 
-class ConflictDetail(BaseModel):
+class ConflictDetail(ApiModel):
     """The member of the request that conflicts with stored data."""
 
     message: str = Field(description="The error message.")
     conflict: dict[str, str] = Field(description="The name of the member and its value.")
 
 
-class RevisionConflictDetail(BaseModel):
+class RevisionConflictDetail(ApiModel):
     """Another commit came first."""
 
     code: Literal["revision_conflict"] = Field(description="Always `revision_conflict`.")
@@ -183,7 +184,7 @@ class RevisionConflictDetail(BaseModel):
     details: dict[str, str | None] = Field(description="`base_revision_id` and `current_revision_id`.")
 
 
-class ConflictError(BaseModel):
+class ConflictError(ApiModel):
     """The request conflicts with stored data."""
 
     detail: str | ConflictDetail | RevisionConflictDetail = Field(description="The conflict.")

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetPydanticSchema, Tag
 from pydantic_core import core_schema
 
 from common.span import SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
-from query_api.request.json_body import BY_FORM, LISTED, UNLISTED, ListedSpans, NamedSpans, PromotedTexts
+from query_api.request.json_body import BY_FORM, LISTED, UNLISTED, ApiModel, ListedSpans, NamedSpans, PromotedTexts
 
 Json: TypeAlias = dict[str, Any]
 
@@ -26,7 +26,7 @@ SpanKindName = StrEnum("SpanKindName", {kind.name: kind.name for kind in SpanKin
 StatusCodeName = StrEnum("StatusCodeName", {code.name: code.name for code in StatusCode})  # type: ignore[misc]
 
 
-class _Sent(BaseModel):
+class _Sent(ApiModel):
     """A model that keeps unknown members."""
 
     model_config = ConfigDict(extra="allow")
@@ -130,7 +130,7 @@ _SPAN_EXAMPLE: Final[Json] = {
 _TRACE_EXAMPLE: Final[Json] = {"spans": {"answer the question": _SPAN_EXAMPLE}}
 
 
-class SpansIngest(BaseModel):
+class SpansIngest(ApiModel):
     """Spans to store: as a list, as trees by trace id, or both."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"spans": [_SPAN_EXAMPLE]}]})
@@ -139,7 +139,7 @@ class SpansIngest(BaseModel):
     traces: NamedSpans[str, TraceJson] | None = Field(None, description="Traces as trees, by trace id.")
 
 
-class TracesIngest(BaseModel):
+class TracesIngest(ApiModel):
     """Traces to store, as trees."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"traces": [_TRACE_EXAMPLE]}]})
@@ -147,7 +147,7 @@ class TracesIngest(BaseModel):
     traces: ListedSpans[TraceJson] | None = Field(None, description="The traces.")
 
 
-class TraceIngest(BaseModel):
+class TraceIngest(ApiModel):
     """One trace to store, as a tree."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"trace": _TRACE_EXAMPLE}]})
@@ -155,35 +155,35 @@ class TraceIngest(BaseModel):
     trace: TraceJson | None = Field(None, description="The trace.")
 
 
-class SpanLink(BaseModel):
+class SpanLink(ApiModel):
     """The ids of one span."""
 
     trace_id: str = Field(description="The id of the trace.")
     span_id: str = Field(description="The id of the span.")
 
 
-class LinksResponse(BaseModel):
+class LinksResponse(ApiModel):
     """The accepted spans."""
 
     count: int = Field(description="The number of spans.")
     links: list[SpanLink] = Field(description="The ids of the spans.")
 
 
-class TraceIdResponse(BaseModel):
+class TraceIdResponse(ApiModel):
     """The accepted trace."""
 
     count: int = Field(description="The number of traces.")
     trace_id: str | None = Field(None, description="The id of the trace.")
 
 
-class TraceIdsResponse(BaseModel):
+class TraceIdsResponse(ApiModel):
     """The accepted traces."""
 
     count: int = Field(description="The number of traces.")
     trace_ids: list[str] = Field(description="The ids of the traces.")
 
 
-class IntakeReady(BaseModel):
+class IntakeReady(ApiModel):
     """OTLP is accepted here."""
 
     status: str = Field("ready", description="Always `ready`.")

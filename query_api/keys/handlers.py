@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
 
 from common.errors import InvalidInput, NotFound
 from common.postgres.keys import EXPIRES_AT_MAX, Key, Keys, KeyWanted, NewKey
 from common.scopes import KeyScope
 from query_api.request.context import database_of
-from query_api.request.json_body import Listed, Strict, json_response
+from query_api.request.json_body import ApiModel, Listed, Strict, json_response
 from query_api.request.references import Text
 from query_api.request.route import Request, Response, Route
 
@@ -69,7 +69,7 @@ class RotateKey(Strict):
     overlap_s: float = Field(OVERLAP_S, ge=0, le=OVERLAP_S_MAX, description="How many seconds the old key still works.")
 
 
-class KeyOut(BaseModel):
+class KeyOut(ApiModel):
     """A key, without its secret."""
 
     id: UUID = Field(description="The id of the key.")
@@ -84,7 +84,7 @@ class KeyOut(BaseModel):
     last_used_at: datetime | None = Field(None, description="When it was last used, up to a minute old.")
 
 
-class KeyResponse(BaseModel):
+class KeyResponse(ApiModel):
     """One key."""
 
     count: int = Field(1, description="Always 1.")
@@ -96,7 +96,7 @@ class KeyResponse(BaseModel):
     )
 
 
-class KeysResponse(BaseModel):
+class KeysResponse(ApiModel):
     """The keys of the project, oldest first, revoked and expired ones included."""
 
     count: int = Field(description="The number of keys.")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from common.errors import InvalidInput
 from common.mask_keys import compile_key
@@ -14,7 +14,7 @@ from common.mask_texts import compile_value
 from common.masking import MaskAction, MaskPlace, MaskRule
 from common.postgres.masking import MaskingRules, StoredRules
 from query_api.request.context import database_of
-from query_api.request.json_body import Listed, Strict, json_response
+from query_api.request.json_body import ApiModel, Listed, Strict, json_response
 from query_api.request.references import Text
 from query_api.request.route import Request, Response, Route
 
@@ -57,7 +57,7 @@ class MaskingRule(Strict):
     )
 
 
-class MaskingIn(BaseModel):
+class MaskingIn(ApiModel):
     """The rules, in the order in which they apply."""
 
     rules: Annotated[Listed[MaskingRule], Field(max_length=RULES_MAX)] = Field(
@@ -65,7 +65,7 @@ class MaskingIn(BaseModel):
     )
 
 
-class ReplaceMasking(BaseModel):
+class ReplaceMasking(ApiModel):
     """The masking rules of the project."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
@@ -73,14 +73,14 @@ class ReplaceMasking(BaseModel):
     masking: MaskingIn = Field(description="The rules of the project.")
 
 
-class MaskedCount(BaseModel):
+class MaskedCount(ApiModel):
     """What was masked so far. A record that is read twice counts twice."""
 
     values: int = Field(description="The number of values that were replaced or removed.")
     last_at: datetime | None = Field(None, description="About when the last one was.")
 
 
-class MaskingOut(BaseModel):
+class MaskingOut(ApiModel):
     """The masking rules of the project, and what they have masked."""
 
     rules: list[MaskingRule] = Field(description="The rules, in the order in which they apply.")
@@ -89,7 +89,7 @@ class MaskingOut(BaseModel):
     applied_within_s: float = Field(description="Records that workers read this many seconds later are masked.")
 
 
-class MaskingResponse(BaseModel):
+class MaskingResponse(ApiModel):
     """The masking rules of the project."""
 
     count: int = Field(1, description="Always 1.")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from common.errors import InvalidInput
 from common.ids import parse_span_id, parse_trace_id
 from query_api.pages.span_model import SpanModel
-from query_api.request.json_body import Strict
+from query_api.request.json_body import ApiModel, Strict
 from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import latest_of_ids, sums_of_traces
 from query_api.spans.project_spans import ProjectSpans, project_spans
@@ -29,7 +29,7 @@ class SpanIds(Strict):
     span_ids: list[str] = Field(default_factory=list, description="Comma-separated span ids.")
 
 
-class SpanResponse(BaseModel):
+class SpanResponse(ApiModel):
     """One span, or none."""
 
     count: int

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import orjson
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from common.clickhouse.span_columns import NO_PARENT
 from common.fair_share import in_thread
@@ -19,6 +19,7 @@ from common.ids import trace_id_hex
 from common.span import StatusCode
 from common.times import format_us
 from query_api.pages.traces import trace_id_of
+from query_api.request.json_body import ApiModel
 from query_api.request.route import Request, Response
 from query_api.spans.narrow_rows import narrow_rows_of_trace
 from query_api.spans.project_spans import project_spans
@@ -52,14 +53,14 @@ _EXAMPLE: Final[dict[str, Any]] = {
 }
 
 
-class OutlineTexts(BaseModel):
+class OutlineTexts(ApiModel):
     """One text of each span, by its index among the distinct texts."""
 
     values: list[str] = Field(description='The distinct texts; `""` where a span has none.')
     index: list[int] = Field(description="For each span, the place of its text in `values`, from 0.")
 
 
-class OutlineColumns(BaseModel):
+class OutlineColumns(ApiModel):
     """The spans in columns: the elements at one place are one span. In the order of `(start_time, span_id)`."""
 
     span_id: list[str]
@@ -75,7 +76,7 @@ class OutlineColumns(BaseModel):
     cost: list[float | None] = Field(description="`ag.metrics.costs.incremental.total`.")
 
 
-class OutlineModel(BaseModel):
+class OutlineModel(ApiModel):
     """A trace without the attributes of its spans."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
@@ -90,7 +91,7 @@ class OutlineModel(BaseModel):
     spans: OutlineColumns
 
 
-class OutlineResponse(BaseModel):
+class OutlineResponse(ApiModel):
     """One outline, or none."""
 
     count: int

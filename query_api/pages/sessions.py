@@ -26,7 +26,7 @@ from uuid import UUID
 
 import orjson
 import pyarrow as pa
-from pydantic import BaseModel, Field, field_validator
+from pydantic import Field, field_validator
 
 from common.clickhouse.select import Select
 from common.errors import InvalidCursor
@@ -36,7 +36,7 @@ from query_api.filter.parse import parse_filter
 from query_api.filter.sql.compile import Compiled, compile_node
 from query_api.freshness.follow import stored_offsets
 from query_api.pages.snapshot import Snapshot
-from query_api.request.json_body import Strict, limit_of, refuse_boolean
+from query_api.request.json_body import ApiModel, Strict, limit_of, refuse_boolean
 from query_api.request.references import BoundIn
 from query_api.request.route import Request, Response
 from query_api.spans.project_spans import ProjectSpans, project_spans
@@ -101,7 +101,7 @@ class ActivityQuery(Strict):
     explain: Explain = None
 
 
-class ActivityWindowingResponse(BaseModel):
+class ActivityWindowingResponse(ApiModel):
     """Present if there may be another page, else absent. Send it back as `windowing`, or send `next` with the same
     bounds.
     """
@@ -114,7 +114,7 @@ class ActivityWindowingResponse(BaseModel):
     rate: float | None = None
 
 
-class SessionIdsResponse(BaseModel):
+class SessionIdsResponse(ApiModel):
     """Sessions in the order of their activity."""
 
     count: int
@@ -123,7 +123,7 @@ class SessionIdsResponse(BaseModel):
     explain: Explanation = None
 
 
-class UserIdsResponse(BaseModel):
+class UserIdsResponse(ApiModel):
     """Users in the order of their activity."""
 
     count: int

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from query_api.request.json_body import PromotedTexts, ShownTime
+from query_api.request.json_body import ApiModel, PromotedTexts, ShownTime
 
 Json: TypeAlias = dict[str, Any]
 UnixNano: TypeAlias = Annotated[str, Field(description="Nanoseconds since 1970, in decimal digits.")]
 DroppedCount: TypeAlias = Annotated[int | None, Field(description="How many the producer dropped; absent if none.")]
 
 
-class EventModel(BaseModel):
+class EventModel(ApiModel):
     """An event that happened during a span."""
 
     name: str = Field(description="The name of the event.")
@@ -26,7 +26,7 @@ class EventModel(BaseModel):
     dropped_attributes_count: DroppedCount = None
 
 
-class LinkModel(BaseModel):
+class LinkModel(ApiModel):
     """A link from a span to another span."""
 
     trace_id: str = Field(description="The trace of the other span.")
@@ -37,7 +37,7 @@ class LinkModel(BaseModel):
     dropped_attributes_count: DroppedCount = None
 
 
-class ReferenceModel(BaseModel):
+class ReferenceModel(ApiModel):
     """A reference from a span to an application, a variant, a revision or another entity."""
 
     id: str | None = Field(None, description="The id of the entity.")
@@ -46,14 +46,14 @@ class ReferenceModel(BaseModel):
     attributes: Json | None = Field(None, description="Attributes of the reference; `key` names its kind.")
 
 
-class HashModel(BaseModel):
+class HashModel(ApiModel):
     """A hash of a span's references and links."""
 
     id: str | None = Field(None, description="The hash as a UUID.")
     attributes: Json | None = Field(None, description="Attributes of the hash.")
 
 
-class ResourceModel(BaseModel):
+class ResourceModel(ApiModel):
     """The producer of a span."""
 
     attributes: Json | None = Field(None, description="Attributes of the resource; dotted names are nested.")
@@ -61,7 +61,7 @@ class ResourceModel(BaseModel):
     dropped_attributes_count: DroppedCount = None
 
 
-class ScopeModel(BaseModel):
+class ScopeModel(ApiModel):
     """The instrumentation that made a span."""
 
     name: str | None = Field(None, description="The name of the instrumentation.")

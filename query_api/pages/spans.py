@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from common.clickhouse.span_columns import ALL_MEMBERS
 from common.fair_share import in_thread
@@ -43,7 +43,7 @@ from query_api.pages.page import (
 )
 from query_api.pages.ranking import ranked_spans
 from query_api.pages.span_model import SpanModel
-from query_api.request.json_body import Strict, limit_of
+from query_api.request.json_body import ApiModel, Strict, limit_of
 from query_api.request.references import ReferenceIn
 from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import MANY_VERSIONS, LatestAndSums
@@ -88,7 +88,7 @@ class SpansQuery(Strict):
     explain: Explain = None
 
 
-class SpansResponse(BaseModel):
+class SpansResponse(ApiModel):
     """Spans in order."""
 
     count: int = Field(description="The number of spans in the response.")

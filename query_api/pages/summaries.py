@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from common.fair_share import in_thread
 from common.ids import span_id_hex, trace_id_hex
@@ -25,7 +25,7 @@ from common.times import format_us
 from query_api.explain.explain import Explanation
 from query_api.pages.trace_search import FoundTrace
 from query_api.pages.traces import page_of_traces, parts_of
-from query_api.request.json_body import ShownTime
+from query_api.request.json_body import ApiModel, ShownTime
 from query_api.request.route import Request, Response
 from query_api.spans.narrow_rows import narrow_rows
 from query_api.spans.project_spans import ProjectSpans, project_spans
@@ -63,7 +63,7 @@ _EXAMPLE: Final[dict[str, Any]] = {
 }
 
 
-class SummaryModel(BaseModel):
+class SummaryModel(ApiModel):
     """A trace in one line. The root is the earliest span without a parent, else the earliest span."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
@@ -85,7 +85,7 @@ class SummaryModel(BaseModel):
     session_id: str | None = Field(None, description="The session of the root, else of the earliest span with one.")
 
 
-class SummariesResponse(BaseModel):
+class SummariesResponse(ApiModel):
     """Summaries of traces in order."""
 
     count: int

@@ -12,7 +12,7 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Final, Protocol, TypeVar
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from common.errors import InvalidInput
 from common.ids import parse_trace_id, trace_id_hex
@@ -29,7 +29,7 @@ from query_api.pages.spans import SpansQuery
 from query_api.pages.trace_ranking import rank_traces
 from query_api.pages.trace_search import FoundTrace, find_traces
 from query_api.pages.tree import tree_json, tree_pieces
-from query_api.request.json_body import Strict, limit_of
+from query_api.request.json_body import ApiModel, Strict, limit_of
 from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import delete_trace as delete_spans_of_trace
 from query_api.spans.latest_versions import latest_of_traces
@@ -69,21 +69,21 @@ class NodeModel(SpanModel):
     spans: dict[str, NodeModel | list[NodeModel]] | None = None
 
 
-class TraceModel(BaseModel):
+class TraceModel(ApiModel):
     """A trace: its roots and the spans whose parent is not in it, by name."""
 
     trace_id: str
     spans: dict[str, NodeModel | list[NodeModel]]
 
 
-class TraceResponse(BaseModel):
+class TraceResponse(ApiModel):
     """One trace, or none."""
 
     count: int
     trace: TraceModel | None = None
 
 
-class TracesResponse(BaseModel):
+class TracesResponse(ApiModel):
     """Traces in order."""
 
     count: int
@@ -93,7 +93,7 @@ class TracesResponse(BaseModel):
     explain: Explanation = None
 
 
-class TraceDeleted(BaseModel):
+class TraceDeleted(ApiModel):
     """The trace that was deleted, or none."""
 
     count: int

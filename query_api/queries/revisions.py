@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from common.clickhouse.select import Join, Select
 from common.codec.checks import json_double
@@ -30,7 +30,7 @@ from query_api.registry.kinds import APPLICATIONS
 from query_api.registry.responses import RevisionResponse
 from query_api.registry.routes import kind_routes, resolving_route
 from query_api.registry.values import Revision
-from query_api.request.json_body import Strict
+from query_api.request.json_body import ApiModel, Strict
 from query_api.request.references import Moment as StartTime
 from query_api.request.references import Reference, moment_us
 from query_api.request.route import Request, Response
@@ -66,14 +66,14 @@ class CountParameters(Strict):
     )
 
 
-class CountedWindow(BaseModel):
+class CountedWindow(ApiModel):
     """The window, as `/spans/query` takes it."""
 
     newest: str
     oldest: str
 
 
-class CountedUsage(BaseModel):
+class CountedUsage(ApiModel):
     """The usage of the spans. Usage that a span repeats from the spans below it counts once."""
 
     prompt: float | None = Field(None, description="Absent if the usage is not zero and no span reports this part.")
@@ -81,7 +81,7 @@ class CountedUsage(BaseModel):
     total: float | None = Field(None, description="Absent if the usage is not zero and no span reports this part.")
 
 
-class RunDuration(BaseModel):
+class RunDuration(ApiModel):
     """Percentiles in milliseconds, interpolated linearly."""
 
     p50: float
@@ -90,7 +90,7 @@ class RunDuration(BaseModel):
     p99: float
 
 
-class RevisionCounts(BaseModel):
+class RevisionCounts(ApiModel):
     """The spans that refer to a revision and start in a window."""
 
     windowing: CountedWindow

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from typing import Final
 from uuid import UUID
 
-from pydantic import BaseModel
-
 from common.errors import Conflict, InvalidInput, Unavailable
 from common.postgres.pool import UniqueViolation
 from query_api.registry.kinds import History
@@ -20,7 +18,7 @@ from query_api.registry.searches import EntityQuery, refuse_versions, with_param
 from query_api.registry.store import Entity, Lineage, Owner
 from query_api.registry.values import Artifact, Kind, References, Revision, Variant, wanted_number
 from query_api.request.errors import InvalidRequest, MemberConflict, SlugTaken
-from query_api.request.json_body import validated
+from query_api.request.json_body import ApiModel, validated
 from query_api.request.references import Reference, ReferenceIn
 from query_api.request.route import Request
 
@@ -51,7 +49,7 @@ class KindHandlers:
         return await self._lineage(request).page(layer, query)
 
 
-class _PathId(BaseModel):
+class _PathId(ApiModel):
     id: UUID
 
 

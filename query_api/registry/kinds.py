@@ -22,12 +22,12 @@ from functools import cache
 from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 from query_api.registry.diff import changed
 from query_api.registry.values import Header, Kind
-from query_api.request.json_body import Listed, Strict
+from query_api.request.json_body import ApiModel, Listed, Strict
 from query_api.request.references import NamedSlug, ReferenceIn, Text, Time, refuse_nul
 from query_api.spans.windowing import Order
 
@@ -88,7 +88,7 @@ Meta = Annotated[dict[str, Any], AfterValidator(storable_json)]
 Tags = Annotated[Meta, AfterValidator(_tags)]
 
 
-class Loose(BaseModel):
+class Loose(ApiModel):
     """An object whose unknown members are ignored."""
 
     model_config = ConfigDict(frozen=True)
@@ -240,7 +240,7 @@ class Sample:
     data: Mapping[str, Any]
 
 
-class PerKind(BaseModel):
+class PerKind(ApiModel):
     """A model with neutral names, from which ``for_kind`` derives one for each kind."""
 
     labels: ClassVar[Labels | None] = None

@@ -13,10 +13,11 @@ from typing import Annotated, Any, Final, TypeAlias
 from uuid import UUID
 
 import orjson
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from query_api.registry.kinds import Labels, Mark, PerKind, RevisionData, RevisionFlags, RoleFlags
 from query_api.registry.values import Artifact, Embedded, Revision, SimpleArtifact, Variant
+from query_api.request.json_body import ApiModel
 from query_api.request.route import Response
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -44,7 +45,7 @@ class EntityOut(PerKind):
     deleted_by_id: UUID | None = None
 
 
-class ForkedFrom(BaseModel):
+class ForkedFrom(ApiModel):
     """The revision at which the history of a fork begins."""
 
     variant_id: UUID
@@ -146,7 +147,7 @@ class RevisionsResponse(CountedOut):
     revisions: list[RevisionOut]
 
 
-class ResolutionInfo(BaseModel):
+class ResolutionInfo(ApiModel):
     """What was embedded in the data."""
 
     references_used: list[JsonObject] = Field(
@@ -157,7 +158,7 @@ class ResolutionInfo(BaseModel):
     errors: list[str] = Field(description="Why other references were not resolved, with their places; at most 100.")
 
 
-class RetrievalInfo(BaseModel):
+class RetrievalInfo(ApiModel):
     """The references that lead to the revision."""
 
     references: dict[str, JsonObject]
@@ -185,7 +186,7 @@ class ResolvedRevisionResponse(CountedOut):
     retrieval_info: RetrievalInfo | None = None
 
 
-class Change(BaseModel):
+class Change(ApiModel):
     """One change between two revisions."""
 
     op: str = Field(description="added, removed or changed")
@@ -194,7 +195,7 @@ class Change(BaseModel):
     to: Any = None
 
 
-class DiffResponse(BaseModel):
+class DiffResponse(ApiModel):
     """The changes that lead from one revision to the other."""
 
     count: int

@@ -162,7 +162,13 @@ def refuse_boolean(value: Any) -> Any:
     return value
 
 
-class Strict(BaseModel):
+class ApiModel(BaseModel):
+    """A part of a request or of a response. It is built when it is first used: a process uses few of the models."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
+class Strict(ApiModel):
     """An object that rejects unknown members, because a typo would otherwise be ignored silently."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -175,7 +181,7 @@ class Strict(BaseModel):
         return value
 
 
-class PromotedTexts(BaseModel):
+class PromotedTexts(ApiModel):
     """The values of attributes that are members of a span too, as requests and responses have them
     (``common/span.py``).
     """

@@ -6,13 +6,13 @@ import asyncio
 from datetime import datetime
 from typing import Final, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from common.errors import DeadlineExceeded, InvalidInput
 from common.postgres.leases import Schedule
 from common.times import format_us, microseconds, nearest_formattable_us
 from query_api.request.context import database_of
-from query_api.request.json_body import json_response
+from query_api.request.json_body import ApiModel, json_response
 from query_api.request.route import Request, Response
 from query_api.retention.rules import NO_RULES, KeepRules, RetentionRecords, RunResult
 from query_api.retention.survey import NEVER_US, NOTHING, Figures, Survey, survey
@@ -22,7 +22,7 @@ DAYS_MAX: Final = 36_500
 BYTES_MAX: Final = 2**62
 
 
-class RetentionRules(BaseModel):
+class RetentionRules(ApiModel):
     """What a project keeps: at least one rule."""
 
     max_age_days: float | None = Field(
@@ -41,7 +41,7 @@ class RetentionRules(BaseModel):
     )
 
 
-class SetRetention(BaseModel):
+class SetRetention(ApiModel):
     """The rules to set. They replace all earlier ones."""
 
     retention: RetentionRules = Field(description="The rules.")
@@ -50,7 +50,7 @@ class SetRetention(BaseModel):
     )
 
 
-class FiguresResponse(BaseModel):
+class FiguresResponse(ApiModel):
     """Traces, their spans and their size."""
 
     traces: int = Field(description="The number of traces.")
@@ -59,7 +59,7 @@ class FiguresResponse(BaseModel):
     oldest: str | None = Field(None, description="The start of the first span; absent if there is none.")
 
 
-class NextRun(BaseModel):
+class NextRun(ApiModel):
     """The next run."""
 
     at: str = Field(description="The time at which it begins; a time that has passed means at once.")
@@ -71,7 +71,7 @@ class NextRun(BaseModel):
     deletes: FiguresResponse | None = Field(None, description="What it deletes if it begins now.")
 
 
-class LastRun(BaseModel):
+class LastRun(ApiModel):
     """The last run with rules of this project."""
 
     started_at: str = Field(description="When it began.")
@@ -80,7 +80,7 @@ class LastRun(BaseModel):
     deleted: FiguresResponse = Field(description="What it has deleted.")
 
 
-class RetentionState(BaseModel):
+class RetentionState(ApiModel):
     """What a project keeps, what it stores, and what is deleted and when."""
 
     max_age_days: float | None = Field(None, description="The rule, absent if there is none.")
@@ -93,7 +93,7 @@ class RetentionState(BaseModel):
     deleted: FiguresResponse = Field(description="What all runs together have deleted.")
 
 
-class RetentionResponse(BaseModel):
+class RetentionResponse(ApiModel):
     """The retention of the project of the key."""
 
     count: int = Field(1, description="Always 1.")

@@ -15,11 +15,12 @@ from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from common.clickhouse.select import Select, Table
 from common.errors import DeadlineExceeded
 from query_api.filter.sql.compile import Compiled
+from query_api.request.json_body import ApiModel
 from query_api.request.limits import Limits
 from query_api.spans.project_spans import STOPPING_EARLY, ProjectSpans, StatementBudget
 from query_api.spans.versions import (
@@ -39,7 +40,7 @@ _NEWEST_FIRST: Final = ("start_us DESC", "span_id DESC", "trace_id DESC")
 _OF_SAMPLE: Final = (f"trace_id IN {among_ids('sample_traces')}", f"span_id IN {among_ids('sample_spans')}")
 
 
-class SampleSize(BaseModel):
+class SampleSize(ApiModel):
     """How much was examined, if not everything."""
 
     of: int | None = Field(None, description="Stored spans that match; absent if counting them takes too long.")

@@ -7,11 +7,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Final, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from common.times import RelativeTime, parse_time_ns
 from query_api.filter.parse import FilteringModel, check_groups
-from query_api.request.json_body import Strict, refuse_boolean
+from query_api.request.json_body import ApiModel, Strict, refuse_boolean
 from query_api.request.references import Bound, Text
 
 SORT_LENGTH_MAX: Final = 4_096
@@ -111,7 +111,7 @@ class Windowing(BasicWindowing):
     )
 
 
-class WindowingResponse(BaseModel):
+class WindowingResponse(ApiModel):
     """Present if there may be another page, else absent."""
 
     next: str = Field(description="Put it into windowing.next and leave the rest of the query unchanged.")

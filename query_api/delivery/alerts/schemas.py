@@ -7,22 +7,14 @@ from datetime import datetime
 from typing import Annotated, Any, ClassVar, Final, TypeAlias
 from uuid import UUID
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    field_validator,
-)
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, field_validator
 
 from query_api.analytics.groups_models import GROUP_BY_MAX, Aggregate, GroupBy, GroupValue, Measured
 from query_api.delivery.schemas import NAME_LENGTH_MAX, LastError, SpanSelection, State, TargetOut
 from query_api.delivery.targets.models import TargetIn
 from query_api.filter.parse import FilteringModel
 from query_api.registry.kinds import Slug
-from query_api.request.json_body import Listed, Strict, refuse_boolean
+from query_api.request.json_body import ApiModel, Listed, Strict, refuse_boolean
 from query_api.request.references import Text
 
 WINDOW_S_MAX: Final = 31 * 86_400
@@ -82,7 +74,7 @@ _Window: TypeAlias = Annotated[str, _at_most(WINDOW_S_MAX, "31d"), Field(json_sc
 _Every: TypeAlias = Annotated[str, _at_most(EVERY_S_MAX, "1d"), Field(json_schema_extra=_SHAPE)]
 
 
-class AlertDefinition(BaseModel):
+class AlertDefinition(ApiModel):
     """What is measured and when it is a breach, as it is stored."""
 
     measure: Measure
@@ -90,7 +82,7 @@ class AlertDefinition(BaseModel):
     below: float | None = None
     window: str
     every: str = EVERY_DEFAULT
-    group_by: list[GroupBy] = []
+    group_by: list[GroupBy] = Field([])
 
     @property
     def window_s(self) -> int:
@@ -197,7 +189,7 @@ class QueryAlerts(Strict):
     alert: AlertFilter | None = None
 
 
-class Breach(BaseModel):
+class Breach(ApiModel):
     """A group that is in breach."""
 
     by: dict[str, GroupValue] = Field(description="The values that its spans share; empty without `group_by`.")
@@ -205,7 +197,7 @@ class Breach(BaseModel):
     since: datetime = Field(description="The evaluation at which the breach began.")
 
 
-class Evaluated(BaseModel):
+class Evaluated(ApiModel):
     """The last evaluation."""
 
     at: datetime = Field(description="The end of its window.")
@@ -215,7 +207,7 @@ class Evaluated(BaseModel):
     )
 
 
-class Messages(BaseModel):
+class Messages(ApiModel):
     """Messages of the alert."""
 
     delivered: int = Field(description="Messages that the target has acknowledged.")
@@ -225,7 +217,7 @@ class Messages(BaseModel):
     retry_at: datetime | None = Field(None, description="The time of the next try.")
 
 
-class AlertOut(BaseModel):
+class AlertOut(ApiModel):
     """An alert and its state."""
 
     id: UUID
@@ -255,7 +247,7 @@ class AlertOut(BaseModel):
     updated_by_id: UUID | None = None
 
 
-class AlertResponse(BaseModel):
+class AlertResponse(ApiModel):
     """One alert."""
 
     count: int = Field(description="Always 1.")
@@ -263,7 +255,7 @@ class AlertResponse(BaseModel):
     warning: str | None = Field(None, description="Why the target cannot be reached now.")
 
 
-class AlertsResponse(BaseModel):
+class AlertsResponse(ApiModel):
     """Alerts, oldest first."""
 
     count: int = Field(description="The number of alerts in this response.")

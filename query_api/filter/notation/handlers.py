@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from common.errors import InvalidFilter
 from query_api.filter.notation.read import TEXT_CHARS_MAX, Written, WrongFilter, read_filter
 from query_api.filter.parse import ConditionModel, FilteringModel, parse_filter
-from query_api.request.json_body import Strict, json_response
+from query_api.request.json_body import ApiModel, Strict, json_response
 from query_api.request.route import Request, Response, Route
 
 
@@ -25,14 +25,14 @@ class WrittenFilter(Strict):
     )
 
 
-class FilterPart(BaseModel):
+class FilterPart(ApiModel):
     """A part of the filter, all of which must be true."""
 
     text: str = Field(description="What was written.")
     filtering: ConditionModel | FilteringModel = Field(description="What it means: a condition or a group.")
 
 
-class FilterProblem(BaseModel):
+class FilterProblem(ApiModel):
     """Why the text is not a filter."""
 
     message: str = Field(description="A sentence for people.")
@@ -41,7 +41,7 @@ class FilterProblem(BaseModel):
     allowed: list[str] = Field(description="Words that could stand there. Empty if there is no list of them.")
 
 
-class FilterParsed(BaseModel):
+class FilterParsed(ApiModel):
     """What a written filter means: `filtering` and `parts`, or the `problem`."""
 
     filtering: FilteringModel | None = Field(None, description="The filter, for every route that takes one.")
