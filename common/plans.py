@@ -5,7 +5,7 @@ computed once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar, cast
 
 Keys: TypeAlias = tuple[str, ...]
 Plan = TypeVar("Plan")
@@ -38,10 +38,11 @@ class Plans(Generic[Plan]):
         never kept.
         """
         plan = self._plans.get(keys)
-        if plan is None:
-            plan = self._make(keys)
-            self._remember(keys, plan)
-        return plan
+        if plan is not None or keys in self._plans:  # a plan may be None
+            return cast(Plan, plan)
+        made = self._make(keys)
+        self._remember(keys, made)
+        return made
 
     def of_usual(self, keys: Keys, *, count: int) -> Plan | None:
         """Return the plan of keys that come ``count`` times at once; ``None`` if they are so rare and new that making a

@@ -121,8 +121,11 @@ def durations_us(arrays: SpanArrays) -> Numbers:
     return (end_ns - start_ns + 500) // 1000
 
 
-def plain_spans(arrays: SpanArrays, may_be_plain: Numbers) -> tuple[list[KeySet], Numbers]:
-    """Return the plain spans by their keys, and a flag for each span: whether it is plain."""
+def plain_spans(arrays: SpanArrays, may_be_plain: Numbers, *, min_count: int) -> tuple[list[KeySet], Numbers]:
+    """Return the plain spans by their keys, and a flag for each span: whether it is plain.
+
+    If there are others, fewer than ``min_count`` are not.
+    """
     for name in ("events", "links"):
         if len(arrays.fields[name].values):
             may_be_plain &= np.diff(offsets_of(arrays.fields[name])) == 0
@@ -132,6 +135,8 @@ def plain_spans(arrays: SpanArrays, may_be_plain: Numbers) -> tuple[list[KeySet]
         is_plain[key_set.spans] = True
     if key_sets and not is_plain.all():
         is_plain[_influenced(arrays, is_plain)] = False
+        if is_plain.sum() < min_count:
+            return [], np.zeros(arrays.spans_count, bool)
     return key_sets, is_plain
 
 

@@ -73,6 +73,7 @@ def read_together(
     key_sets, is_plain = plain_spans(
         arrays,
         ~_is_of(arrays, doubtful | {at for at, one in enumerate(projects) if not one}) & ~_is_of_named_kinds(read),
+        min_count=rules.plain_spans_min,
     )
     spans, refused = _values(read, ~is_plain & ~_is_of(arrays, doubtful), bounds)
     doubtful |= refused

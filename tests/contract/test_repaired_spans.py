@@ -31,7 +31,13 @@ from tests.support.otlp_json import request_json
 from tests.support.span_json import spans_json
 
 LIMITS = SpanLimits()
-RULES = Rules({"t": TopicSettings(encoding=Encoding.OTLP_PROTO)}, LIMITS, DEFAULT_PROJECT_ID, together_bytes_min=0)
+RULES = Rules(
+    {"t": TopicSettings(encoding=Encoding.OTLP_PROTO)},
+    LIMITS,
+    DEFAULT_PROJECT_ID,
+    together_bytes_min=0,
+    plain_spans_min=0,
+)
 SOURCE = Partition("t", 0)
 _WITH_ZEROS = ("project_id", "trace_id", "span_id", "parent_id", "attributes_template", "leaves")
 """Columns that hold U+0000 whatever was sent."""

@@ -26,6 +26,15 @@ def test_plan_is_kept_when_its_keys_come_for_the_second_time() -> None:
     assert make.made == [("a", "b"), ("a", "b"), ("b", "a")], "in another order they are other keys"
 
 
+def test_plan_that_is_none_is_kept_too() -> None:
+    made: list[Keys] = []
+    plans: Plans[None] = Plans(made.append, max_count=3)
+
+    assert [plans.of(("a",)) for _ in range(4)] == [None] * 4
+
+    assert len(made) == 2
+
+
 def test_plans_are_bounded_in_number_and_in_size() -> None:
     plans = Plans(Maker(), max_count=3)
     for number in range(4):

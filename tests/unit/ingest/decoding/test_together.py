@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -45,7 +46,9 @@ def plans_for_few_spans() -> Iterator[None]:
 
 
 def rules_with(limits: SpanLimits | None = None, *, together_bytes_min: int = 0) -> Rules:
-    return Rules(TOPICS, limits or SpanLimits(), DEFAULT_PROJECT_ID, together_bytes_min=together_bytes_min)
+    return Rules(
+        TOPICS, limits or SpanLimits(), DEFAULT_PROJECT_ID, together_bytes_min=together_bytes_min, plain_spans_min=0
+    )
 
 
 def chunk_of(
@@ -471,6 +474,20 @@ def test_few_bytes_are_read_one_by_one():
         return len(read_together(chunk.records, chunk.partition_ids, rules, now_ns=NOW_NS, without_plain=()).records)
 
     assert [read_count([GOOD]), read_count([GOOD, GOOD])] == [0, 2]
+
+
+def test_few_plain_spans_beside_others_are_values():
+    def plain_count(*calls: Span) -> int:
+        chunk, rules = chunk_of([GOOD, *map(request, calls)]), replace(rules_with(), plain_spans_min=20)
+        return sum(
+            read_together(
+                chunk.records, chunk.partition_ids, rules, now_ns=NOW_NS, without_plain=()
+            ).plain_counts.values()
+        )
+
+    call = span(1, attributes=attributes(gen_ai__usage__input_tokens=5))
+
+    assert [plain_count(), plain_count(span(1)), plain_count(call)] == [19, 20, 0]
 
 
 def test_columns_take_a_tenth_of_the_steps():
