@@ -13,6 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from common.clickhouse.repeated_rows import without_repeated
 from common.clickhouse.span_columns import SPANS_TABLE, stamped
 from common.clickhouse.store import ColumnStore
 from common.errors import RejectedByStore, ServiceError
@@ -36,10 +37,11 @@ class ClickHouseSink:
     async def write(self, spans: SpanRows, /) -> Sequence[RejectedRow]:
         """Return when every row is durable, except the returned ones. Raises transient errors unchanged."""
         # Each try gets its own time: `stored_us` is when the rows became visible, not when the first try began.
-        rows = await asyncio.to_thread(stamped, spans.columns, stored_us=self._clock.now_ns() // 1_000)
+        stored_us = self._clock.now_ns() // 1_000
+        rows, indexes = await asyncio.to_thread(_rows_to_store, spans.columns, stored_us=stored_us)
         rejected: list[RejectedRow] = []
         await self._insert(rows, 0, spans.token, rejected)
-        return rejected
+        return [RejectedRow(indexes[row.row], row.reason) for row in rejected]
 
     async def _insert(self, rows: pa.Table, first_row: int, token: str, rejected: list[RejectedRow]) -> None:
         try:
@@ -60,3 +62,7 @@ class ClickHouseSink:
             raise ServiceError(
                 f"The store rejects more than {REJECTED_ROWS_MAX} rows of one batch; the last reason: {row.reason}"
             )
+
+
+def _rows_to_store(columns: pa.Table, *, stored_us: int) -> tuple[pa.Table, Sequence[int]]:
+    return without_repeated(stamped(columns, stored_us=stored_us))

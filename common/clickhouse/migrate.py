@@ -39,11 +39,13 @@ CHECK_DEADLINE_S: Final = 5.0
 
 REPLICATED: Final = {
     "{replicated}": "Replicated",
+    "{replica_names}": "'/clickhouse/tables/{shard}/{database}/{table}', '{replica}'",
     "{replica_arguments}": "'/clickhouse/tables/{shard}/{database}/{table}', '{replica}', ",
     "{dedup_window_setting}": "replicated_deduplication_window",
 }
 ONE_SERVER: Final = {
     "{replicated}": "",
+    "{replica_names}": "",
     "{replica_arguments}": "",
     "{dedup_window_setting}": "non_replicated_deduplication_window",
 }

@@ -113,19 +113,18 @@ async def _analysis(request: Request, parameters: AnalyticsParameters, body: Cou
     node = await parse_filter(merged.filter, path="filter" if is_flat else "filtering")
     matching = await compile_node(node, now_us=now_us)
     focus, by = merged.focus or Focus.TRACE, merged.by or WindowBy.START_TIME
-    conditions = [f"{TIMES_US[by]} >= {{oldest_us:Int64}}", f"{TIMES_US[by]} < {{newest_us:Int64}}"]
-    window: dict[str, Any] = {
+    window = [f"{TIMES_US[by]} >= {{oldest_us:Int64}}", f"{TIMES_US[by]} < {{newest_us:Int64}}"]
+    parameters_of_window: dict[str, Any] = {
         "oldest_us": buckets.oldest_us,
         "newest_us": buckets.newest_us,
         "interval_us": buckets.interval_us,
     }
     if (rate_percent := percent_of(merged.rate)) < 100:
-        conditions.append(SAMPLED)
-        window["rate_percent"] = rate_percent
-    if focus is Focus.TRACE:
-        conditions.append(IS_ROOT)
-    values = Values(matching, conditions, time_us=TIMES_US[by])
-    values.parameters.values |= window
+        window.append(SAMPLED)
+        parameters_of_window["rate_percent"] = rate_percent
+    conditions = [IS_ROOT] if focus is Focus.TRACE else []
+    values = Values(matching, window, conditions, time_us=TIMES_US[by])
+    values.parameters.values |= parameters_of_window
     spans = project_spans(request, explain=merged.explain)
     return _Analysis(merged, spans, focus, by, buckets, node, values)
 

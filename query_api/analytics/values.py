@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from common.clickhouse.select import Select
+from common.clickhouse.select import Select, Table
 from common.usage import amount_sql
 from query_api.filter.language import Condition, Operand, Operator, is_cost_path
 from query_api.filter.sql.compile import EVERY_ROW, Compiled, compile_condition
@@ -22,12 +22,16 @@ class Values:
     """Collects what a statement must read of each span.
 
     The methods return names of columns of ``rows``. Each value is read once, however often it is requested. ``time_us``
-    is the column of ``spans`` that the buckets follow; a span counts if it meets ``conditions`` and ``matching``.
+    is the column of ``spans`` that the buckets follow; a span counts if it meets ``window``, ``conditions`` and
+    ``matching``. ``window`` are conditions on this column and on ``trace_id``.
     """
 
-    def __init__(self, matching: Compiled, conditions: Sequence[str], *, time_us: str) -> None:
+    def __init__(
+        self, matching: Compiled, window: Sequence[str], conditions: Sequence[str] = (), *, time_us: str
+    ) -> None:
         self._time_us = time_us
-        self._conditions = [*conditions, matching.sql]
+        self._window = window
+        self._conditions = [*window, *conditions, matching.sql]
         self._is_unfiltered = matching.sql == EVERY_ROW.sql
         self.parameters = Parameters()
         self.parameters.values.update(matching.parameters)
@@ -45,7 +49,7 @@ class Values:
             stored,
             self._conditions,
             self.parameters.values,
-            are_many=self._is_unfiltered,
+            window=self._starts(project_id) if self._is_unfiltered else None,
             with_sums=self._needs_sums,
             with_counted_totals=sorted(self._counted_units),
         )
@@ -54,6 +58,16 @@ class Values:
         is_by_trace = spans.is_by_trace
         of_span = Select(project_id, spans, ["time_us", *visible], is_by_trace=is_by_trace)
         return Select(project_id, of_span, ["time_us", *derived], is_by_trace=is_by_trace)
+
+    def _starts(self, project_id: UUID) -> Sequence[str]:
+        """Return conditions on ``start_us`` and ``trace_id`` that all rows meet."""
+        if self._time_us == "start_us":
+            return self._window
+        first, last = (
+            str(Select(project_id, Table.SPANS, [f"{bound}(start_us)"], where=self._conditions))
+            for bound in ("min", "max")
+        )
+        return [f"start_us >= ({first})", f"start_us <= ({last})"]
 
     def typed(self, path: str) -> str:
         """Return the typed text of the scalar at a dotted path."""

@@ -127,7 +127,7 @@ class _Engine:
     async def own_rows(self) -> int:
         """Count the rows of the project; above some ten thousand the count is approximate.
 
-        Duplicates that the engine has not merged yet count once, because when it merges depends on all projects.
+        Rows at one place count once: a span that is sent again, or stored twice.
         """
         rows = "uniq(start_us, span_id, trace_id, partition_id) AS rows"
         counted = await self._spans.select(Select(self._spans.project_id, Table.SPANS, [rows]))

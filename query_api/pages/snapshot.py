@@ -6,8 +6,8 @@ So a cursor remembers an offset for each partition: inside a partition spans bec
 offsets. Traces and sessions with spans of that time are placed by these, whatever arrived since.
 
 A span that is sent again gets a later offset, but remains a span of that time: it must not move its trace or session
-either. Once the engine has merged the earlier row away, ``span_arrivals`` still has its offset and start, and
-``spans`` has no row for them.
+either. If retention has freed the earlier row, ``span_arrivals`` may still have its offset and start, and ``spans`` has
+no row for them.
 
 A partition is identified by a digest of its id, the same here and in statements.
 """
@@ -111,8 +111,8 @@ class Snapshot:
         earlier_rows = Select(project_id, Table.SPANS, place, where=[at_starts, held])
         rows = Select(project_id, Table.SPANS, arrival, where=[at_starts])
         is_gone = f"({', '.join(arrival)}) NOT IN ({rows})"
-        merged_away = Select(project_id, Table.ARRIVALS, ["start_us"], where=[at_starts, held, is_gone])
-        return f"({held} OR ({', '.join(place)}) IN ({earlier_rows}) OR start_us IN ({merged_away}))", values
+        freed = Select(project_id, Table.ARRIVALS, ["start_us"], where=[at_starts, held, is_gone])
+        return f"({held} OR ({', '.join(place)}) IN ({earlier_rows}) OR start_us IN ({freed}))", values
 
 
 @lru_cache(maxsize=PARTITIONS_CACHED_MAX)

@@ -12,8 +12,7 @@ later version, if that matches too: the check of the latest versions finds that 
 looked for again at its place.
 
 Pages return every span once, because the latest version is one row (same key, partition, offset and start) and the
-order is total on keys. A row that is stale, deleted, or there twice because the engine has not merged yet, is only a
-candidate.
+order is total on keys. A row that is stale, deleted, or stored twice, is only a candidate.
 """
 
 from __future__ import annotations

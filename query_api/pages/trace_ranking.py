@@ -215,17 +215,18 @@ class TraceRankingScan(RankingScan[RankedTrace, TracePosition]):
 
     def _rows(self, conditions: Sequence[str], values: Mapping[str, Any]) -> Select:
         """Return the visible spans that decide about the value of a trace, with the start of those that match."""
-        field, are_many = self._ranking.place.field, self._matching.sql == EVERY_ROW.sql
+        field = self._ranking.place.field
         project_id = self._spans.project_id
+        window = conditions if self._matching.sql == EVERY_ROW.sql else None
         if field in _AMOUNTS:
             columns: dict[str, Any] = {"matched_us": "start_us"}
-            return visible_spans(project_id, columns, conditions, values, are_many=are_many, with_sums=True)
+            return visible_spans(project_id, columns, conditions, values, window=window, with_sums=True)
         if field != DURATION:
             columns = {"matched_us": "start_us", "ranked": self._ranking.number}
-            return visible_spans(project_id, columns, conditions, values, are_many=are_many)
+            return visible_spans(project_id, columns, conditions, values, window=window)
         is_match = " AND ".join(f"({condition})" for condition in conditions)
         columns = {"ended_us": "end_us", "matched_us": f"if({is_match}, start_us, NULL)"}
         if list(conditions) == [EVERY_ROW.sql]:
-            return visible_spans(project_id, columns, conditions, values, are_many=True)
+            return visible_spans(project_id, columns, conditions, values, window=[])
         in_traces = f"trace_id IN ({Select(project_id, Table.SPANS, ['trace_id'], where=conditions)})"
-        return visible_spans(project_id, columns, [in_traces], values, are_many=are_many)
+        return visible_spans(project_id, columns, [in_traces], values, window=None if window is None else [in_traces])

@@ -4,13 +4,13 @@ A trace is *doubtful* if a span of it may have several versions, or a row that i
 
 - ``span_versions`` has rows of the trace in several parts, or of several partitions. In one part the engine keeps one
   row of a span and a partition, so two versions of a span are in different parts until the engine merges them.
-- A row of it in ``spans`` starts in a minute in which ``spans`` and ``span_versions`` do not have the same starts and
-  offsets. Then a version was replaced by one that starts at another time, or was deleted, or is being stored. The
-  spans of one record are in the same parts, so offsets tell apart those whose rows were merged at different times.
+- A row of it in ``spans`` starts in a second in which ``spans`` and ``span_versions`` do not have the same starts and
+  offsets. Then a version was replaced, moved or deleted, a row is stored twice, or one is being stored. ``spans`` keeps
+  the rows of earlier versions, so such a second stays doubtful.
 
-Each row of any other trace is the only version of its span. The rows of doubtful traces are compared with their latest
-versions by a hash of their places (``visible_spans.py``). Both tables are read as the statement found them, so a
-version that is stored meanwhile makes a minute differ, and does not count twice.
+Each row of any other trace is the only one of its span. Of the rows of doubtful traces those count that are at the
+place of a latest version, and of several at one place the one with the highest offset. Both tables are read as the
+statement found them, so a version that is stored meanwhile makes a second differ, and does not count twice.
 
 Grouping traces by 64 bits of hash takes two thirds of the time of grouping by their ids. Two traces with the same hash
 are both examined, or, if one of them is doubtful, perhaps only the other one: among ten million, once in 400,000
@@ -26,27 +26,39 @@ from uuid import UUID
 from common.clickhouse.select import Select, Table, Union
 
 PLACE: Final = ("trace_id", "span_id", "partition_id", "start_us")
-PLACE_HASH: Final = f"cityHash64({', '.join(PLACE)})"
+
+_PLACE_HASH: Final = f"cityHash64({', '.join(PLACE)})"
+_ROW_HASH: Final = "cityHash64(_part, _part_offset, hostName())"
+"""Of a row of ``spans``: the parts of two shards may have the same name."""
 
 _TRACE_HASH: Final = "cityHash64(trace_id)"
 _PART: Final = "_part_index + cityHash64(partition_id) + cityHash64(hostName())"
 """Differs for the parts of two shards, which may have the same number. The hashes are computed once for many rows."""
 
-_MINUTE: Final = "intDiv(start_us, 60000000) AS minute"
-_ROW_HASH: Final = "cityHash64(start_us, record_offset)"
+_SECOND: Final = "intDiv(start_us, 1000000) AS second"
+_SENT_HASH: Final = "cityHash64(start_us, record_offset)"
 _VERSION_HASH: Final = "cityHash64(start_us, intDiv(version, 2))"
 _IS_SENT: Final = "version % 2 = 0"
 """A condition takes longer than a factor, since few rows are deletions."""
 
 
 def is_visible(project_id: UUID, window: Sequence[str], in_traces: Sequence[str]) -> str:
-    """Return the condition that a row of ``spans`` that meets ``window`` is the latest version of its place.
+    """Return the condition that a row of ``spans`` that meets ``window`` is the one that counts of its span.
 
     ``window`` are conditions on ``start_us`` and ``trace_id``; ``in_traces`` is one on ``trace_id`` that the rows meet,
     if there is one, and bounds what is read of ``span_versions``.
     """
     hashes = _hashes(project_id, _doubtful(project_id, window, in_traces))
-    return f"if({_TRACE_HASH} IN ({hashes}), {PLACE_HASH} IN ({hashes}), 1)"
+    row = f"argMaxIf({_ROW_HASH}, record_offset, {_PLACE_HASH} IN ({hashes})) AS row"
+    rows = Select(
+        project_id,
+        Table.SPANS,
+        [f"any({_TRACE_HASH}) AS trace", row],
+        where=[*window, f"{_TRACE_HASH} IN ({hashes})"],
+        group_by=[_PLACE_HASH],
+    )
+    visible = Select(project_id, rows, ["arrayJoin([trace, row])"])
+    return f"if({_TRACE_HASH} IN ({visible}), {_ROW_HASH} IN ({visible}), 1)"
 
 
 def _hashes(project_id: UUID, traces: Union) -> Select:
@@ -75,15 +87,15 @@ def _doubtful(project_id: UUID, window: Sequence[str], in_traces: Sequence[str])
         group_by=[_TRACE_HASH],
         having=[f"min({_PART}) != max({_PART})"],
     )
-    of_versions, of_spans = (f"sum({starts}) AS starts" for starts in (f"{_VERSION_HASH} * ({_IS_SENT})", _ROW_HASH))
+    of_versions, of_spans = (f"sum({starts}) AS starts" for starts in (f"{_VERSION_HASH} * ({_IS_SENT})", _SENT_HASH))
     starts = Union(
         [
             Select(
-                project_id, Table.VERSIONS, [_MINUTE, of_versions], where=[*window, *in_traces], group_by=["minute"]
+                project_id, Table.VERSIONS, [_SECOND, of_versions], where=[*window, *in_traces], group_by=["second"]
             ),
-            Select(project_id, Table.SPANS, [_MINUTE, of_spans], where=window, group_by=["minute"]),
+            Select(project_id, Table.SPANS, [_SECOND, of_spans], where=window, group_by=["second"]),
         ]
     )
-    differing = Select(project_id, starts, ["minute"], group_by=["minute"], having=["groupBitXor(starts) != 0"])
-    in_minutes = f"intDiv(start_us, 60000000) IN ({differing})"
-    return Union([scattered, Select(project_id, Table.SPANS, ["trace_id"], where=[*window, in_minutes])])
+    differing = Select(project_id, starts, ["second"], group_by=["second"], having=["groupBitXor(starts) != 0"])
+    in_seconds = f"intDiv(start_us, 1000000) IN ({differing})"
+    return Union([scattered, Select(project_id, Table.SPANS, ["trace_id"], where=[*window, in_seconds])])

@@ -1,10 +1,9 @@
 """The latest versions of the spans of a page, and what their traces used; the rule is in ``versions.py``.
 
 An insert reaches ``span_versions`` and ``spans`` at slightly different times, and a worker may die in between. So a
-version without a row (``absent``) counts as not sent, and the one before it is the latest. A version whose row the
-engine has merged into a later one is returned as that later one (``current_rows``): a page takes several statements,
-producers store new versions in between, and a version that was replaced at its place by one that matches too must not
-be lost.
+version without a row (``absent``) counts as not sent, and the one before it is the latest. A page takes several
+statements, and producers store new versions in between: a version that was replaced at its place by one that matches
+too is returned as that later one (``current_rows``).
 """
 
 from __future__ import annotations

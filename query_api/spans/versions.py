@@ -178,8 +178,7 @@ class Version(NamedTuple):
 def standing_in(versions: Iterable[Version], rows: Collection[Version]) -> dict[Version, Version]:
     """Map each version to its row, or else to the latest row that replaced it at its place in its partition.
 
-    The engine drops a row only when it merges it with such a later one. So rows that one statement read at the place
-    of a version hold one of the two, unless the version never had a row: then it is left out.
+    A version that never had a row, and that no later row replaced, is left out.
     """
     latest = {row[:-1]: row for row in sorted(rows)}
     found: dict[Version, Version] = {}

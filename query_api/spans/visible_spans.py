@@ -1,19 +1,15 @@
 """The visible spans as a table inside a larger statement: for aggregates over many spans instead of pages of them.
 
 A row of ``spans`` counts if it is the latest version of its key (``latest_versions.py``): a version that was replaced
-or deleted, or that is stored twice because the engine has not merged yet, does not count. The window and the filter are
-applied twice: to the rows, and to find the traces whose latest versions are looked up.
+or deleted, or that is stored twice, does not count. The window and the filter are applied twice: to the rows, and to
+find the traces whose latest versions are looked up.
 
-Rows that a filter leaves are joined to their latest versions. Many rows are instead looked up in the set of the latest
-versions, by 64 bits of hash, and ``FINAL`` leaves the latest of each partition: ten million spans take 3 s instead of
-23 (ADR 0003). An invisible version counts if it has the hash of a visible one: with a million of the former and ten
-million of the latter, in one response of two million. Of all rows of a window, only those of doubtful traces are looked
-up (``doubtful_traces.py``).
+Rows that a filter leaves are joined to their latest versions. Of all rows of a window, only those of doubtful traces
+are looked up (``doubtful_traces.py``).
 
 An insert reaches ``spans`` a moment before ``span_versions``, and the engine takes its snapshots of the tables of a
-statement one by one. So a later row may already have replaced a latest version, and the engine may have merged the row
-of that version away. Then the later row counts: the set is of places, and the join takes the row of the latest version
-or the next one of its partition. The join names the latest versions first, so that none of them is later than the rows.
+statement one by one. The join names the latest versions first, so that none of them is later than the rows. It takes
+the row of the latest version, once, or the next one of its partition.
 """
 
 from __future__ import annotations
@@ -27,7 +23,7 @@ from common.usage import counted_totals, reports_alone, trace_sums
 from query_api.filter.sql.compile import EVERY_ROW
 from query_api.filter.sql.expressions import IS_ROOT
 from query_api.filter.sql.sums import USAGE_PREFIX
-from query_api.spans.doubtful_traces import PLACE, PLACE_HASH, is_visible
+from query_api.spans.doubtful_traces import PLACE, is_visible
 from query_api.spans.versions import AMOUNTS_SQL, latest_versions
 
 _VERSION: Final = (*PLACE, "record_offset")
@@ -44,7 +40,7 @@ def visible_spans(
     parameters: Mapping[str, Any] = NO_VALUES,
     *,
     and_also: Sequence[str] = (),
-    are_many: bool = False,
+    window: Sequence[str] | None = None,
     with_sums: bool = False,
     with_counted_totals: Collection[str] = (),
 ) -> Select:
@@ -52,17 +48,18 @@ def visible_spans(
 
     ``columns`` maps names to expressions over a row of ``spans``; ``conditions`` are such expressions, too.
     ``parameters`` are those of all expressions. ``and_also`` are conditions to apply once instead of twice.
-    ``are_many``: the conditions are only a window. ``with_sums`` adds the columns of ``Metrics``: the sums over the
-    visible spans of the row's whole trace, or 0. ``with_counted_totals`` names units of usage, ``tokens`` or
+    ``window``, if many rows meet the conditions: what these say about ``start_us`` and ``trace_id`` alone; then not
+    each row is looked up. ``with_sums`` adds the columns of ``Metrics``: the sums over the visible spans of the row's
+    whole trace, or 0. ``with_counted_totals`` names units of usage, ``tokens`` or
     ``costs``. It adds ``is_counted_in_part``, 1 if spans below report some of them again, and then
     ``counted_tokens`` and ``counted_costs``, the parts of its totals that count.
     """
     in_traces = _in_traces(project_id, conditions)
     latest = latest_versions(project_id, in_traces, parameters)
     computed = [*_VERSION, *(f"{expression} AS {name}" for name, expression in columns.items())]
-    if are_many:
-        where = [*conditions, *and_also, f"{PLACE_HASH} IN ({Select(project_id, latest, [PLACE_HASH])})"]
-        visible = Select(project_id, Table.SPANS, computed, where=where, is_final=True, parameters=parameters)
+    if window is not None:
+        where = [*conditions, *and_also, is_visible(project_id, window, _in_traces(project_id, window))]
+        visible = Select(project_id, Table.SPANS, computed, where=where, parameters=parameters)
     else:
         rows = Select(project_id, Table.SPANS, computed, where=[*conditions, *and_also], parameters=parameters)
         of_row = [f"matching.{name} AS {name}" for name in (*_VERSION, *columns)]
@@ -75,7 +72,7 @@ def visible_spans(
         sums = trace_sums(latest_versions(project_id, [*in_traces, f"trace_id IN ({reporting})"], parameters))
         joins.append(Join("LEFT ANY", sums, "sums", "sums.trace_id = visible.trace_id"))
     if with_counted_totals:
-        of_nested = [] if are_many else in_traces
+        of_nested = in_traces if window is None else []
         joins.append(_counted(project_id, with_counted_totals, in_traces, of_nested, parameters))
     # The engine does not send named queries to shards: neither those of sums, nor those that a condition on them reads.
     is_by_trace = not joins and not any(USAGE_PREFIX in condition for condition in conditions)
@@ -90,7 +87,7 @@ def visible_in_window(
     in_traces = _in_traces(project_id, window)
     computed = [*_VERSION, *(f"{expression} AS {name}" for name, expression in columns.items())]
     where = [*window, is_visible(project_id, window, in_traces)]
-    visible = Select(project_id, Table.SPANS, computed, where=where, is_final=True)
+    visible = Select(project_id, Table.SPANS, computed, where=where)
     joins = [_counted(project_id, with_counted_totals, in_traces, [], NO_VALUES)] if with_counted_totals else []
     return Select(project_id, visible, ["*"], alias="visible", joins=joins, is_by_trace=True)
 

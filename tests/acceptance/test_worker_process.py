@@ -31,9 +31,9 @@ from tests.support.scale import scaled
 from tests.support.worker import WorkerProcess, worker_process
 
 VISIBLE = """
-SELECT count() AS rows, uniqExact(trace_id, span_id) AS spans FROM
+SELECT uniqExact(place) AS rows, uniqExact(trace_id, span_id) AS spans FROM
 (
-    SELECT s.trace_id AS trace_id, s.span_id AS span_id FROM spans AS s FINAL
+    SELECT s.trace_id AS trace_id, s.span_id AS span_id, (s.start_us, trace_id, span_id) AS place FROM spans AS s
     INNER JOIN
     (
         SELECT trace_id, span_id, argMax((partition_id, intDiv(version, 2)), (record_ms, version)) AS head

@@ -242,7 +242,7 @@ class TestRepeatedInserts:
 
         assert await counts(store) == (2, 2)
 
-    async def test_same_rows_with_another_token_collapse_in_a_merge(self, store: ColumnStore):
+    async def test_same_rows_with_another_token_stay_and_their_versions_collapse(self, store: ColumnStore):
         await insert(store, span_row(1), span_row(2), token="one")
 
         await insert(store, span_row(1), span_row(2), token="two")
@@ -250,7 +250,19 @@ class TestRepeatedInserts:
         assert await counts(store) == (4, 4)
         await store.execute(Statement("OPTIMIZE TABLE spans FINAL"), deadline_s=DEADLINE_S)
         await store.execute(Statement("OPTIMIZE TABLE span_versions FINAL"), deadline_s=DEADLINE_S)
-        assert await counts(store) == (2, 2)
+        assert await counts(store) == (4, 2)
+
+    async def test_rows_that_are_stored_twice_can_be_removed(self, store: ColumnStore):
+        """As docs/backup.md says."""
+        for number in (1, 2, 3):
+            await insert(store, span_row(1), span_row(2, start_us=number), token=f"token {number}")
+
+        place = "project_id, start_us, span_id, trace_id, partition_id, record_offset"
+        await store.execute(Statement(f"OPTIMIZE TABLE spans FINAL DEDUPLICATE BY {place}"), deadline_s=DEADLINE_S)
+
+        rows = await select(store, "SELECT start_us FROM spans ORDER BY start_us")
+        assert [row["start_us"] for row in rows if row["start_us"] < 10] == [1, 2, 3]
+        assert len(rows) == 4
 
     async def test_token_covers_every_month_of_its_batch(self, store: ColumnStore):
         rows = [span_row(1), span_row(2, start_us=1_700_000_000_000_000)]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
+from common.clickhouse.repeated_rows import without_repeated
 from common.clickhouse.span_columns import SPANS_TABLE, SpanColumns, stamped
 from common.clickhouse.store import ColumnStore, Statement
 from common.ids import DEFAULT_PROJECT_ID
@@ -239,7 +240,8 @@ async def store_record(
         normalized_spans=normalize(spans),
     )
     token = f"{partition_id}-{offset}-{record_ms}-{uuid4()}"  # not of ``random``, which hypothesis sets back
-    await store.insert(SPANS_TABLE, stamped(columns.rows(), stored_us=stored_us), dedup_token=token, deadline_s=60.0)
+    rows, _ = without_repeated(stamped(columns.rows(), stored_us=stored_us))
+    await store.insert(SPANS_TABLE, rows, dedup_token=token, deadline_s=60.0)
 
 
 async def store_year(

@@ -6,7 +6,8 @@
 
 -- The spans, one row for each version, in the order of pages: project, start, span, trace. Texts are stored as
 -- responses show them. `partition_id` and `record_offset` are the Kafka coordinates that decide which version of a span
--- is the latest.
+-- is the latest. Merges keep every row, also of versions that were replaced: a merge that could drop rows would build
+-- the text indexes again, which takes twice the processor time (ADR 0042).
 CREATE TABLE IF NOT EXISTS spans{local}
 (
     project_id                UUID,
@@ -195,7 +196,7 @@ CREATE TABLE IF NOT EXISTS spans{local}
     INDEX service_name_index service_name TYPE bloom_filter(0.01) GRANULARITY 8,
     INDEX leaf_paths_index mapKeys(leaves) TYPE bloom_filter(0.01) GRANULARITY 8
 )
-ENGINE = {replicated}ReplacingMergeTree({replica_arguments}record_offset)
+ENGINE = {replicated}MergeTree({replica_names})
 PARTITION BY (toYYYYMM(fromUnixTimestamp64Micro(start_us)))
 ORDER BY (project_id, start_us, span_id, trace_id, partition_id)
 SETTINGS {storage_policy}{dedup_window_setting} = 1000, index_granularity = 512, min_compress_block_size = 8192,
@@ -245,7 +246,7 @@ SELECT
 FROM spans{local};
 
 -- The versions in the order of their partitions: what the feed reads (ADR 0007). `start_us` leads to the row in
--- `spans` by primary key; if no row is there, a later version replaced it.
+-- `spans` by primary key; if no row is there, it has been freed.
 CREATE TABLE IF NOT EXISTS span_arrivals{local}
 (
     project_id                UUID,
