@@ -245,16 +245,10 @@ def _give_back(place: dict[str, Any], leaf: str, earlier: Any) -> None:
                 _give_back(place, f"{leaf}.{name}", value)
 
 
-def has_few_members(json: str) -> bool:
-    """Return whether a JSON text has so few members, at all levels, that their paths cannot be long: each character of
-    a key is in at most ``GROWTH_MAX`` paths. Three searches in C.
-    """
-    return json.count(",") + json.count("[") + json.count("{") <= GROWTH_MAX
-
-
 def has_long_paths(name: str, value: dict[str, Any] | list[Any]) -> bool:
     """Return whether the paths of the leaves of an array or object take more than ``CHARACTERS_FREE`` and
-    ``GROWTH_MAX`` times its keys and values. The nesting must be bounded.
+    ``GROWTH_MAX`` times its keys and values. The nesting must be bounded. Those of at most ``GROWTH_MAX`` members, at
+    all levels, do not: each character of a key is in at most as many paths.
     """
     return _excess(value, len(name)) > CHARACTERS_FREE + GROWTH_MAX * len(name)
 

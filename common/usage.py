@@ -160,10 +160,12 @@ def counted_of_each(
     counted_costs = dict(zip(costs, _counted_costs(costs, parent_of, own, computed), strict=True))
     failed = _counting(errors, parent_of, ())
     return {
-        span: Metrics(
-            *counted_tokens.get(span, _NO_USAGE),
-            *counted_costs.get(span, _NO_USAGE),
-            errors=metrics.errors if span in failed else 0.0,
+        span: Metrics._make(
+            (
+                *counted_tokens.get(span, _NO_USAGE),
+                *counted_costs.get(span, _NO_USAGE),
+                metrics.errors if span in failed else 0.0,
+            )
         )
         for span, metrics in metrics_of.items()
     }
@@ -171,11 +173,18 @@ def counted_of_each(
 
 def _reports_of(metrics_of: Mapping[Id, Metrics]) -> tuple[dict[Id, Usage], dict[Id, Usage], dict[Id, float]]:
     """Return the reports of tokens, of costs and of errors."""
-    return (
-        {span: metrics[0:3] for span, metrics in metrics_of.items() if any(metrics[0:3])},
-        {span: metrics[3:6] for span, metrics in metrics_of.items() if any(metrics[3:6])},
-        {span: metrics.errors for span, metrics in metrics_of.items() if metrics.errors},
-    )
+    tokens: dict[Id, Usage] = {}
+    costs: dict[Id, Usage] = {}
+    errors: dict[Id, float] = {}
+    for span, metrics in metrics_of.items():  # one loop, without calls: each span of each record passes here
+        prompt, completion, total, costs_prompt, costs_completion, costs_total, errors_count = metrics
+        if prompt or completion or total:
+            tokens[span] = (prompt, completion, total)
+        if costs_prompt or costs_completion or costs_total:
+            costs[span] = (costs_prompt, costs_completion, costs_total)
+        if errors_count:
+            errors[span] = errors_count
+    return tokens, costs, errors
 
 
 def _counted_usages(

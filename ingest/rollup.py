@@ -126,12 +126,15 @@ def _with_costs(convert: Callable[[Any], float], metrics: Metrics) -> Metrics:
     prompt, completion, total = metrics[3:6]
     if not (prompt or completion or total):
         return metrics
-    return Metrics(*metrics[0:3], convert(prompt), convert(completion), convert(total), metrics.errors)
+    return Metrics._make((*metrics[0:3], convert(prompt), convert(completion), convert(total), metrics.errors))
 
 
 def _parents(spans: Sequence[Span]) -> list[int | None]:
     """Return the index of each span's parent."""
+    places: dict[tuple[bytes, bytes | None], int]
     places = {(span.trace_id, span.span_id): index for index, span in enumerate(spans)}
+    if len(places) == len(spans):
+        return [places.get((span.trace_id, span.parent_id)) for span in spans]
     return [
         places.get((span.trace_id, span.parent_id))
         if span.parent_id is not None and places[span.trace_id, span.span_id] == index
@@ -142,6 +145,10 @@ def _parents(spans: Sequence[Span]) -> list[int | None]:
 
 def _cut_cycles(parents: list[int | None], spans: Sequence[Span]) -> list[int]:
     """Make the earliest span of each cycle a root; return all spans, each after its parent."""
+    if all(parent is None or parent < index for index, parent in enumerate(parents)):
+        return list(range(len(parents)))
+    if all(parent is None or parent > index for index, parent in enumerate(parents)):  # the order in which spans end
+        return list(reversed(range(len(parents))))
     parents_first: list[int] = []
     path_of: dict[int, int] = {}  # span → the start of the path that came to it first
     for start in range(len(parents)):

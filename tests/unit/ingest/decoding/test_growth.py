@@ -18,9 +18,10 @@ from common.codec import otlp_json, otlp_protobuf, span_json
 from common.codec.protobuf_cut import encode_delimited, lay_out_request
 from common.errors import RejectionCode
 from common.ids import DEFAULT_PROJECT_ID
+from common.json_values import _members_count
 from common.kafka.record import CONTENT_TYPES, Partition, Record
 from common.limits import SpanLimits
-from common.nesting import GROWTH_MAX, has_few_members, has_long_paths
+from common.nesting import GROWTH_MAX, has_long_paths
 from common.settings import Encoding, TopicSettings
 from common.steps import finished
 from ingest.decode import Rules
@@ -119,14 +120,16 @@ def deepest(levels: int, members: int) -> Any:
 @example(deepest(23, GROWTH_MAX - 24))
 @example([[[[[[[[[[[[[[[[[[[[[[[[0] * 8]]]]]]]]]]]]]]]]]]]]]]])
 def test_few_members_have_no_long_paths(value: Any) -> None:
-    json = orjson.dumps(value).decode()
+    count = _members_count(value, 100)
 
-    assert not (has_few_members(json) and isinstance(value, dict | list) and has_long_paths("", value))
+    assert not (0 <= count <= GROWTH_MAX and isinstance(value, dict | list) and has_long_paths("", value))
 
 
-def test_few_members_are_those_that_a_key_may_be_repeated_for() -> None:
-    assert has_few_members(orjson.dumps(deepest(8, GROWTH_MAX - 8)).decode())
-    assert not has_few_members(orjson.dumps(deepest(8, GROWTH_MAX - 7)).decode())
+def test_members_are_counted_at_all_levels() -> None:
+    assert _members_count(deepest(8, 24), 24) == 32
+    assert _members_count({"a": [1, {"b": None}], "c": 0.5}, 24) == 5
+    empty: list[Any] = ["text", 1, None, [], {}]
+    assert [_members_count(value, 24) for value in empty] == [0] * 5
 
 
 @pytest.mark.parametrize(
