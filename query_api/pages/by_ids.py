@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 
+import pyarrow as pa
 from pydantic import Field
 
 from common.errors import InvalidInput
@@ -12,12 +13,12 @@ from common.ids import parse_span_id, parse_trace_id
 from query_api.pages.span_model import SpanModel
 from query_api.request.json_body import ApiModel, Strict
 from query_api.request.route import Request, Response
-from query_api.spans.latest_versions import latest_of_ids, sums_of_traces
+from query_api.spans.latest_versions import latest_of_ids, latest_of_traces, sums_of_traces
 from query_api.spans.project_spans import ProjectSpans, project_spans
 from query_api.spans.rows import Layout, Rendered
 from query_api.spans.rows_ahead import RowsAhead, render_latest
 from query_api.spans.usage import TraceSums
-from query_api.spans.versions import Version
+from query_api.spans.versions import Version, values_of
 
 
 class SpanIds(Strict):
@@ -70,9 +71,20 @@ async def spans_of_ids(
     Raises ``InvalidInput`` if they are larger than ``bytes_max``.
     """
     ahead = RowsAhead(spans, bytes_max=bytes_max)
+    wanted = set(span_ids)
+
+    async def begin(sent: pa.Table) -> None:
+        if wanted:
+            sent = sent.filter(pa.array(map(wanted.__contains__, values_of(sent, "span_id")), pa.bool_()))
+        await ahead.begin(sent, trace_ids)
 
     async def look_up(absent: Collection[Version]) -> tuple[Sequence[Version], Sequence[Layout], TraceSums]:
-        latest = sorted(await latest_of_ids(spans, trace_ids=trace_ids, span_ids=span_ids, absent=absent))
+        if trace_ids:  # one statement finds the versions and the sums of their traces
+            on_sent = None if absent else begin
+            found, sums = await latest_of_traces(spans, trace_ids, absent=absent, on_sent=on_sent)
+            latest = sorted(version for version in found if not wanted or version.span_id in wanted)
+            return latest, await ahead.take(latest), sums
+        latest = sorted(await latest_of_ids(spans, span_ids=span_ids, absent=absent))
         rows, sums = await asyncio.gather(
             ahead.take(latest), sums_of_traces(spans, {version.trace_id for version in latest})
         )

@@ -18,6 +18,7 @@ from common.settings import ClickHouseSettings
 from common.span import Span
 from common.times import SystemClock
 from query_api.filter.sql.compile import EVERY_ROW, Compiled
+from query_api.pages.by_ids import spans_of_ids
 from query_api.pages.snapshot import TraceWindow
 from query_api.pages.spans import find_page
 from query_api.pages.trace_search import find_traces
@@ -28,6 +29,7 @@ from query_api.spans.window import Window
 from tests.support.span_corpus import START_NS, store_record
 
 SPANS_COUNT = 40_000
+SPAN_ID = (1).to_bytes(8, "big") * 2
 COPIES = f"""
 INSERT INTO spans SELECT * REPLACE
 (
@@ -160,6 +162,15 @@ async def test_trace_by_id_takes_two_statements(spans: ProjectSpans) -> None:
     await _assert_read_little(spans)
 
 
+@pytest.mark.parametrize("span_ids", [[], [SPAN_ID]], ids=["trace", "span"])
+async def test_spans_of_a_trace_take_two_statements(spans: ProjectSpans, span_ids: list[bytes]) -> None:
+    [found] = await spans_of_ids(spans, trace_ids=[_span().trace_id], span_ids=span_ids, bytes_max=16 * MIB)
+
+    assert found.key == (_span().trace_id, SPAN_ID)
+    assert [ran.step for ran in spans.ran] == ["latest versions", "rows"]
+    await _assert_read_little(spans)
+
+
 async def _assert_read_little(spans: ProjectSpans) -> None:
     for ran in spans.ran:
         assert await _rows_read(spans, ran) <= SPANS_COUNT / 2, ran.step
@@ -173,7 +184,7 @@ async def _rows_read(spans: ProjectSpans, ran: ExecutedStatement) -> int:
 def _span() -> Span:
     return Span(
         trace_id=(1).to_bytes(16, "big"),
-        span_id=(1).to_bytes(8, "big") * 2,
+        span_id=SPAN_ID,
         parent_id=None,
         start_ns=START_NS,
         end_ns=START_NS + 1_000,
