@@ -22,7 +22,7 @@ SELECT sum(bytes_on_disk) AS bytes FROM system.parts WHERE active AND database =
 """
 
 
-@pytest.mark.parametrize(("name", "spans_count", "steps_max"), [("plain", 2_000, 4), ("llm", 200, 3_100)])
+@pytest.mark.parametrize(("name", "spans_count", "steps_max"), [("plain", 2_000, 4), ("llm", 200, 2_400)])
 def test_decoding_a_span_takes_a_bounded_number_of_steps(name: str, spans_count: int, steps_max: int) -> None:
     chunk = chunk_of(list(SETS[name](spans_count)))
     decode_chunk(chunk, RULES)  # plans keys
