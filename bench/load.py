@@ -3,7 +3,7 @@
 The embedded stack with its default limits, filled by Kafka. First one client sends each query several times while
 nothing else happens. Then each of ``CLIENTS`` clients sends a query drawn at random, waits for the response, and sends
 the next, while ``RATE_SPANS_PER_S`` spans arrive over OTLP/HTTP. The ids that the queries name are of spans that were
-stored before.
+stored before. Settings of the environment are those of the stack.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import http
 import json
+import os
 import random
 import tempfile
 import time
@@ -51,6 +52,9 @@ DEFAULTS: Final = {
 }
 """Limits that the stack of the tests raises."""
 
+GIVEN: Final = {name: value for name, value in os.environ.items() if name.startswith("CLEARSPAN_")}
+"""Settings of the environment, such as ``CLEARSPAN_CLICKHOUSE__GIVES_WAY``, to compare them."""
+
 
 @dataclass
 class Seen:
@@ -71,7 +75,10 @@ async def measure(spans_count: int = 100_000, seconds: int = 20) -> dict[str, An
     end_ns = time.time_ns()
     records = list(plain_records(spans_count, end_ns=end_ns))
     stored = stored_of(spans_count, end_ns, list(_trace_ids(records)))
-    with tempfile.TemporaryDirectory() as directory, running_stack(Path(directory) / "data", **DEFAULTS) as stack:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        running_stack(Path(directory) / "data", **{**DEFAULTS, **GIVEN}) as stack,
+    ):
         async with watching(*stack.process_ids) as watched:
             say(f"  storing {spans_count:,} spans …")
             await send_to_kafka(stack.kafka, TOPIC, records)
@@ -80,7 +87,12 @@ async def measure(spans_count: int = 100_000, seconds: int = 20) -> dict[str, An
             say("  one client alone …")
             lone = await asyncio.to_thread(_lone, _port(stack), stored)
             say(f"  {CLIENTS} clients and {RATE_SPANS_PER_S:,} spans/s for {seconds} s …")
+            began_cpu_s = watched.cpu_s()
             loaded, sent = await _under_load(stack, stored, seconds)
+            used_s, ended_s = watched.cpu_s() - began_cpu_s, time.monotonic()
+            all_spans_count = spans_count + sent[http.HTTPStatus.OK] * SPANS_PER_RECORD
+            await asyncio.to_thread(stack.wait_until_stored, all_spans_count, within_s=STORED_S_MAX)
+            stored_after_s = time.monotonic() - ended_s
             peak_mib = watched.peak_mib
     return {
         "spans": spans_count,
@@ -89,6 +101,8 @@ async def measure(spans_count: int = 100_000, seconds: int = 20) -> dict[str, An
         "queries_per_s": round(sum(loaded.statuses.values()) / seconds, 1),
         "query_statuses": dict(loaded.statuses),
         "intake_statuses": dict(sent),
+        "cpu_ms_per_query": round(used_s / sum(loaded.statuses.values()) * 1e3),
+        "stored_after_s": round(stored_after_s, 1),
         "peak_mib": peak_mib,
         "queries": _compared(lone.took_ms, loaded.took_ms),
     }
@@ -188,6 +202,8 @@ def rows(result: dict[str, Any]) -> list[Row]:
         *found,
         Row(f"{load}: responses 429; 5xx", f"{statuses[BUSY]}; {errors}"),
         Row(f"{load}: answered; accepted", f"{result['queries_per_s']} /s; {result['accepted_spans_per_s']:,} spans/s"),
+        Row(f"{load}: processor time a query, with ingest", f"{result['cpu_ms_per_query']} ms"),
+        Row(f"{load}: all spans stored after", f"{result['stored_after_s']} s"),
     ]
 
 
