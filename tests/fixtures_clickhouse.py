@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 import clickhouse_connect
 import pytest
@@ -17,7 +18,14 @@ from common.clickhouse.store import ColumnStore, Statement
 from common.settings import ClickHouseSettings
 from tests.support.clickhouse import ClickHouseServer, DatabaseTemplate, clickhouse_server
 from tests.support.clickhouse_cluster import ClickHouseCluster, clickhouse_cluster
+from tests.support.scale import rest_is_long
+from tests.support.span_corpus import START_NS
 from tests.support.stores import opened_store
+from tests.support.two_apis import TwoApis, two_apis
+
+SEED_OF_SHARDS: Final = 20_261_127
+MIDDLE_US: Final = START_NS // 1_000 + 2_500_000
+"""Of the starts of the spans: with two epochs that meet here, most traces are on both shards."""
 
 FreshSettings = Callable[[], ClickHouseSettings]
 _NUMBERS = itertools.count()
@@ -129,6 +137,18 @@ async def divided(clickhouse_shards: ClickHouseCluster, tmp_path: Path) -> Async
             for shard in shards:
                 drop = Statement(f"DROP DATABASE {settings.database} SYNC")
                 await shard.store.execute(drop, deadline_s=60.0)
+
+
+@pytest.fixture(scope="module", params=rest_is_long(["", f"1,2@{MIDDLE_US}"]), ids=["one epoch", "two epochs"])
+def apis(
+    clickhouse_shards: ClickHouseCluster, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[TwoApis]:
+    """The same spans in one engine and divided among two shards, and an API over each."""
+    seed = int(request.config.getoption("--hypothesis-seed") or SEED_OF_SHARDS)
+    one = clickhouse_shards.nodes[0].settings(database=f"db{next(_NUMBERS)}")
+    divided = clickhouse_shards.settings(database=f"db{next(_NUMBERS)}", shard_epochs=request.param)
+    with two_apis(one, divided, tmp_path_factory.mktemp("unused"), seed=seed) as opened:
+        yield opened
 
 
 def _migrated(settings: ClickHouseSettings, data_dir: Path) -> str:

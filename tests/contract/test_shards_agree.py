@@ -1,39 +1,24 @@
 """Tables that are divided among two shards answer as one engine does (ADR 0037).
 
-A case is one random request, or one change followed by requests. Both engines have the same spans, some of them sent
-again, changed, and from another partition.
+A case is one random request. Both engines have the same spans, some of them sent again, changed, and from another
+partition. ``test_shards_change.py`` has what changes them.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from common.clickhouse.store import ColumnStore
-from common.postgres.pool import Database
-from query_api.retention.rules import KeepRules
-from tests.support.cases import case
-from tests.support.clickhouse_cluster import ClickHouseCluster
 from tests.support.filters import FILTERS
-from tests.support.retention import PARTITIONS as RETENTION_PARTITIONS
-from tests.support.retention import expected_versions, retention_world, visible_versions
-from tests.support.scale import few_and_many, rest_is_long
-from tests.support.span_corpus import START_NS, random_span
-from tests.support.span_pages import SpanPages
-from tests.support.two_apis import PARTITIONS, SPANS_COUNT, Answers, TwoApis, two_apis
+from tests.support.scale import rest_is_long, scaled
+from tests.support.two_apis import TwoApis, agree, whole
 
-SEED: Final = 20_261_127
 FEW: Final = 2
-MANY: Final = 500
-
-MIDDLE_US: Final = START_NS // 1_000 + 2_500_000
-"""Of the starts of the spans: with two epochs that meet here, most traces are on both shards."""
+MANY: Final = scaled(60, 250)
+"""With one epoch and with two: `make test-full` asks 500 of each kind, in an hour."""
 
 NUMBERS: Final = ("duration", "tokens", "cost")
 STATISTICS: Final = ("sum", "avg", "min", "max", "p50", "p90", "p99", "uniq")
@@ -62,42 +47,13 @@ GROUPS: Final = st.fixed_dictionaries(
 RANKED: Final = st.fixed_dictionaries({"by": st.sampled_from(NUMBERS), "order": ORDERS})
 
 
-@pytest.fixture(scope="module", params=rest_is_long(["", f"1,2@{MIDDLE_US}"]), ids=["one epoch", "two epochs"])
-def apis(
-    clickhouse_shards: ClickHouseCluster, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[TwoApis]:
-    seed = int(request.config.getoption("--hypothesis-seed") or SEED)
-    number = 1 + len(request.param)
-    one = clickhouse_shards.nodes[0].settings(database=f"agree_one_{number}")
-    divided = clickhouse_shards.settings(database=f"agree_divided_{number}", shard_epochs=request.param)
-    with two_apis(one, divided, tmp_path_factory.mktemp("unused"), seed=seed) as opened:
-        yield opened
-
-
-cases_of: Final = pytest.mark.parametrize("cases", few_and_many(FEW, MANY))
+cases_of: Final = pytest.mark.parametrize("cases", rest_is_long([FEW, MANY]))
 pytestmark = pytest.mark.timeout(3_600)
 
 
 def drawn(cases: int) -> settings:
     phases = [Phase.explicit, Phase.reuse, Phase.generate]  # a request takes too long to look for a smaller one
     return settings(max_examples=cases, phases=phases, suppress_health_check=list(HealthCheck))
-
-
-def near(value: Any) -> Any:
-    """The same response, with doubles that may differ in their last digits."""
-    if isinstance(value, dict):
-        return {name: near(member) for name, member in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(map(near, value))
-    return pytest.approx(value, rel=1e-9, abs=1e-9) if isinstance(value, float) else value
-
-
-def agree(answers: Answers) -> None:
-    assert answers.divided == near(answers.one)
-
-
-def whole(filtering: dict[str, Any]) -> dict[str, Any]:
-    return {"filtering": filtering if "conditions" in filtering else {"conditions": [filtering]}}
 
 
 @cases_of
@@ -160,33 +116,3 @@ def test_rankings_facets_sessions_and_statistics(apis: TwoApis, cases: int) -> N
         agree(apis.ask("POST", path, {**body, **whole(filtering)}))
 
     check()
-
-
-@cases_of
-def test_deletions_and_spans_that_are_sent_again(apis: TwoApis, cases: int) -> None:
-    source = random.Random(SEED)
-    for number in range(cases):
-        with case("change", number):
-            trace_id = (bytes([1 + source.randrange(37)]) * 16).hex()
-            agree(apis.ask("DELETE", f"/traces/{trace_id}"))
-            again = [random_span(source, source.randrange(SPANS_COUNT)) for _ in range(source.randrange(1, 12))]
-            apis.send(again, partition_id=source.choice(PARTITIONS))
-            agree(apis.walks("/spans/query", {}, {"limit": 200}, items="spans"))
-            agree(apis.ask("POST", "/spans/groups/query", {"group_by": ["trace_id"], "limit": 40}))
-            agree(apis.ask("GET", f"/traces/{trace_id}"))
-
-
-@cases_of
-async def test_retention(divided: ColumnStore, database: Database, cases: int) -> None:
-    source = random.Random(SEED)
-    async with retention_world(divided, database) as world:
-        world.limits = replace(world.limits, chunk_versions=5)
-        with world.freeing_at_once():
-            for number in range(cases):
-                with case("run", number):
-                    for _ in range(source.randrange(1, 4)):
-                        partition_id = source.choice(RETENTION_PARTITIONS)
-                        await world.send(world.random_spans(source), partition_id=partition_id)
-                    await world.run(KeepRules(source.choice((None, 2.0, 5.0)), source.choice((2_000, 8_000, 20_000))))
-                    pages = await SpanPages.over(divided, project_id=world.project_id).pages(windowing={"limit": 50})
-                    assert visible_versions(pages) == expected_versions(world.model)

@@ -1,4 +1,7 @@
-"""The same spans in one engine and in tables that are divided among shards, and an API over each."""
+"""The same spans in one engine and in tables that are divided among shards, and an API over each.
+
+The fixture ``apis`` has them, with one epoch of the sharding key and with two.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import aiohttp
+import pytest
 
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore
@@ -90,6 +94,23 @@ class TwoApis:
             return Answers(*await asyncio.gather(call(on.one), call(on.divided)))
 
         return self._runner.run(gather())
+
+
+def near(value: Any) -> Any:
+    """The same response, with doubles that may differ in their last digits."""
+    if isinstance(value, dict):
+        return {name: near(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(near, value))
+    return pytest.approx(value, rel=1e-9, abs=1e-9) if isinstance(value, float) else value
+
+
+def agree(answers: Answers) -> None:
+    assert answers.divided == near(answers.one)
+
+
+def whole(filtering: dict[str, Any]) -> dict[str, Any]:
+    return {"filtering": filtering if "conditions" in filtering else {"conditions": [filtering]}}
 
 
 @contextmanager
