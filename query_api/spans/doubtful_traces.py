@@ -28,11 +28,12 @@ from common.clickhouse.select import Select, Table, Union
 PLACE: Final = ("trace_id", "span_id", "partition_id", "start_us")
 
 _PLACE_HASH: Final = f"cityHash64({', '.join(PLACE)})"
-_ROW_HASH: Final = "cityHash64(_part, _part_offset, hostName())"
-"""Of a row of ``spans``: the parts of two shards may have the same name."""
+_ROW_HASH: Final = f"cityHash64({', '.join(PLACE)}, record_offset, stored_us)"
+"""Of a row of ``spans``. Each try to store a row has its own microsecond (``ingest/clickhouse_sink.py``). The name of a
+part would not do: merges change it, and servers that are asked one after the other have parts of the same names."""
 
 _TRACE_HASH: Final = "cityHash64(trace_id)"
-_PART: Final = "_part_index + cityHash64(partition_id) + cityHash64(hostName())"
+_PART: Final = "_part_index + cityHash64(partition_id) + cityHash64(shardNum())"
 """Differs for the parts of two shards, which may have the same number. The hashes are computed once for many rows."""
 
 _SECOND: Final = "intDiv(start_us, 1000000) AS second"
@@ -49,7 +50,7 @@ def is_visible(project_id: UUID, window: Sequence[str], in_traces: Sequence[str]
     if there is one, and bounds what is read of ``span_versions``.
     """
     hashes = _hashes(project_id, _doubtful(project_id, window, in_traces))
-    row = f"argMaxIf({_ROW_HASH}, record_offset, {_PLACE_HASH} IN ({hashes})) AS row"
+    row = f"argMaxIf({_ROW_HASH}, (record_offset, stored_us), {_PLACE_HASH} IN ({hashes})) AS row"
     rows = Select(
         project_id,
         Table.SPANS,

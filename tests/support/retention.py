@@ -137,6 +137,7 @@ class RetentionWorld:
     limits: RetentionLimits = field(default=RetentionLimits(rest=0.0))
     model: RetentionModel = field(default_factory=RetentionModel)
     sent: list[SentRecord] = field(default_factory=list)
+    inserts_count: int = 0
 
     @property
     def retention(self) -> Retention:
@@ -175,7 +176,8 @@ class RetentionWorld:
             span_indexes=range(len(spans)),
             normalized_spans=normalize(spans),
         )
-        rows = stamped(columns.rows(), stored_us=record.record_ms)
+        self.inserts_count += 1
+        rows = stamped(columns.rows(), stored_us=self.inserts_count)
         await self.store.insert(SPANS_TABLE, rows, dedup_token=str(uuid4()), deadline_s=60.0)
         sizes = rows.column("response_bytes").to_pylist()
         sized = tuple(sent._replace(bytes_count=size) for sent, size in zip(record.spans, sizes, strict=True))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 from uuid import UUID, uuid4
+from weakref import WeakKeyDictionary
 
 from common.clickhouse.repeated_rows import without_repeated
 from common.clickhouse.span_columns import SPANS_TABLE, SpanColumns, stamped
@@ -16,6 +18,7 @@ from ingest.normalize import normalize
 
 START_NS = 1_780_000_000_000_000_000
 STORED_US = 1_790_000_000_000_001
+_TRIES: Final[WeakKeyDictionary[ColumnStore, Counter[tuple[UUID, str, int, int]]]] = WeakKeyDictionary()
 OTHER_PROJECT_ID = UUID("00000000-0000-7000-8000-00000000000b")
 
 SEGMENTS = ("a", "b", "", "0", "1", "10", "é", "x y")
@@ -228,7 +231,10 @@ async def store_record(
     project_id: UUID = DEFAULT_PROJECT_ID,
     stored_us: int = STORED_US,
 ) -> None:
-    """Store spans as one record; every call is an insert of its own, also of the same record."""
+    """Store spans as one record; every call is an insert of its own, also of the same record.
+
+    Like a worker, each further try stores its rows a microsecond later or more.
+    """
     columns = SpanColumns()
     columns.append_record(
         project_ids=project_id,
@@ -240,7 +246,10 @@ async def store_record(
         normalized_spans=normalize(spans),
     )
     token = f"{partition_id}-{offset}-{record_ms}-{uuid4()}"  # not of ``random``, which hypothesis sets back
-    rows, _ = without_repeated(stamped(columns.rows(), stored_us=stored_us))
+    tries = _TRIES.setdefault(store, Counter())
+    record = (project_id, partition_id, offset, stored_us)
+    rows, _ = without_repeated(stamped(columns.rows(), stored_us=stored_us + tries[record]))
+    tries[record] += 1
     await store.insert(SPANS_TABLE, rows, dedup_token=token, deadline_s=60.0)
 
 
