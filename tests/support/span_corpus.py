@@ -18,7 +18,7 @@ from ingest.normalize import normalize
 
 START_NS = 1_780_000_000_000_000_000
 STORED_US = 1_790_000_000_000_001
-_TRIES: Final[WeakKeyDictionary[ColumnStore, Counter[tuple[UUID, str, int, int]]]] = WeakKeyDictionary()
+_TRIES: Final[WeakKeyDictionary[ColumnStore, Counter[tuple[UUID, str, int]]]] = WeakKeyDictionary()
 OTHER_PROJECT_ID = UUID("00000000-0000-7000-8000-00000000000b")
 
 SEGMENTS = ("a", "b", "", "0", "1", "10", "é", "x y")
@@ -229,11 +229,11 @@ async def store_record(
     offset: int = 0,
     record_ms: int = 1,
     project_id: UUID = DEFAULT_PROJECT_ID,
-    stored_us: int = STORED_US,
+    stored_us: int | None = None,
 ) -> None:
     """Store spans as one record; every call is an insert of its own, also of the same record.
 
-    Like a worker, each further try stores its rows a microsecond later or more.
+    Without ``stored_us``, each further try stores its rows a microsecond later, as those of a worker do.
     """
     columns = SpanColumns()
     columns.append_record(
@@ -246,10 +246,11 @@ async def store_record(
         normalized_spans=normalize(spans),
     )
     token = f"{partition_id}-{offset}-{record_ms}-{uuid4()}"  # not of ``random``, which hypothesis sets back
-    tries = _TRIES.setdefault(store, Counter())
-    record = (project_id, partition_id, offset, stored_us)
-    rows, _ = without_repeated(stamped(columns.rows(), stored_us=stored_us + tries[record]))
-    tries[record] += 1
+    if stored_us is None:
+        tries, record = _TRIES.setdefault(store, Counter()), (project_id, partition_id, offset)
+        stored_us = STORED_US + tries[record]
+        tries[record] += 1
+    rows, _ = without_repeated(stamped(columns.rows(), stored_us=stored_us))
     await store.insert(SPANS_TABLE, rows, dedup_token=token, deadline_s=60.0)
 
 
