@@ -36,16 +36,17 @@ class ClickHouseSink:
 
     async def write(self, spans: SpanRows, /) -> Sequence[RejectedRow]:
         """Return when every row is durable, except the returned ones. Raises transient errors unchanged."""
-        # Each try gets its own time: `stored_us` is when the rows became visible, not when the first try began.
-        stored_us = self._clock.now_ns() // 1_000
-        rows, indexes = await asyncio.to_thread(_rows_to_store, spans.columns, stored_us=stored_us)
+        rows, indexes = await asyncio.to_thread(_rows_to_store, spans.columns)
         rejected: list[RejectedRow] = []
         await self._insert(rows, 0, spans.token, rejected)
         return [RejectedRow(indexes[row.row], row.reason) for row in rejected]
 
     async def _insert(self, rows: pa.Table, first_row: int, token: str, rejected: list[RejectedRow]) -> None:
+        # Each insert has its own time: `stored_us` is when the rows became visible. Some shards may have taken rows
+        # that are inserted again: rows that are stored twice differ in it (`query_api/spans/doubtful_traces.py`).
+        stored = await asyncio.to_thread(stamped, rows, stored_us=self._clock.now_ns() // 1_000)
         try:
-            await self._store.insert(SPANS_TABLE, rows, dedup_token=token, deadline_s=self._insert_timeout_s)
+            await self._store.insert(SPANS_TABLE, stored, dedup_token=token, deadline_s=self._insert_timeout_s)
         except RejectedByStore as exc:
             if rows.num_rows == 1:
                 self._reject(RejectedRow(first_row, exc.detail), rejected)
@@ -54,11 +55,7 @@ class ClickHouseSink:
             return
         half = rows.num_rows // 2
         for start, count in ((0, half), (half, rows.num_rows - half)):
-            # Some shards may have taken these rows already: rows that are stored twice differ in their time, and one of
-            # them counts (`query_api/spans/doubtful_traces.py`).
-            part = rows.slice(start, count).drop_columns(["stored_us"])
-            again = await asyncio.to_thread(stamped, part, stored_us=self._clock.now_ns() // 1_000)
-            await self._insert(again, first_row + start, f"{token}/{start}+{count}", rejected)
+            await self._insert(rows.slice(start, count), first_row + start, f"{token}/{start}+{count}", rejected)
 
     def _reject(self, row: RejectedRow, rejected: list[RejectedRow]) -> None:
         rejected.append(row)
@@ -68,5 +65,5 @@ class ClickHouseSink:
             )
 
 
-def _rows_to_store(columns: pa.Table, *, stored_us: int) -> tuple[pa.Table, Sequence[int]]:
-    return without_repeated(stamped(columns, stored_us=stored_us))
+def _rows_to_store(columns: pa.Table) -> tuple[pa.Table, Sequence[int]]:
+    return without_repeated(columns.unify_dictionaries().combine_chunks())

@@ -37,10 +37,11 @@ DEADLINE_S: Final = 300.0
 
 CHECK_DEADLINE_S: Final = 5.0
 
+_REPLICA_NAMES: Final = "'/clickhouse/tables/{shard}/{database}/{table}', '{replica}'"
 REPLICATED: Final = {
     "{replicated}": "Replicated",
-    "{replica_names}": "'/clickhouse/tables/{shard}/{database}/{table}', '{replica}'",
-    "{replica_arguments}": "'/clickhouse/tables/{shard}/{database}/{table}', '{replica}', ",
+    "{replica_names}": _REPLICA_NAMES,
+    "{replica_arguments}": f"{_REPLICA_NAMES}, ",
     "{dedup_window_setting}": "replicated_deduplication_window",
 }
 ONE_SERVER: Final = {
