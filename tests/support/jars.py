@@ -17,7 +17,7 @@ FETCH_S_MAX: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class JavaServer:
-    """A server of which ``pom`` lists the jars, beside it."""
+    """A server that runs in Java. The file ``pom`` lists its jars."""
 
     name: str
     pom: Path

@@ -1,4 +1,4 @@
-"""What holds on shards of two replicas with a Keeper, whoever runs the servers (ADR 0037)."""
+"""Checks of a cluster of two shards, two replicas each, and a Keeper: as processes and in containers (ADR 0037)."""
 
 from __future__ import annotations
 
