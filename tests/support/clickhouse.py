@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -17,12 +14,11 @@ from xml.sax.saxutils import escape
 from clickhouse_connect.driver.client import Client
 
 from common.settings import ClickHouseSettings
+from tests.support.child_server import ChildServer
 from tests.support.ports import free_port
 
-ROOT: Final = Path(__file__).parents[2]
 USER: Final = "clearspan"
 """Has the password; ``default`` is the user of the node itself."""
-START_S: Final = 60
 
 CONFIG: Final = """<clickhouse>
 <logger><level>warning</level><log>{directory}/log</log></logger>
@@ -40,8 +36,11 @@ USERS: Final = """<clickhouse><profiles><default/></profiles><quotas><default/><
 ACCOUNT: Final = "<profile>default</profile><quota>default</quota>"
 
 
-class ClickHouseServer:
-    """The engine with the server's own HTTP handler. It keeps address and data when it is started again."""
+class ClickHouseServer(ChildServer):
+    """The engine with the server's own HTTP handler. It keeps its address, too, when it is started again."""
+
+    name = "the engine"
+    start_s_max = 60.0
 
     def __init__(
         self,
@@ -55,6 +54,7 @@ class ClickHouseServer:
         interserver_host: str = "",
     ) -> None:
         """``more`` is further XML of its configuration. At ``interserver_host`` other replicas fetch its parts."""
+        super().__init__(path / "output")
         self.host, self.port = host, port or free_port()
         self._password = password
         self._path = path
@@ -65,7 +65,6 @@ class ClickHouseServer:
         (path / "config.xml").write_text(CONFIG.format(**values, backups=backups or path / "backups", more=more))
         users = {"user": USER, "password": escape(password), "networks": "127.0.0.0/8", "account": ACCOUNT}
         (path / "users.xml").write_text(USERS.format(**users))
-        self._process: subprocess.Popen[bytes] | None = None
 
     def settings(self, **changed: object) -> ClickHouseSettings:
         """Return the settings of a client."""
@@ -74,42 +73,12 @@ class ClickHouseServer:
             {"interface": "http", "host": self.host, "port": self.port, **user, **changed}
         )
 
-    def start(self) -> None:
-        """Start it over its data, and return when it answers."""
-        command = [sys.executable, "-m", "tests.support.clickhouse_node", str(self._path), *self._interserver]
-        with (self._path / "output").open("ab") as output:
-            self._process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
-        deadline_s = time.monotonic() + START_S
-        while not self._answers():
-            printed = (self._path / "output").read_text(errors="replace")
-            assert self._process.poll() is None, f"the engine ended at its start: {printed[-2_000:]}"
-            assert time.monotonic() < deadline_s, f"the engine does not answer: {printed[-2_000:]}"
-            time.sleep(0.02)
-
-    def stop(self) -> None:
-        """Send SIGKILL and wait."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait()
-
-    def freeze(self) -> None:
-        """Stop it where it stands (SIGSTOP)."""
-        self._send(signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        """Let it go on after ``freeze``, or start it if it was killed."""
-        if self._process is None:
-            self.start()
-        self._send(signal.SIGCONT)
-
-    def _send(self, number: signal.Signals) -> None:
-        assert self._process is not None
-        self._process.send_signal(number)
+    def _command(self) -> Sequence[str]:
+        return [sys.executable, "-m", "tests.support.clickhouse_node", str(self._path), *self._interserver]
 
     def _answers(self) -> bool:
         try:
-            with urllib.request.urlopen(f"http://{self.host}:{self.port}/ping", timeout=START_S):
+            with urllib.request.urlopen(f"http://{self.host}:{self.port}/ping", timeout=self.start_s_max):
                 return True
         except (urllib.error.URLError, ConnectionError):
             return False
