@@ -21,6 +21,7 @@ from common.times import format_us
 from query_api.pages.traces import trace_id_of
 from query_api.request.json_body import ApiModel
 from query_api.request.route import Request, Response
+from query_api.spans.message_spans import message_places
 from query_api.spans.narrow_rows import narrow_rows_of_trace
 from query_api.spans.project_spans import project_spans
 from query_api.spans.rows import LARGE_SPANS
@@ -86,7 +87,8 @@ class OutlineModel(ApiModel):
     spans_count: int
     message_spans: list[int] = Field(
         description="The places, from 0, of the spans that only pass on a message: of type `task`, with attributes"
-        " `messaging.*`, with a parent, and without inputs, outputs, usage and an error of their own."
+        " `messaging.*`, with a parent, and without inputs, outputs, usage and an error of their own; and spans of MCP"
+        " that repeat the call of their parent, such as the server's below the client's."
     )
     spans: OutlineColumns
 
@@ -135,7 +137,7 @@ def outline_json(trace_id: bytes, rows: pa.Table) -> bytes:
         trace_id_hex(trace_id).encode(),
         format_us(first_us).encode(),
         rows.num_rows,
-        _json(np.flatnonzero(integers_of(rows, "is_message"))),
+        _json(message_places(rows)),
         b",".join(b'"%b":%b' % (name.encode(), column) for name, column in columns.items()),
     )
 

@@ -21,6 +21,7 @@ from common.fair_share import in_thread
 from common.ids import trace_id_hex
 from common.limits import MIB
 from query_api.spans.latest_versions import latest_of_traces
+from query_api.spans.message_spans import MESSAGE_COLUMNS
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows import LARGE_SPANS, SCATTERED
 from query_api.spans.usage import TraceSums
@@ -53,16 +54,6 @@ _SYSTEM: Final = "leaves['ag.meta.system']"
 PROVIDER: Final = f"if(substring({_SYSTEM}, 1, 1) IN ('s', 'n'), substring({_SYSTEM}, 2), '')"
 """The provider of the model as text; ``''`` if there is none."""
 
-_STRUCTURE: Final = r"replaceAll(attributes_template, '\0', 'null')"
-IS_MESSAGE: Final = (
-    "span_type = 'task' AND parent_id != toFixedString('', 16) AND status_code != 2 AND errors = 0"
-    " AND tokens_total = 0 AND costs_total = 0"
-    """ AND position(attributes_template, '"messaging":{') > 0"""  # fast, so that few texts are parsed
-    f" AND JSONType({_STRUCTURE}, 'messaging') = 'Object' AND JSONLength({_STRUCTURE}, 'ag', 'data') = 0"
-)
-"""1 for a message span: a ``task`` below another span that has attributes ``messaging.*``, and neither inputs, outputs,
-usage nor an error of its own."""
-
 SESSION: Final = "if(ifNull(session_id, '') != '', assumeNotNull(session_id), session_in_attributes)"
 
 COLUMNS: Final = (
@@ -81,7 +72,7 @@ COLUMNS: Final = (
     "cost_leaf",
     f"{SESSION} AS session",
 )
-OUTLINE_COLUMNS: Final = (*COLUMNS, f"{IS_MESSAGE} AS is_message")
+OUTLINE_COLUMNS: Final = (*COLUMNS, *MESSAGE_COLUMNS)
 
 MANY_STARTS: Final = 10_000
 """From this number on, everything between the first and the last start is read: the engine takes 20 ms longer to plan a

@@ -18,7 +18,7 @@ from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
 from common.settings import ClickHouseSettings
-from common.span import NO_METRICS, Metrics, Resource, Span
+from common.span import NO_METRICS, Metrics, Resource, Span, SpanKind
 from common.times import parse_time_ns
 from common.usage import Report, counted
 from ingest.semconv.conventions import USAGE_ROOTS
@@ -57,7 +57,12 @@ MESSAGES: Sequence[Json] = (
     {"messaging.operation": "process", "ag.metrics.errors.incremental": 1},
     {"messaging": "publish"},
     {"of": {"messaging": {"operation": "publish"}}},
+    {"mcp.method.name": "tools/call"},
+    {"mcp.method.name": "tools/call", "gen_ai.tool.name": "greet"},
+    {"mcp.method.name": "tools/call", "ag.data.inputs.name": "Ada"},
+    {"mcp": "tools/call"},
 )
+KINDS = (SpanKind.SPAN_KIND_INTERNAL, SpanKind.SPAN_KIND_SERVER, SpanKind.SPAN_KIND_CLIENT)
 MODELS: Sequence[Json] = (
     {},
     {},
@@ -90,6 +95,7 @@ def members(number: int, parents: st.SearchStrategy[int | None]) -> st.SearchStr
             "parent": parents,
             "start": st.sampled_from([0, 1, 999, 1_000, 1_001, 5_000_000, 2_000_000_123]),
             "length": st.sampled_from([0, 1, 1_500, 3_000_000_000]),
+            "kind": st.sampled_from(KINDS),
             "status_code": st.integers(0, 2),
             "attributes": st.tuples(*map(st.sampled_from, (USED, MODELS, SESSIONS, MESSAGES))).map(_joined),
             "service": st.sampled_from(SERVICES),
@@ -111,7 +117,7 @@ def span_of(trace_id: bytes, one: Mapping[str, Any]) -> Span:
         start_ns=start_ns,
         end_ns=start_ns + one["length"],
         name=f"s{one['number'] % 3}",
-        kind=1,
+        kind=one["kind"],
         status_code=one["status_code"],
         status_message=None,
         attributes=one["attributes"],
@@ -252,6 +258,34 @@ async def test_message_spans_have_nothing_of_their_own(store: ColumnStore) -> No
         outline = await outline_at(api, 1)
 
     assert outline["message_spans"] == [1, len(own) + 2]
+
+
+async def test_call_over_mcp_is_one_step(store: ColumnStore) -> None:
+    """The client's span stays, what repeats its call is folded, and what the server calls in turn stays."""
+    client: Json = {"kind": SpanKind.SPAN_KIND_CLIENT}
+    server: Json = {"kind": SpanKind.SPAN_KIND_SERVER}
+    sent: Json = {"mcp.method.name": "tools/call"}
+    called: Json = {**sent, "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "greet"}
+    said: Json = {"gen_ai.tool.call.arguments": '{"name": "Ada"}'}
+    greet, other = "tools/call greet", "tools/call greet_all"
+    async with traces_over(store) as api:
+        await api.ingest(
+            span(1, name="agent"),
+            span(2, parent=1, at=1, name=greet, attributes=called, **client),
+            span(3, parent=2, at=2, name=f"MCP send {greet}", attributes=sent, **client),
+            span(4, parent=3, at=3, name=greet, attributes=called, **server),
+            span(5, parent=4, at=4, name=greet, attributes=called, **client),  # the server's own call
+            span(6, parent=5, at=5, name=greet, attributes={**called, **said}, **server),
+            span(7, parent=1, at=6, name=greet, attributes={**called, **said}, **client),
+            span(8, parent=7, at=7, name=greet, attributes={**called, **said}, **server),
+            span(9, parent=7, at=8, name=greet, attributes=called, status_code=2, **server),
+            span(10, parent=7, at=9, name=other, attributes=called, **server),
+            span(11, parent=7, at=10, name=greet, attributes={"mcp": "tools/call"}, **server),
+            span(12, parent=99, at=11, name=greet, attributes=called, **server),
+        )
+        outline = await outline_at(api, 1)
+
+    assert [place + 1 for place in outline["message_spans"]] == [3, 4, 8]
 
 
 async def test_other_projects_see_nothing(store: ColumnStore) -> None:
@@ -417,7 +451,9 @@ def outline_of(trace_id: bytes, spans: Sequence[Json]) -> Json:
         "trace_id": trace_id.hex(),
         "start_time": spans[0]["start_time"],
         "spans_count": len(spans),
-        "message_spans": [place for place, span in enumerate(spans) if is_message(span)],
+        "message_spans": [
+            place for place, span in enumerate(spans) if is_message(span) or repeats_call(span, by_id(spans))
+        ],
         "spans": columns,
     }
     return {"count": 1, "outline": outline}
@@ -471,10 +507,31 @@ def number_of(span: Json, metric: str) -> float | None:
 
 def is_message(span: Json) -> bool:
     is_task_below = span["span_type"] == "task" and "parent_id" in span
-    has_failed = span["status_code"] == ERROR or at(span, "attributes", "ag", "metrics", "errors", "incremental")
-    has_own = at(span, "attributes", "ag", "data") or any(amounts_of_metrics(span))
     is_of_messaging = isinstance(at(span, "attributes", "messaging"), dict)
-    return bool(is_task_below and is_of_messaging and not has_failed and not has_own)
+    return bool(is_task_below and is_of_messaging and is_quiet(span) and not has_data(span))
+
+
+def repeats_call(span: Json, spans: Mapping[str, Json]) -> bool:
+    parent = spans.get(span.get("parent_id", ""))
+    if parent is None or parent is span or parent["span_kind"] != "SPAN_KIND_CLIENT":
+        return False
+    are_calls = all(at(each, "attributes", "mcp", "method", "name") for each in (span, parent))
+    name, above = span["span_name"], parent["span_name"]
+    is_same_call = name == above or name.endswith(f" {above}") or above.endswith(f" {name}")
+    return bool(are_calls and is_same_call and is_quiet(span) and (has_data(parent) or not has_data(span)))
+
+
+def by_id(spans: Sequence[Json]) -> Mapping[str, Json]:
+    return {span["span_id"]: span for span in spans}
+
+
+def has_data(span: Json) -> bool:
+    return bool(at(span, "attributes", "ag", "data"))
+
+
+def is_quiet(span: Json) -> bool:
+    has_failed = span["status_code"] == ERROR or at(span, "attributes", "ag", "metrics", "errors", "incremental")
+    return not has_failed and not any(amounts_of_metrics(span))
 
 
 def report_of(span: Json) -> Report:

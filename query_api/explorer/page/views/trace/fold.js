@@ -36,7 +36,7 @@ export function FoldSwitch({ outline, foldedCount }) {
   };
   return html`<p class="fold">
     <button class="quiet" role="switch" aria-checked=${isFolded} onClick=${toggle}
-      title="Hide spans of type task that only pass on a message: with attributes messaging.*, and without inputs, outputs, usage and an error">
+      title="Hide spans that only pass on a message: of type task, with attributes messaging.*, and without inputs, outputs, usage and an error; and of MCP, if they repeat the call of the span above">
       <span class="fold-knob"></span>Fold message spans</button>
     <span class="soft" role="status">${isFolded ? `${number(foldedCount)} ${foldedCount === 1 ? 'span' : 'spans'} folded` : ''}</span>
   </p>`;
