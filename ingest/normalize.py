@@ -55,7 +55,9 @@ from ingest.semconv.prompt_tokens import include_parts
 
 PLANS_MAX: Final = 512
 
-EXCEPTION_EVENT: Final = "exception"
+EXCEPTION_EVENTS: Final = frozenset({"exception", "gen_ai.client.operation.exception"})
+"""Names of events that say what went wrong, in the attributes ``exception.*``."""
+
 _IDENTITY: Final = ("exception.type", "exception.message")
 _NOTHING: Final[dict[str, Any]] = {}
 _STOPPED_BY_ERROR: Final = "error"
@@ -205,14 +207,14 @@ def _has_exception(sent: Value) -> bool:
 def _failure_of(span: Span, error_type: str | None, mapped: Mapping[str, Any] | None) -> dict[str, str] | None:
     """Return ``{type?, message?}`` of what went wrong, which becomes ``ag.exception``; ``None`` if nothing did.
 
-    Some instrumentations record an ``exception`` event, some send ``error.type`` and a status, some a status alone. The
-    last event counts, on any span; what it omits comes from the others. The others alone count only if the span follows
-    a convention: a status says little about other spans. ``error_type`` is what its attributes say, ``mapped`` is what
-    its convention says, if it follows one: its ``exception`` completes the rest.
+    Some instrumentations record an event of the exception, some send ``error.type`` and a status, some a status alone.
+    The last event counts, on any span; what it omits comes from the others. The others alone count only if the span
+    follows a convention: a status says little about other spans. ``error_type`` is what its attributes say, ``mapped``
+    is what its convention says, if it follows one: its ``exception`` completes the rest.
     """
     if mapped is None and not span.events:
         return None
-    event = next((event for event in reversed(span.events) if event.name == EXCEPTION_EVENT), None)
+    event = next((event for event in reversed(span.events) if event.name in EXCEPTION_EVENTS), None)
     if event is None and (mapped is None or not (error_type or _is_failed(span, mapped))):
         return None
     said = {} if event is None else event.attributes
@@ -233,7 +235,7 @@ def _exceptions_count(events: Iterable[Event]) -> int:
     said = [
         tuple(scalar_text(event.attributes.get(key)) for key in _IDENTITY)
         for event in events
-        if event.name == EXCEPTION_EVENT
+        if event.name in EXCEPTION_EVENTS
     ]
     if len(said) < 2:
         return len(said)

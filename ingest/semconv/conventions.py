@@ -29,6 +29,7 @@ OPENTELEMETRY: Final = Convention(
     "opentelemetry",
     "OpenTelemetry, general attributes",
     (
+        Row("mcp.method.name", "type.span", to.always("task"), note="unless another attribute names a kind"),
         Row("session.id", "session.id", to.TEXT, unless=_LOGFIRE),
         Row("enduser.id", "user.id", to.TEXT, generations="until 1.26"),
         Row("user.id", "user.id", to.TEXT, unless=_LOGFIRE),

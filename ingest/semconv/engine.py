@@ -134,11 +134,16 @@ def _keys_below(flat: Attributes, prefix: str) -> Any:
 
 
 def _put_together(places: Sequence[tuple[int, str]], made: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return ``ag``, the first of the objects, with the others in it that are not empty."""
+    """Return ``ag``, the first of the objects, with the others in it that are not empty.
+
+    Where a row gave the object as a whole, the members of other rows are added to it.
+    """
     for at in range(len(places) - 1, 0, -1):
-        if made[at]:
+        members = made[at]
+        if members:
             around, name = places[at]
-            made[around][name] = made[at]
+            whole = made[around].get(name)
+            made[around][name] = members if whole is None else _completed(whole, members)
     ag = made[0]
     if "metrics" in ag:
         for unit, used in ag["metrics"].items():
@@ -147,6 +152,11 @@ def _put_together(places: Sequence[tuple[int, str]], made: Sequence[dict[str, An
             _complete_type(ag)
     _complete_finish_reasons(ag)
     return ag
+
+
+def _completed(whole: Any, members: dict[str, Any]) -> Any:
+    """Return an object with further members; a text or a list as it is."""
+    return {**whole, **members} if isinstance(whole, dict) else whole
 
 
 def _complete_totals(used: dict[str, dict[str, Any]], *, are_costs: bool) -> None:

@@ -33,6 +33,9 @@ _BEGINNING: Final = "gen_ai."
 _CHOICE: Final = "gen_ai.choice"
 _TOOL_OUTPUT: Final = "tool.output"
 _ROLES: Final = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
+_REFERENCES: Final = frozenset({"messages_ref", "system_instructions_ref"})
+"""Members of inputs and outputs that say where their messages are stored instead."""
+
 _INPUTS: Final = frozenset({"gen_ai.content.prompt", "gen_ai.client.inference.operation.details", *_ROLES})
 _OUTPUTS: Final = frozenset({"gen_ai.content.completion", "gen_ai.client.inference.operation.details", _CHOICE})
 
@@ -44,6 +47,8 @@ def with_events(mapped: Mapped, events: Iterable[Event]) -> Mapped:
     if not data and not mapping_errors and output is None:
         return mapped
     own = present(outputs=output) | mapped.ag.get("data", {})
+    data = {name: said | _references(own.get(name)) for name, said in data.items()}
+    own = {name: value for name, value in own.items() if name not in data or not _references(value)}
     if mapped.ag.get("type", {}).get("span") == "tool":
         data = _of_tool(data)
     elif "inputs" in data and "inputs" in own:
@@ -51,6 +56,11 @@ def with_events(mapped: Mapped, events: Iterable[Event]) -> Mapped:
     elif "inputs" in data and "outputs" not in data | own and _is_answered(mapped.ag):
         data = _with_answer(data["inputs"]["messages"])
     return Mapped(mapped.ag | {"data": data | own}, [*mapped.mapping_errors, *mapping_errors])
+
+
+def _references(value: Value) -> dict[str, Any]:
+    """Return inputs or outputs that only say where their messages are stored, else an empty object."""
+    return value if isinstance(value, dict) and value.keys() <= _REFERENCES else {}
 
 
 def _output(said: Attributes) -> Value:

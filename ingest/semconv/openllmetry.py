@@ -24,10 +24,11 @@ _REQUEST_TYPES: Final = {"chat": "chat", "completion": "completion", "embedding"
 
 
 def _numbered(sent: Value) -> list[Value]:
-    """Return numbered messages, whose parts can only be sent as JSON text."""
+    """Return numbered messages, whose parts can only be sent as JSON text, without members that have a name."""
+    numbered = {key: sent[key] for key in sent if key.isdecimal()} if isinstance(sent, dict) else sent
     return [
         {**message, "content": parts_in(message["content"])} if _may_hold_parts(message) else message
-        for message in to.array_of(sent, Reason.NOT_MESSAGES)
+        for message in to.array_of(numbered, Reason.NOT_MESSAGES)
     ]
 
 

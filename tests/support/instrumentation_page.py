@@ -16,9 +16,10 @@ import orjson
 
 from common.span import NormalizedSpan, Span, StatusCode
 from ingest import ag
-from ingest.normalize import EXCEPTION_EVENT
+from ingest.normalize import EXCEPTION_EVENTS
 from ingest.semconv.conventions import CONVENTIONS
 from ingest.semconv.rows import Convention, Row
+from tests.support import genai_registry
 from tests.support.sample_records import SAMPLES, normals_of, spans_of
 
 PAGE: Final = Path(__file__).parents[2] / "docs/instrumentations.md"
@@ -53,6 +54,19 @@ def mapping_table(convention: Convention) -> str:
         for row in convention.rows
     ]
     return _table(("attribute", "becomes", "read as", "note"), rows)
+
+
+def registry_table() -> str:
+    """The names of OpenTelemetry's GenAI conventions, and what becomes of each."""
+    return _table(("name", "becomes"), genai_registry.rows())
+
+
+def operations_table() -> str:
+    """The operations of these conventions, and the type of span that each is."""
+    return _table(
+        ("operation", "type of span"),
+        [(f"`{operation}`", f"`{span_type}`") for operation, span_type in genai_registry.OPERATIONS.items()],
+    )
 
 
 def ag_attributes_table() -> str:
@@ -219,7 +233,9 @@ def _messages(outputs: Any) -> Sequence[dict[str, Any]]:
 
 
 def _is_failed(span: Span) -> bool:
-    return span.status_code == StatusCode.STATUS_CODE_ERROR or any(each.name == EXCEPTION_EVENT for each in span.events)
+    return span.status_code == StatusCode.STATUS_CODE_ERROR or any(
+        each.name in EXCEPTION_EVENTS for each in span.events
+    )
 
 
 def _share(held: Iterable[bool]) -> str:
@@ -248,6 +264,8 @@ def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "presence": presence_table,
     "ag_attributes": ag_attributes_table,
+    "genai-registry": registry_table,
+    "genai-operations": operations_table,
     **{convention.name: partial(mapping_table, convention) for convention in CONVENTIONS},
 }
 """The parts that there are, by name."""

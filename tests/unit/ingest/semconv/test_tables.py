@@ -19,9 +19,14 @@ PLACES = {
     "data",
     "data.inputs",
     "data.inputs.documents",
+    "data.inputs.messages_ref",
     "data.inputs.query",
+    "data.inputs.records",
+    "data.inputs.system_instructions_ref",
     "data.outputs",
     "data.outputs.documents",
+    "data.outputs.messages_ref",
+    "data.outputs.records",
     "session.id",
     "user.id",
     "exception",
@@ -29,6 +34,7 @@ PLACES = {
     "meta",
     "unsupported.agent.id",
     "unsupported.agent.name",
+    "unsupported.agent.version",
 }
 PREFIXES = ("data.parameters.", "meta.", "metrics.tokens.", "metrics.costs.")
 
