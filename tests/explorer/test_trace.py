@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from tests.support.explorer import AUTOGEN_TRACE, Explorer
+from tests.support.explorer import AUTOGEN_TRACE, MCP_TRACE, Explorer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 AGENT_CALL = {"conditions": [
@@ -139,6 +139,16 @@ async def test_messages_of_a_runtime_are_folded(explorer: Explorer):
     await expect(rows).to_have_count(8)
     await explorer.open(f"traces/{AUTOGEN_TRACE}")
     await expect(rows).to_have_count(8)
+
+
+async def test_call_over_mcp_is_folded_to_one_step(explorer: Explorer):
+    rows = explorer.page.locator(".wf-row")
+    await explorer.open(f"traces/{MCP_TRACE}", span="011a3b4fdddaf59f")
+    await expect(rows).to_have_count(3)
+
+    await explorer.page.get_by_role("switch", name="Fold message spans").click()
+    await expect(explorer.page.locator(".fold").get_by_role("status")).to_have_text("2 spans folded")
+    await expect(rows.locator(".wf-text")).to_have_text(["tools/call get_weather"])
 
 
 async def test_trace_without_message_spans_has_no_switch(explorer: Explorer):

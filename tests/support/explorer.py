@@ -22,6 +22,9 @@ SPANS_COUNT = 848
 AUTOGEN_TRACE = "9e73da07cfd712fc76b228aebb3e788d"
 """Of a sample: a trace with message spans, so its page has a switch that folds them."""
 
+MCP_TRACE = "c6c192c8725c8e3b969506c1293142f1"
+"""Of a sample: one call over MCP, with the spans of the client, its SDK and the server."""
+
 ARGUMENTS: Final = [
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
     "--disable-sync", "--no-first-run",
