@@ -29,7 +29,13 @@ OPENTELEMETRY: Final = Convention(
     "opentelemetry",
     "OpenTelemetry, general attributes",
     (
-        Row("mcp.method.name", "type.span", to.always("task"), note="unless another attribute names a kind"),
+        Row(
+            "mcp.method.name",
+            "type.span",
+            to.always("task"),
+            note="unless another attribute names a kind, or a model",
+            unless=r"gen_ai\.request\.model",
+        ),
         Row("session.id", "session.id", to.TEXT, unless=_LOGFIRE),
         Row("enduser.id", "user.id", to.TEXT, generations="until 1.26"),
         Row("user.id", "user.id", to.TEXT, unless=_LOGFIRE),

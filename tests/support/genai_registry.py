@@ -159,7 +159,7 @@ DECISIONS: Final[dict[str, Mapped | Kept]] = {
     "gen_ai.usage.text.input_tokens": Mapped(_TOKENS + "prompt_text"),
     "gen_ai.usage.text.output_tokens": Mapped(_TOKENS + "completion_text"),
     "gen_ai.workflow.name": Kept(_ALONE),
-    "mcp.method.name": Mapped("type.span", "task", note="`task`, unless another attribute names a kind"),
+    "mcp.method.name": Mapped("type.span", "task", note="`task`, unless another attribute names a kind, or a model"),
     "mcp.protocol.version": Kept(_ALONE),
     "mcp.resource.uri": Kept(_ALONE),
     "mcp.session.id": Kept("a session of the connection, not of a user"),

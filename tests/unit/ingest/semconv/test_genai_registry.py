@@ -115,6 +115,12 @@ def test_method_of_mcp_is_a_task_unless_a_tool_is_named(method: str) -> None:
     assert normalized_of({"mcp.method.name": method, "openinference.span.kind": "TOOL"}).span_type == "tool"
 
 
+def test_model_call_over_mcp_stays_one() -> None:
+    usage = {"gen_ai.request.model": "gpt-4", "gen_ai.usage.output_tokens": 7}
+
+    assert normalized_of({"mcp.method.name": "sampling/createMessage", **usage}).span_type == "chat"
+
+
 def test_failure_of_a_method_of_mcp_counts() -> None:
     failed = ag_of({"mcp.method.name": "resources/read", "error.type": "-32602"}, status=2)
 
