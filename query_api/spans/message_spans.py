@@ -30,13 +30,15 @@ IS_MESSAGE: Final = (
 error of its own."""
 
 _MCP, _CLIENT, _QUIET, _DATA = 1, 2, 4, 8
+_KINDS: Final = (SpanKind.SPAN_KIND_SERVER.value, SpanKind.SPAN_KIND_CLIENT.value)
 _MCP_TRAITS: Final = (
-    """if(position(attributes_template, '"mcp":{') > 0"""
+    f"if(kind IN {_KINDS}"
+    """ AND position(attributes_template, '"mcp":{') > 0"""
     f" AND JSONHas({_STRUCTURE}, 'mcp', 'method', 'name') = 1,"
     f" {_MCP} + if(kind = {SpanKind.SPAN_KIND_CLIENT.value}, {_CLIENT}, 0) + if({_IS_QUIET}, {_QUIET}, 0)"
     f" + if({_HAS_NO_DATA}, 0, {_DATA}), 0)"
 )
-"""What a span of MCP is, as the sum of its traits; 0 for other spans."""
+"""What the span of a client or a server of MCP is, as the sum of its traits; 0 for other spans."""
 
 MESSAGE_COLUMNS: Final = (f"{IS_MESSAGE} AS is_message", f"{_MCP_TRAITS} AS mcp_traits")
 

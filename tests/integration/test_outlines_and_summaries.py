@@ -515,6 +515,8 @@ def repeats_call(span: Json, spans: Mapping[str, Json]) -> bool:
     parent = spans.get(span.get("parent_id", ""))
     if parent is None or parent is span or parent["span_kind"] != "SPAN_KIND_CLIENT":
         return False
+    if span["span_kind"] not in ("SPAN_KIND_CLIENT", "SPAN_KIND_SERVER"):
+        return False
     are_calls = all(at(each, "attributes", "mcp", "method", "name") for each in (span, parent))
     name, above = span["span_name"], parent["span_name"]
     is_same_call = name == above or name.endswith(f" {above}") or above.endswith(f" {name}")
