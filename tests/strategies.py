@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from hypothesis import strategies as st
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, InstrumentationScope, KeyValue, KeyValueList
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
@@ -117,6 +119,37 @@ def otlp_requests() -> st.SearchStrategy[ExportTraceServiceRequest]:
     )
     requests = st.builds(ExportTraceServiceRequest, resource_spans=st.lists(resources, max_size=2))
     return requests.map(_with_distinct_ids)
+
+
+def otlp_log_requests() -> st.SearchStrategy[ExportLogsServiceRequest]:
+    """The same of log records, with bodies of every kind; some name a span, some only a trace, some neither."""
+    records = st.builds(
+        LogRecord,
+        time_unix_nano=valid_times,
+        observed_time_unix_nano=valid_times,
+        severity_number=st.integers(0, 24),
+        severity_text=hostile_text(),
+        body=any_values(),
+        attributes=attributes,
+        dropped_attributes_count=uint32,
+        flags=uint32,
+        trace_id=st.just(b"") | st.just(bytes(16)) | ids(16),
+        span_id=st.just(b"") | st.just(bytes(8)) | ids(8),
+        event_name=hostile_text(),
+    )
+    scopes = st.builds(
+        ScopeLogs,
+        scope=st.builds(InstrumentationScope, name=hostile_text(), version=hostile_text(), attributes=attributes),
+        log_records=st.lists(records, max_size=3),
+        schema_url=hostile_text(),
+    )
+    resources = st.builds(
+        ResourceLogs,
+        resource=st.builds(Resource, attributes=attributes, dropped_attributes_count=uint32),
+        scope_logs=st.lists(scopes, max_size=2),
+        schema_url=hostile_text(),
+    )
+    return st.builds(ExportLogsServiceRequest, resource_logs=st.lists(resources, max_size=2))
 
 
 def _with_distinct_ids(request: ExportTraceServiceRequest) -> ExportTraceServiceRequest:

@@ -52,12 +52,12 @@ def check_record_size(value: bytes, limits: SpanLimits) -> None:
         )
 
 
-def check_span_size(size: int, limits: SpanLimits) -> None:
-    """Raise ``Rejected`` if a span has more bytes on the wire than its limit."""
+def check_span_size(size: int, limits: SpanLimits, kind: str = "span") -> None:
+    """Raise ``Rejected`` if a span, or a log record, has more bytes on the wire than its limit."""
     if size > limits.span_bytes_max:
         raise Rejected(
             RejectionCode.SPAN_TOO_LARGE,
-            f"The span has {size} bytes; at most {_size(limits.span_bytes_max)} are allowed.",
+            f"The {kind} has {size} bytes; at most {_size(limits.span_bytes_max)} are allowed.",
         )
 
 
@@ -91,12 +91,13 @@ def check_times(start_ns: int, end_ns: int, bounds: Bounds) -> None:
     earliest_ns, latest_ns, _ = bounds
     if earliest_ns <= start_ns <= latest_ns and earliest_ns <= end_ns <= latest_ns:
         return
-    name, time_ns = ("end", end_ns) if earliest_ns <= start_ns <= latest_ns else ("start", start_ns)
-    raise Rejected(
-        RejectionCode.ABSURD_TIME,
-        f"The {name} time is {_moment(time_ns)}; allowed: {_moment(earliest_ns)} to {_moment(latest_ns)}."
-        f"{_unit_hint(time_ns, bounds)}",
-    )
+    raise _absurd(*(("end ", end_ns) if earliest_ns <= start_ns <= latest_ns else ("start ", start_ns)), bounds)
+
+
+def check_time(time_ns: int, bounds: Bounds) -> None:
+    """Raise ``Rejected`` if the time of a log record is absurd."""
+    if not bounds.earliest_ns <= time_ns <= bounds.latest_ns:
+        raise _absurd("", time_ns, bounds)
 
 
 def invalid_type(where: str, found: Any, allowed: str) -> Rejected:
@@ -153,6 +154,14 @@ def _kind(found: object) -> str:
     if isinstance(found, str):
         return f"the text {shown(found)}"
     return "an array" if isinstance(found, list) else "an object"
+
+
+def _absurd(name: str, time_ns: int, bounds: Bounds) -> Rejected:
+    allowed = f"{_moment(bounds.earliest_ns)} to {_moment(bounds.latest_ns)}"
+    return Rejected(
+        RejectionCode.ABSURD_TIME,
+        f"The {name}time is {_moment(time_ns)}; allowed: {allowed}.{_unit_hint(time_ns, bounds)}",
+    )
 
 
 def _unit_hint(time_ns: int, bounds: Bounds) -> str:

@@ -1,23 +1,25 @@
 """What every codec returns, and the loop that all codecs share: a bad span is rejected, its neighbors are kept
 (contract §4).
 
-Knows no format. A codec gives groups of spans that share a resource and a scope, and a function that reads one span.
+Knows no format. A codec gives groups of spans, or of log records, that share a resource and a scope, and a function
+that reads one. The index of a log record in its record is called ``span_index``, too.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count, repeat
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from common.codec.checks import check_paths, check_span_size
 from common.codec.layout import Layout
 from common.errors import Rejected, RejectionCode
 from common.limits import SpanLimits
+from common.log_record import LogRecord
 from common.span import Resource, Scope, Span
 
 IN_FULL_MAX: Final = 100
@@ -30,12 +32,16 @@ NO_TRACE_ID: Final = "The span has no trace id: "
 """The beginning of the reason if a span has no trace id at all. If all spans of a record lack it, the reasons get a
 hint."""
 
+NO_TIME: Final = "The log record has no time: "
+"""The same for log records: a span that is read as a log record has no time."""
+
 KNOWN_MAX: Final = 1_000
 KNOWN_BYTES_MAX: Final = 64
 """Only small spans come in millions: 10 MiB hold 160,000 of this size."""
 
 _T = TypeVar("_T")
 _HINT: Final = " No span of the record has one: an export of logs or metrics looks like this."
+_LOGS_HINT: Final = " No log record of the record has one: an export of spans or metrics looks like this."
 
 
 class Rejection(NamedTuple):
@@ -139,6 +145,18 @@ class Group(NamedTuple):
     members: Iterable[Any]
 
 
+class DecodedLogs(NamedTuple):
+    """One record of log records, decoded. The members are those of ``Decoded``; ``indexes`` are the positions in wire
+    order.
+    """
+
+    logs: list[LogRecord]
+    indexes: list[int]
+    rejections: Rejections
+    base64_ids_count: int = 0
+    layout: Layout | None = None
+
+
 def gather(
     groups: Iterable[Group], read: Callable[[Any, Resource, Scope], Span], *, layout: Layout | None = None
 ) -> Decoded:
@@ -147,38 +165,77 @@ def gather(
 
     With a ``layout``, the members of the groups are the bytes of the spans; equal ones are rejected for equal reasons.
     """
-    spans: list[Span] = []
-    span_indexes: list[int] = []
+
+    def read_checked(member: Any, resource: Resource, scope: Scope) -> Span:
+        span = read(member, resource, scope)
+        check_paths("attributes", span.attributes)
+        for event in span.events:
+            check_paths("events.attributes", event.attributes)
+        return span
+
+    found = _gathered(groups, read_checked, sign=NO_TRACE_ID, hint=_HINT, layout=layout)
+    return Decoded(found.members, found.indexes, found.rejections, layout=layout)
+
+
+def gather_logs(
+    groups: Iterable[Group], read: Callable[[Any, Resource, Scope], LogRecord], *, layout: Layout | None = None
+) -> DecodedLogs:
+    """Do the same for log records."""
+
+    def read_checked(member: Any, resource: Resource, scope: Scope) -> LogRecord:
+        log = read(member, resource, scope)
+        check_paths("attributes", log.attributes)
+        check_paths("log", {"body": log.body})
+        return log
+
+    found = _gathered(groups, read_checked, sign=NO_TIME, hint=_LOGS_HINT, layout=layout)
+    return DecodedLogs(found.members, found.indexes, found.rejections, layout=layout)
+
+
+class _ReadMembers(NamedTuple, Generic[_T]):
+    members: list[_T]
+    indexes: list[int]
+    rejections: Rejections
+
+
+def _gathered(
+    groups: Iterable[Group],
+    read: Callable[[Any, Resource, Scope], _T],
+    *,
+    sign: str,
+    hint: str,
+    layout: Layout | None,
+) -> _ReadMembers[_T]:
+    """Return what ``read`` returns, and the rejections; with the hint if each reason begins with ``sign``."""
+    kept: list[_T] = []
+    kept_indexes: list[int] = []
     rejections = Rejections()
     known: dict[bytes, Rejection] = {}
-    none_has_a_trace_id = True
+    all_have_sign = True
     indexes = count()
     for resource, scope, members in groups:
         of_wrapper = next((wrapper for wrapper in (resource, scope) if isinstance(wrapper, Rejection)), None)
         # Members first: with the indexes first, zip would drop one at the end of each group.
-        for member, span_index in zip(members, indexes, strict=False):
+        for member, index in zip(members, indexes, strict=False):
             rejection = of_wrapper
             if rejection is None and layout is not None:
                 rejection = known.get(member)
             if rejection is None:
                 try:
-                    span = read(member, resource, scope)  # type: ignore[arg-type] # a rejected wrapper has a reason
-                    check_paths("attributes", span.attributes)
-                    for event in span.events:
-                        check_paths("events.attributes", event.attributes)
+                    one = read(member, resource, scope)  # type: ignore[arg-type] # a rejected wrapper has a reason
                 except Rejected as rejected:
                     rejection = _rejection_of(rejected)
                     if layout is not None and len(member) <= KNOWN_BYTES_MAX and len(known) < KNOWN_MAX:
                         known[member] = rejection
                 else:
-                    spans.append(span)
-                    span_indexes.append(span_index)
+                    kept.append(one)
+                    kept_indexes.append(index)
                     continue
-            rejections.add(span_index, rejection.code, rejection.reason)
-            none_has_a_trace_id = none_has_a_trace_id and rejection.reason.startswith(NO_TRACE_ID)
-    if none_has_a_trace_id and not spans:
-        rejections = rejections.with_hint(_HINT)
-    return Decoded(spans, span_indexes, rejections, layout=layout)
+            rejections.add(index, rejection.code, rejection.reason)
+            all_have_sign = all_have_sign and rejection.reason.startswith(sign)
+    if all_have_sign and not kept:
+        rejections = rejections.with_hint(hint)
+    return _ReadMembers(kept, kept_indexes, rejections)
 
 
 def gather_split(
@@ -189,16 +246,38 @@ def gather_split(
     read_scope: Callable[[bytes], Scope],
 ) -> Decoded:
     """Parse every span alone, which is slow, so that a bad one costs only itself and few are in memory at once."""
+    groups = _split_groups(layout, read_resource, read_scope)
+    return gather(groups, _sized(read, limits, "span"), layout=layout)
 
-    def read_sized(raw: bytes, resource: Resource, scope: Scope) -> Span:
-        check_span_size(len(raw), limits)
+
+def gather_logs_split(
+    layout: Layout,
+    limits: SpanLimits,
+    read: Callable[[bytes, Resource, Scope], LogRecord],
+    read_resource: Callable[[bytes], Resource],
+    read_scope: Callable[[bytes], Scope],
+) -> DecodedLogs:
+    """Do the same for log records."""
+    groups = _split_groups(layout, read_resource, read_scope)
+    return gather_logs(groups, _sized(read, limits, "log record"), layout=layout)
+
+
+def _split_groups(
+    layout: Layout, read_resource: Callable[[bytes], Resource], read_scope: Callable[[bytes], Scope]
+) -> Iterator[Group]:
+    resources = [guarded(read_resource, wrapper) for wrapper in layout.resources]
+    for part, members in layout.groups():
+        yield Group(resources[part.resource], guarded(read_scope, part.wrapper), members)
+
+
+def _sized(
+    read: Callable[[bytes, Resource, Scope], _T], limits: SpanLimits, kind: str
+) -> Callable[[bytes, Resource, Scope], _T]:
+    def read_sized(raw: bytes, resource: Resource, scope: Scope) -> _T:
+        check_span_size(len(raw), limits, kind)
         return read(raw, resource, scope)
 
-    resources = [guarded(read_resource, wrapper) for wrapper in layout.resources]
-    groups = (
-        Group(resources[part.resource], guarded(read_scope, part.wrapper), members) for part, members in layout.groups()
-    )
-    return gather(groups, read_sized, layout=layout)
+    return read_sized
 
 
 def guarded(read: Callable[..., _T], *found: Any) -> _T | Rejection:
@@ -216,6 +295,11 @@ def missing_id(trace_id: bytes, *, trace_id_form: str, span_id_form: str) -> Rej
     if not any(trace_id):
         return Rejected(RejectionCode.INVALID_TRACE_ID, "The trace id is all zeros, which is not allowed.")
     return Rejected(RejectionCode.INVALID_SPAN_ID, f"The span id is absent or all zeros; it must be {span_id_form}.")
+
+
+def missing_time(times: str) -> Rejected:
+    """Return the rejection of a log record without any of its ``times``."""
+    return Rejected(RejectionCode.ABSURD_TIME, f"{NO_TIME}it must have {times}.")
 
 
 def _rejection_of(rejected: Rejected) -> Rejection:

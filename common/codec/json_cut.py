@@ -18,23 +18,47 @@ from common.errors import Rejected, RejectionCode
 
 _GAP: Final = re.compile(rb"[ \t\n\r]*,[ \t\n\r]*")
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
-_SCOPE_SPANS: Final = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
 _STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _BRACKET_OR_STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
 _SCALAR: Final = re.compile(r"[^\s,\[\]{}\":]+")
 _SKIPPER: Final = json.JSONDecoder(strict=False)  # in C, ten times as fast as brackets one by one
 
 
+class RequestNames(NamedTuple):
+    """The names of the arrays of a request, from the outermost on: of each all spellings, the first is written."""
+
+    resources: Sequence[str]
+    scopes: Sequence[str]
+    members: Sequence[str]
+
+
+SPANS: Final = RequestNames(
+    ("resourceSpans", "resource_spans"),
+    ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans"),
+    ("spans",),
+)
+LOG_RECORDS: Final = RequestNames(
+    ("resourceLogs", "resource_logs"), ("scopeLogs", "scope_logs"), ("logRecords", "log_records")
+)
+
+
 class _BrokenJson(Exception):
     """The document cannot be followed. The message says at which byte."""
 
 
-def lay_out_request(value: bytes) -> Layout:
+def lay_out_request(value: bytes, *, names: RequestNames = SPANS) -> Layout:
     """Return the layout of an OTLP/JSON request. Raises ``Rejected`` if its frame cannot be followed."""
     text = value.decode("latin-1")
-    request = _document(text, ("resourceSpans", "resource_spans"), _resource_spans, "an OTLP request in JSON")
+
+    def scopes(text: str, at: int) -> tuple[Sequence[_Parted], int]:
+        return _parted_elements(text, at, names.members, _values)
+
+    def resources(text: str, at: int) -> tuple[Sequence[_Parted], int]:
+        return _parted_elements(text, at, names.scopes, scopes)
+
+    request = _document(text, names.resources, resources, "an OTLP request in JSON")
     spans = SpanParts()
-    layout = Layout(value, _REQUEST_FRAMING, resources=[], scopes=[], spans=spans)
+    layout = Layout(value, _FRAMINGS[names], resources=[], scopes=[], spans=spans)
     for resource in request.elements:
         for scope in resource.elements:
             for _, start, _, end in scope.elements:
@@ -76,14 +100,6 @@ def _document(text: str, array_names: Sequence[str], read_array: _ReadArray, exp
     except _BrokenJson as exc:
         raise Rejected(RejectionCode.UNDECODABLE, f"The record is not {expected}: {exc}.") from exc
     return parted
-
-
-def _resource_spans(text: str, at: int) -> tuple[Sequence[_Parted], int]:
-    return _parted_elements(text, at, _SCOPE_SPANS, _scope_spans)
-
-
-def _scope_spans(text: str, at: int) -> tuple[Sequence[_Parted], int]:
-    return _parted_elements(text, at, ("spans",), _values)
 
 
 def _parted_elements(
@@ -198,12 +214,17 @@ def _wrapped(others: bytes, name: bytes, values: list[bytes]) -> bytes:
     return b"{" + others + (b"," if others else b"") + b'"' + name + b'":[' + b",".join(values) + b"]}"
 
 
-_REQUEST_FRAMING: Final = Framing(
-    scope=lambda wrapper, spans: _wrapped(wrapper, b"spans", spans),
-    resource=lambda wrapper, scopes: _wrapped(wrapper, b"scopeSpans", scopes),
-    request=lambda resources: _wrapped(b"", b"resourceSpans", resources),
-    is_gap=_GAP.fullmatch,
-)
+def _framing(names: RequestNames) -> Framing:
+    resources, scopes, members = (spellings[0].encode() for spellings in names)
+    return Framing(
+        scope=lambda wrapper, pieces: _wrapped(wrapper, members, pieces),
+        resource=lambda wrapper, pieces: _wrapped(wrapper, scopes, pieces),
+        request=lambda pieces: _wrapped(b"", resources, pieces),
+        is_gap=_GAP.fullmatch,
+    )
+
+
+_FRAMINGS: Final = {names: _framing(names) for names in (SPANS, LOG_RECORDS)}
 _LIST_FRAMING: Final = Framing(
     scope=lambda _, spans: _wrapped(b"", b"spans", spans),
     resource=lambda _, lists: b"".join(lists),

@@ -9,7 +9,7 @@ ninety times the bytes of empty spans.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -22,41 +22,46 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans as ResourceSpan
 from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans as ScopeSpansMessage
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 
+from common.codec import protobuf_values
 from common.codec.checks import (
     SMALL_PARTS_MAX,
     Bounds,
-    at_key,
     bounds_of,
     check_parts,
     check_paths,
     check_record_size,
     check_span_size,
     check_times,
-    json_bytes,
-    json_double,
     shown,
     unknown_enum,
 )
-from common.codec.decoded import NO_TRACE_ID, Decoded, Group, Rejection, gather, gather_split, guarded, missing_id
-from common.codec.layout import Layout
-from common.codec.protobuf_cut import BrokenWire, lay_out_request
-from common.codec.protobuf_lenient import LenientMessage, first_field
+from common.codec.decoded import NO_TRACE_ID, Decoded, gather, gather_split, missing_id
+from common.codec.protobuf_values import (
+    WHOLE_BYTES_MAX,
+    attributes_of,
+    groups_of,
+    laid_out,
+    no_frame,
+    read_alone,
+    resource_alone,
+    resource_of,
+    scope_alone,
+    scope_of,
+    text_of,
+    value_of,
+)
 from common.codec.repair import Faults
 from common.errors import Rejected, RejectionCode
 from common.ids import ZERO_ID
-from common.limits import MIB, SpanLimits
-from common.nesting import nest
-from common.span import Attributes, Event, Link, Resource, Scope, Span
-
-WHOLE_BYTES_MAX: Final = MIB
-"""A record up to this size is parsed at once: at most 90 MiB of messages, and 5 % faster than span by span."""
+from common.limits import SpanLimits
+from common.span import Event, Link, Resource, Scope, Span
 
 UNKNOWN_BYTES_MAX: Final = 150
 """More unknown bytes may be 75 or more groups inside of each other."""
 
 _T = TypeVar("_T")
-_PLAIN_KINDS: Final = frozenset({"string_value", "int_value", "bool_value"})
-_NO_RESOURCE_SPANS: Final = "The record has no resource_spans: it is not an export of spans."
+_FRAME: Final = "resource_spans"
+_MEMBERS: Final = "spans"
 _ID_SIZES: Final = {"trace_id_form": "16 bytes", "span_id_form": "8 bytes"}
 
 
@@ -74,19 +79,15 @@ def decode(value: bytes, *, limits: SpanLimits, now_ns: int) -> Decoded:
     except DecodeError:
         return _decode_split(value, limits, bounds, is_refused_whole=True)
     if value and not request.resource_spans:
-        raise Rejected(RejectionCode.UNDECODABLE, _NO_RESOURCE_SPANS)
+        raise no_frame(_FRAME, _MEMBERS)
     faults = Faults(bounds.nesting_depth_max)
+    spans = groups_of(request.resource_spans, "scope_spans", "spans", faults)
     if len(value) <= limits.span_bytes_max:  # no span can be larger than its record
-        return gather(_groups(request, faults), partial(_span, bounds, faults))
-    return gather(_groups(request, faults), partial(_sized_span, limits, bounds, faults))
+        return gather(spans, partial(_span, bounds, faults))
+    return gather(spans, partial(_sized_span, limits, bounds, faults))
 
 
-def lay_out(value: bytes) -> Layout:
-    """Return where the spans of a record lie, to cut some of them out. Raises ``Rejected``."""
-    try:
-        return lay_out_request(value)
-    except BrokenWire as exc:
-        raise Rejected(RejectionCode.UNDECODABLE, f"The record is not an OTLP request in protobuf: {exc}.") from exc
+lay_out: Final = protobuf_values.lay_out
 
 
 def read_resource(raw: bytes, schema_url: str, bounds: Bounds) -> Resource:
@@ -94,12 +95,12 @@ def read_resource(raw: bytes, schema_url: str, bounds: Bounds) -> Resource:
 
     Raises ``Rejected`` or ``DecodeError``, like all functions below; also if anything of the message must be repaired.
     """
-    return _read(_resource, ResourceSpansMessage(resource=_part(ResourceMessage, raw), schema_url=schema_url), bounds)
+    return _read(resource_of, ResourceSpansMessage(resource=_part(ResourceMessage, raw), schema_url=schema_url), bounds)
 
 
 def read_scope(raw: bytes, schema_url: str, bounds: Bounds) -> Scope:
     """Return a scope whose message came alone."""
-    return _read(_scope, ScopeSpansMessage(scope=_part(ScopeMessage, raw), schema_url=schema_url), bounds)
+    return _read(scope_of, ScopeSpansMessage(scope=_part(ScopeMessage, raw), schema_url=schema_url), bounds)
 
 
 def read_event(raw: bytes, bounds: Bounds) -> Event:
@@ -133,7 +134,7 @@ def _read(read: Callable[[Any, Faults], _T], message: Any, bounds: Bounds) -> _T
 
 
 def _attribute(value: Any, faults: Faults) -> Any:
-    return _value(value, faults, faults.depth_max, "attributes", "")
+    return value_of(value, faults, faults.depth_max, "attributes", "")
 
 
 def _part(message_type: Any, raw: bytes) -> Any:
@@ -146,17 +147,6 @@ def _part(message_type: Any, raw: bytes) -> Any:
         if message.ByteSize() < len(raw) - UNKNOWN_BYTES_MAX:
             raise DecodeError
     return message
-
-
-def _groups(request: Any, faults: Faults) -> Iterator[Group]:
-    for resource_spans in request.resource_spans:
-        resource: Resource | Rejection | None = None
-        for scope_spans in resource_spans.scope_spans:
-            if not scope_spans.spans:  # a record may hold millions of these
-                continue
-            if resource is None:
-                resource = guarded(_resource, resource_spans, faults)
-            yield Group(resource, guarded(_scope, scope_spans, faults), scope_spans.spans)
 
 
 def _sized_span(
@@ -194,16 +184,16 @@ def _span(bounds: Bounds, faults: Faults, message: Any, resource: Resource, scop
         trace_id=trace_id,
         span_id=span_id + span_id,
         parent_id=parent_id or None,
-        name=_text(message.name, faults),
+        name=text_of(message.name, faults),
         kind=kind,
         start_ns=start_ns,
         end_ns=end_ns,
         status_code=status_code,
-        status_message=_text(status.message, faults) or None,
-        attributes=_attributes(message.attributes, faults, "attributes"),
+        status_message=text_of(status.message, faults) or None,
+        attributes=attributes_of(message.attributes, faults, "attributes"),
         events=tuple([_event(event, faults) for event in events]) if events else (),
         links=tuple([_link(link, faults) for link in links]) if links else None,
-        trace_state=_text(message.trace_state, faults),
+        trace_state=text_of(message.trace_state, faults),
         flags=message.flags,
         dropped_attributes_count=message.dropped_attributes_count,
         dropped_events_count=message.dropped_events_count,
@@ -242,9 +232,9 @@ def _parent_id(parent_id: bytes) -> bytes | None:
 
 def _event(message: Any, faults: Faults) -> Event:
     return Event(
-        name=_text(message.name, faults),
+        name=text_of(message.name, faults),
         time_ns=message.time_unix_nano,
-        attributes=_attributes(message.attributes, faults, "events.attributes"),
+        attributes=attributes_of(message.attributes, faults, "events.attributes"),
         dropped_attributes_count=message.dropped_attributes_count,
     )
 
@@ -264,137 +254,26 @@ def _link(message: Any, faults: Faults) -> Link:
     return Link(
         trace_id=trace_id,
         span_id=span_id + span_id,
-        attributes=_attributes(message.attributes, faults, "links.attributes"),
-        trace_state=_text(message.trace_state, faults),
+        attributes=attributes_of(message.attributes, faults, "links.attributes"),
+        trace_state=text_of(message.trace_state, faults),
         flags=message.flags,
         dropped_attributes_count=message.dropped_attributes_count,
     )
 
 
-def _resource(message: Any, faults: Faults) -> Resource:
-    resource = faults.repaired_resource(
-        Resource(
-            attributes=_attributes(message.resource.attributes, faults, "resource.attributes"),
-            dropped_attributes_count=message.resource.dropped_attributes_count,
-            schema_url=_text(message.schema_url, faults),
-        )
-    )
-    return resource._replace(attributes=nest(resource.attributes))
-
-
-def _scope(message: Any, faults: Faults) -> Scope:
-    sent = message.scope
-    scope = faults.repaired_scope(
-        Scope(
-            name=_text(sent.name, faults),
-            version=_text(sent.version, faults),
-            attributes=_attributes(sent.attributes, faults, "scope.attributes"),
-            dropped_attributes_count=sent.dropped_attributes_count,
-            schema_url=_text(message.schema_url, faults),
-        )
-    )
-    return scope._replace(attributes=nest(scope.attributes))
-
-
-def _attributes(key_values: Iterable[Any], faults: Faults, where: str) -> Attributes:
-    """Return attributes as JSON-ready values; note if one must be repaired.
-
-    Text is tried before ``WhichOneof``, which costs as much as three reads: most values are text (measured with upb, 11
-    text attributes: 10 µs a span against 12).
-    """
-    attributes = {}
-    for key_value in key_values:
-        key = key_value.key
-        value = key_value.value
-        text = value.string_value
-        if text:
-            if "\0" in text:
-                faults.are_found = True
-            attributes[key] = text
-        else:
-            attributes[key] = _value(value, faults, faults.depth_max, where, key)
-    if "\0" in "".join(attributes):
-        faults.are_found = True
-    return attributes
-
-
-def _value(value: Any, faults: Faults, levels_left: int, where: str, key: str) -> Any:
-    """Return one value. ``levels_left`` is how many arrays and objects may still be opened; ``where`` and ``key`` name
-    it.
-    """
-    found = _opened(value, where, key)
-    kind = type(found)
-    if kind is str:
-        return _text(found, faults)
-    if kind is not list and kind is not dict:
-        return found
-    if levels_left == 0:
-        return faults.deep(value, partial(_opened, where=where, key=key))
-    if kind is list:
-        return [_value(element, faults, levels_left - 1, where, key) for element in found]
-    _text("".join(found), faults)
-    return {name: _value(member, faults, levels_left - 1, where, key) for name, member in found.items()}
-
-
-def _opened(value: Any, where: str, key: str) -> Any:
-    """Return a scalar, or the messages of the values of an array or object."""
-    kind = value.WhichOneof("value")
-    if kind in _PLAIN_KINDS:
-        return getattr(value, kind)
-    if kind == "double_value":
-        return json_double(value.double_value)
-    if kind == "bytes_value":
-        return json_bytes(value.bytes_value)
-    if kind is None:
-        return None
-    if kind == "array_value":
-        return list(value.array_value.values)
-    if kind == "kvlist_value":
-        return {member.key: member.value for member in value.kvlist_value.values}
-    raise Rejected(RejectionCode.INVALID_TYPE, f"{at_key(where, key)} is a {kind}, which has no meaning in a span.")
-
-
-def _text(text: str, faults: Faults) -> str:
-    if "\0" in text:
-        faults.are_found = True
-    return text
-
-
 def _decode_split(value: bytes, limits: SpanLimits, bounds: Bounds, *, is_refused_whole: bool = False) -> Decoded:
-    layout = lay_out(value)
-    if not layout.spans and is_refused_whole:  # without a span to reject, the record is rejected
-        raise Rejected(
-            RejectionCode.UNDECODABLE,
-            "The record is not an OTLP request in protobuf: its parser rejects it, and it has no spans.",
-        )
-    if not layout.spans and first_field(value) is None:
-        raise Rejected(RejectionCode.UNDECODABLE, _NO_RESOURCE_SPANS)
+    layout = laid_out(value, is_refused_whole=is_refused_whole, members=_MEMBERS, frame=_FRAME)
     faults = Faults(bounds.nesting_depth_max)
     return gather_split(
         layout,
         limits,
-        lambda raw, *wrappers: _read_alone(
-            SpanMessage, raw, faults, lambda span: _span(bounds, faults, span, *wrappers)
+        lambda raw, *wrappers: read_alone(
+            SpanMessage,
+            raw,
+            faults,
+            lambda span: _span(bounds, faults, span, *wrappers),
+            lacking=lambda: missing_id(b"", **_ID_SIZES),
         ),
-        lambda raw: _read_alone(ResourceSpansMessage, raw, faults, lambda message: _resource(message, faults)),
-        lambda raw: _read_alone(ScopeSpansMessage, raw, faults, lambda message: _scope(message, faults)),
+        lambda raw: resource_alone(raw, faults),
+        lambda raw: scope_alone(raw, faults),
     )
-
-
-def _read_alone(message_type: Any, raw: bytes, faults: Faults, read: Callable[[Any], _T]) -> _T:
-    """Parse one message by itself, leniently if it must be, and read it. Raises ``Rejected``."""
-    try:
-        message = message_type.FromString(raw)
-    except DecodeError:
-        faults.are_found = True
-    else:
-        return read(message)
-    descriptor = message_type.DESCRIPTOR
-    try:
-        return read(LenientMessage(descriptor, raw, [(0, len(raw))]))
-    except BrokenWire as exc:
-        if message_type is SpanMessage and first_field(raw) is None:
-            raise missing_id(b"", **_ID_SIZES) from None
-        raise Rejected(
-            RejectionCode.UNDECODABLE, f"The bytes of the {descriptor.name} are not a message of protobuf: {exc}."
-        ) from exc

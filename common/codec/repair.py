@@ -20,6 +20,7 @@ from typing import Any, Final, cast
 import orjson
 
 from common.errors import Rejected, RejectionCode
+from common.log_record import LogRecord
 from common.span import PROMOTED_TEXTS, Event, Link, Resource, Scope, Span
 
 REPAIRED_MAX: Final = 20
@@ -67,7 +68,13 @@ class Faults:
         """Return the span, repaired if it may have to be, with the places of its resource and scope."""
         if not (self.are_found or span.resource.repaired or span.scope.repaired):
             return span
-        return _repaired_span(span) if self.are_found else _with_places(span, ())
+        return _repaired_span(span) if self.are_found else span._replace(repaired=_places(span, ()))
+
+    def repaired_log(self, log: LogRecord) -> LogRecord:
+        """Do the same for a log record."""
+        if not (self.are_found or log.resource.repaired or log.scope.repaired):
+            return log
+        return _repaired_log(log) if self.are_found else log._replace(repaired=_places(log, ()))
 
     def repaired_resource(self, resource: Resource) -> Resource:
         """Return the resource, repaired if it may have to be. Its attributes are not nested yet."""
@@ -131,8 +138,7 @@ def json_text(value: Any, opened: Callable[[Any], Any], written: Callable[[Any],
         if len(containers) > LEVELS_MAX:
             raise Rejected(
                 RejectionCode.SPAN_TOO_LARGE,
-                f"A value of the span has more than {LEVELS_MAX} levels of arrays and objects, which is too many even"
-                " for a text.",
+                f"A value has more than {LEVELS_MAX} levels of arrays and objects, which is too many even for a text.",
             )
         node = _next_node(containers, pieces, written)
     return "".join(pieces)
@@ -233,11 +239,22 @@ def _repaired_span(span: Span) -> Span:
         hashes=repairs.value(span.hashes, "hashes"),
         **{member: repairs.value(getattr(span, member), member) for member in PROMOTED_TEXTS},
     )
-    return _with_places(repaired, repairs.places)
+    return repaired._replace(repaired=_places(repaired, repairs.places))
 
 
-def _with_places(span: Span, found: Iterable[str]) -> Span:
-    """Return the span with the places that it was sent with, those that were found, and those of resource and scope."""
-    sent = [_FAULTY.sub(_REPLACEMENT, place) for place in span.repaired]
-    places = dict.fromkeys([*sent, *found, *span.resource.repaired, *span.scope.repaired])
-    return span._replace(repaired=tuple(places)[:REPAIRED_MAX])
+def _repaired_log(log: LogRecord) -> LogRecord:
+    repairs = _Repairs()
+    repaired = log._replace(
+        name=repairs.text(log.name, "name"),
+        body=repairs.value(log.body, "body"),
+        attributes=repairs.value(log.attributes, "attributes"),
+        severity_text=repairs.text(log.severity_text, "severity_text"),
+    )
+    return repaired._replace(repaired=_places(repaired, repairs.places))
+
+
+def _places(member: Span | LogRecord, found: Iterable[str]) -> tuple[str, ...]:
+    """Return the places that it was sent with, those that were found, and those of its resource and scope."""
+    sent = [_FAULTY.sub(_REPLACEMENT, place) for place in member.repaired]
+    places = dict.fromkeys([*sent, *found, *member.resource.repaired, *member.scope.repaired])
+    return tuple(places)[:REPAIRED_MAX]

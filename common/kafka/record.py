@@ -20,6 +20,13 @@ class Encoding(StrEnum):
     SPAN_JSON = "span_json"
 
 
+class Signal(StrEnum):
+    """What the records of a topic hold (contract §4, §4.1)."""
+
+    TRACES = "traces"
+    LOGS = "logs"
+
+
 PROJECT_HEADER: Final = "project-id"
 CONTENT_TYPE_HEADER: Final = "content-type"
 UNREAD_BATCH_HEADER: Final = "clearspan-unread-batch"

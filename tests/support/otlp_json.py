@@ -15,6 +15,27 @@ def request_json(request) -> bytes:
     return json.dumps({"resourceSpans": [_resource_spans(one) for one in request.resource_spans]}).encode()
 
 
+def logs_json(request) -> bytes:
+    """A whole ``ExportLogsServiceRequest``."""
+    return json.dumps({"resourceLogs": [_resource_logs(one) for one in request.resource_logs]}).encode()
+
+
+def log_object(log) -> dict:
+    return {
+        "timeUnixNano": str(log.time_unix_nano),
+        "observedTimeUnixNano": str(log.observed_time_unix_nano),
+        "severityNumber": log.severity_number,
+        "severityText": log.severity_text,
+        "body": _value(log.body),
+        "attributes": _pairs(log.attributes),
+        "droppedAttributesCount": log.dropped_attributes_count,
+        "flags": log.flags,
+        "traceId": log.trace_id.hex(),
+        "spanId": log.span_id.hex(),
+        "eventName": log.event_name,
+    }
+
+
 def span_object(span) -> dict:
     return {
         "traceId": span.trace_id.hex(),
@@ -47,16 +68,38 @@ def _resource_spans(found) -> dict:
     }
 
 
+def _resource_logs(found) -> dict:
+    return {
+        "resource": {
+            "attributes": _pairs(found.resource.attributes),
+            "droppedAttributesCount": found.resource.dropped_attributes_count,
+        },
+        "scopeLogs": [
+            {
+                "scope": _scope(one.scope),
+                "logRecords": [log_object(log) for log in one.log_records],
+                "schemaUrl": one.schema_url,
+            }
+            for one in found.scope_logs
+        ],
+        "schemaUrl": found.schema_url,
+    }
+
+
 def _scope_spans(found) -> dict:
     return {
-        "scope": {
-            "name": found.scope.name,
-            "version": found.scope.version,
-            "attributes": _pairs(found.scope.attributes),
-            "droppedAttributesCount": found.scope.dropped_attributes_count,
-        },
+        "scope": _scope(found.scope),
         "spans": [span_object(span) for span in found.spans],
         "schemaUrl": found.schema_url,
+    }
+
+
+def _scope(found) -> dict:
+    return {
+        "name": found.name,
+        "version": found.version,
+        "attributes": _pairs(found.attributes),
+        "droppedAttributesCount": found.dropped_attributes_count,
     }
 
 
