@@ -1,0 +1,1 @@
+"""Log records of coding agents as spans (contract §4.1)."""

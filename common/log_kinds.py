@@ -1,0 +1,67 @@
+"""What a log record is: a step of a known agent, an event of a span, an evaluation, or nothing that is kept.
+
+Intake and workers decide it here, so a response says what a worker will store (contract §4.1). A record that names a
+span belongs to that span, also if it is of a known agent: the agent sends the span itself then, and a second one would
+count its tokens twice.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from common.agent_logs.claude_code import claude_code_span
+from common.agent_logs.codex import codex_span
+from common.codec.decoded import DecodedLogs
+from common.log_record import EVENT_NAME, LogRecord
+from common.log_refusals import LogRefusal, LogRefusals
+from common.span import Span
+
+EVALUATION: Final = "gen_ai.evaluation.result"
+RESPONSE_ID: Final = "gen_ai.response.id"
+_AGENTS: Final = (claude_code_span, codex_span)
+
+
+class SortedLogs(NamedTuple):
+    """The log records of one record, by what they are: ``spans`` of agents with their indexes, and ``events``: log
+    records that name a span, or a response that they evaluate, each with its index.
+    """
+
+    spans: list[Span]
+    span_indexes: list[int]
+    events: list[tuple[LogRecord, int]]
+    refusals: LogRefusals
+
+
+def kept_logs(decoded: DecodedLogs) -> SortedLogs:
+    """Return the log records that are kept. Events are refused: they are not stored yet."""
+    found = sorted_logs(decoded)
+    for log, index in found.events:
+        found.refusals.add(index, LogRefusal.EVENT_OF_SPAN if log.names_span else LogRefusal.EVALUATION)
+    return found._replace(events=[])
+
+
+def sorted_logs(decoded: DecodedLogs) -> SortedLogs:
+    """Return the log records by what they are."""
+    found = SortedLogs([], [], [], LogRefusals())
+    for log, index in zip(decoded.logs, decoded.indexes, strict=True):
+        kind = _kind_of(log)
+        if isinstance(kind, Span):
+            found.spans.append(kind)
+            found.span_indexes.append(index)
+        elif kind is None:
+            found.events.append((log, index))
+        else:
+            found.refusals.add(index, kind)
+    return found
+
+
+def _kind_of(log: LogRecord) -> Span | LogRefusal | None:
+    """Return the span of a step of an agent, or why the log record is refused; ``None`` if it is an event."""
+    if log.names_span:
+        return None
+    for span_of in _AGENTS:
+        found = span_of(log)
+        if found is not None:
+            return found
+    is_evaluation = EVALUATION in (log.name, log.attributes.get(EVENT_NAME))
+    return None if is_evaluation and log.attributes.get(RESPONSE_ID) else LogRefusal.NAMES_NO_SPAN
