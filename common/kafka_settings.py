@@ -8,7 +8,7 @@ from uuid import UUID
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from common.kafka.record import Encoding
+from common.kafka.record import Encoding, Signal
 from common.limits import MIB
 from common.setting_types import File, Group, Name, Servers, Topic, checked_topic
 from common.tls import TlsNames, TlsSettings
@@ -20,11 +20,20 @@ class TopicSettings(Group):
     encoding: Encoding
     project_id: UUID | None = None
     trust_project: bool = True
+    signal: Signal = Signal.TRACES
 
     @model_validator(mode="after")
     def _have_a_project(self) -> Self:
         if not self.trust_project and self.project_id is None:
             raise PydanticCustomError("topic", "Input should have a project_id if trust_project is false")
+        return self
+
+    @model_validator(mode="after")
+    def _be_readable(self) -> Self:
+        if self.signal is Signal.LOGS and self.encoding is Encoding.SPAN_JSON:
+            raise PydanticCustomError(
+                "topic", "Input should have the encoding otlp_proto or otlp_json if signal is logs"
+            )
         return self
 
 
@@ -33,6 +42,8 @@ def _default_topics() -> dict[str, TopicSettings]:
         "otlp_spans": TopicSettings(encoding=Encoding.OTLP_PROTO),
         "otlp_spans_json": TopicSettings(encoding=Encoding.OTLP_JSON),
         "spans": TopicSettings(encoding=Encoding.SPAN_JSON),
+        "otlp_logs": TopicSettings(encoding=Encoding.OTLP_PROTO, signal=Signal.LOGS),
+        "otlp_logs_json": TopicSettings(encoding=Encoding.OTLP_JSON, signal=Signal.LOGS),
     }
 
 
@@ -101,12 +112,14 @@ class KafkaSettings(Group):
     group: Name = "clearspan"
     """Consumer group of the ingest worker."""
     topics: dict[str, TopicSettings] = Field(default_factory=_default_topics)
-    """Topics that the worker reads: a JSON object of name → {encoding, project_id?, trust_project?}. With
-    `"trust_project": false` all its records belong to `project_id`, whatever they say."""
+    """Topics that the worker reads: a JSON object of name → {encoding, signal?, project_id?, trust_project?}. `signal`
+    is `traces` or `logs`. With `"trust_project": false` all its records belong to `project_id`, whatever they say."""
     intake_topic: Topic = Field("spans", validate_default=True)
     """Topic for spans that arrive over HTTP as JSON span objects; one of the topics that the worker reads."""
     otlp_topic: Topic = Field("otlp_spans", validate_default=True)
     """Topic for spans that arrive over HTTP as OTLP; one of the topics that the worker reads."""
+    logs_topic: Topic = Field("otlp_logs", validate_default=True)
+    """Topic for log records that arrive over HTTP or gRPC. If the worker does not read it, they are refused."""
     dead_letter_topic: Topic = Field("spans.dead_letter", validate_default=True)
     """Topic for rejected records and spans."""
     stored_topic: Topic = Field("spans.stored", validate_default=True)
@@ -175,7 +188,17 @@ class KafkaSettings(Group):
             checked_topic(name)
         return topics
 
-    @field_validator("intake_topic", "otlp_topic")
+    @field_validator("intake_topic", "otlp_topic", "logs_topic")
+    @classmethod
+    def _of_its_signal(cls, topic: str, info: ValidationInfo) -> str:
+        configured: TopicSettings | None = info.data.get("topics", {}).get(topic)
+        signal = Signal.LOGS if info.field_name == "logs_topic" else Signal.TRACES
+        if configured is not None and configured.signal is not signal:
+            sentence = "Input should be a topic whose signal is {signal}"
+            raise PydanticCustomError("topic", sentence, {"signal": signal.value})
+        return topic
+
+    @field_validator("intake_topic", "otlp_topic", "logs_topic")
     @classmethod
     def _trusted(cls, topic: str, info: ValidationInfo) -> str:
         """The API names the project of a span that arrives over HTTP in the header of its record."""

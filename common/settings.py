@@ -122,6 +122,8 @@ class IngestSettings(Group):
     dead_letter_streak_max: int = Field(10_000, ge=1)
     """Consecutive records of a partition that cannot be decoded and name no project; after more, the worker holds the
     partition."""
+    logs: Literal["on", "off"] = "on"
+    """off: all log records are refused, those of topics and those that arrive over OTLP."""
     keep_unmaskable: Literal["on", "off"] = "off"
     """on: dead letters that cannot be masked keep their value although their project has masking rules."""
 

@@ -31,6 +31,11 @@ RECORDS_EMPTY: Final = Counter(
     "clearspan_records_empty_total", "Records read from Kafka that have no value, and so no spans.", ["topic"]
 )
 SPANS_IN: Final = Counter("clearspan_spans_in_total", "Spans found in records, including rejected spans.", ["topic"])
+REFUSED_LOGS: Final = Counter(
+    "clearspan_refused_log_records_total",
+    "Log records from Kafka that are neither stored nor dead-lettered, by reason.",
+    ["topic", "reason"],
+)
 SPANS_STORED: Final = Counter("clearspan_spans_stored_total", "Rows inserted; a redelivered span counts again.")
 DEAD_LETTERS: Final = Counter(
     "clearspan_dead_letters_total", "Records and spans published to the dead-letter topic, by code.", ["code"]

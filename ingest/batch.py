@@ -181,7 +181,11 @@ class SpanBatch:
             origin = self._origins[at]
             united = origin.outcome.rejections.plus(more)
             dead_letters = cut_dead_letters(
-                origin.record, united, encoding=origin.outcome.encoding, masking=origin.masking
+                origin.record,
+                united,
+                encoding=origin.outcome.encoding,
+                signal=origin.outcome.signal,
+                masking=origin.masking,
             )
             yield from zip(repeat(origin), dead_letters, strict=False)
 

@@ -1,6 +1,6 @@
-"""From a Kafka record to spans with their projects: encoding, codec, project, rejections (contract §2, §4).
+"""From a Kafka record to spans with their projects: content, project, rejections (contract §2, §4).
 
-The formats are in ``common/codec``. Pure, so that it runs in any process (``ingest/decoding``).
+What records hold is read by ``codecs.py``. Pure, so that it runs in any process (``ingest/decoding``).
 
 The project of a span is, in this order: the header ``project-id`` of its record, the resource attribute ``project.id``,
 the project of the topic, the default project. Records of a topic with ``trust_project: false`` get the header of its
@@ -15,51 +15,25 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
-from common.codec import otlp_json, otlp_protobuf, span_json
-from common.codec.checks import shown
 from common.codec.decoded import Decoded, Rejection, Rejections, last_of_each
 from common.codec.layout import Layout
 from common.errors import Rejected, RejectionCode
-from common.kafka.record import (
-    CONTENT_TYPE_HEADER,
-    ENCODINGS,
-    PROJECT_HEADER,
-    UNREAD_BATCH_HEADER,
-    Encoding,
-    Record,
-)
+from common.kafka.record import PROJECT_HEADER, Encoding, Record, Signal
 from common.limits import KIB, SpanLimits
+from common.log_refusals import LogRefusal
 from common.prices.file import list_prices
 from common.prices.table import PriceTable
 from common.span import Resource, Span
-
-UNREAD_BATCH: Final = (
-    "Its batch is too large when it is decompressed, so none of its records was read; the value names their offsets."
-)
+from ingest.codecs import count_logs, decode, decode_logs
 
 _UNDECODABLE: Final = frozenset({RejectionCode.UNDECODABLE, RejectionCode.UNSUPPORTED_CONTENT_TYPE})
-
-
-class _CodecModule(Protocol):
-    """What a module of ``common/codec`` has: one per encoding."""
-
-    def decode(self, value: bytes, *, limits: SpanLimits, now_ns: int) -> Decoded: ...
-
-    def lay_out(self, value: bytes) -> Layout: ...
-
-
-_CODECS: Final[Mapping[Encoding, _CodecModule]] = {
-    Encoding.OTLP_PROTO: otlp_protobuf,
-    Encoding.OTLP_JSON: otlp_json,
-    Encoding.SPAN_JSON: span_json,
-}
 
 
 class DecodedRecord(NamedTuple):
     """One record, decoded: the spans that can be kept so far, and the rejections.
 
     ``spans``, ``span_indexes`` and ``projects``, if it is a list, are parallel. ``layout`` is set if it was needed to
-    decode the record.
+    decode the record. ``refused`` counts the log records that are neither kept nor rejected.
     """
 
     record: Record
@@ -70,6 +44,8 @@ class DecodedRecord(NamedTuple):
     rejections: Rejections
     base64_ids_count: int = 0
     layout: Layout | None = None
+    signal: Signal = Signal.TRACES
+    refused: Mapping[LogRefusal, int] = {}
 
     @property
     def claimed(self) -> Collection[UUID]:
@@ -85,6 +61,11 @@ class ReadTopic(Protocol):
     @property
     def encoding(self) -> Encoding:
         """How values are encoded unless a header says otherwise."""
+        ...
+
+    @property
+    def signal(self) -> Signal:
+        """What records hold."""
         ...
 
     @property
@@ -104,6 +85,7 @@ class PlainTopic(NamedTuple):
     encoding: Encoding
     project_id: UUID | None = None
     trust_project: bool = True
+    signal: Signal = Signal.TRACES
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +105,12 @@ class Rules:
     prices: PriceTable = field(default_factory=list_prices)
     together_bytes_min: int = 64 * KIB
     plain_spans_min: int = 64
+    takes_logs: bool = True
+    """Whether log records are kept; otherwise all are refused."""
+
+    def signal_of(self, record: Record) -> Signal:
+        """Return what the record holds."""
+        return self.topics[record.topic].signal
 
     def encoding_of(self, record: Record) -> Encoding:
         """Return the encoding of the record's value if its headers do not name one."""
@@ -157,11 +145,16 @@ def decode_record(record: Record, rules: Rules, *, now_ns: int) -> DecodedRecord
     empty = empty_record(record, rules)
     if not record.value:
         return empty
+    if empty.signal is Signal.LOGS and not rules.takes_logs:
+        return empty._replace(refused={LogRefusal.LOGS_OFF: count_logs(record, empty.encoding)})
     try:
-        decoded = decode(record, encoding=empty.encoding, limits=rules.limits, now_ns=now_ns)
+        if empty.signal is Signal.LOGS:
+            decoded, refused = decode_logs(record, encoding=empty.encoding, limits=rules.limits, now_ns=now_ns)
+        else:
+            decoded, refused = decode(record, encoding=empty.encoding, limits=rules.limits, now_ns=now_ns), {}
     except Rejected as exc:
         return empty._replace(rejections=Rejections.of_record(exc.rejection, exc.detail))
-    return with_projects(record, decoded, rules)
+    return with_projects(record, decoded, rules)._replace(refused=refused)
 
 
 def with_projects(record: Record, decoded: Decoded, rules: Rules) -> DecodedRecord:
@@ -178,43 +171,6 @@ def with_projects(record: Record, decoded: Decoded, rules: Rules) -> DecodedReco
     return _by_resource(empty, decoded, rules.project_of(record))
 
 
-def decode(record: Record, *, encoding: Encoding, limits: SpanLimits, now_ns: int) -> Decoded:
-    """Return the spans of a record, and a rejection for each span that cannot be kept.
-
-    ``encoding`` is that of the topic; the header ``content-type`` overrides it. Raises ``Rejected`` if the record as a
-    whole cannot be read: unknown content type, too large, undecodable.
-    """
-    if not record.value:
-        return Decoded([], [], Rejections())
-    if record.header(UNREAD_BATCH_HEADER) is not None:
-        raise Rejected(RejectionCode.RECORD_TOO_LARGE, UNREAD_BATCH)
-    sent_encoding = encoding_of(record, encoding)
-    if sent_encoding is Encoding.SPAN_JSON:  # the only encoding in which a span may have no time
-        sent_ns = record.timestamp_ms * 1_000_000
-        return span_json.decode(record.value, limits=limits, now_ns=now_ns, sent_ns=sent_ns)
-    return _CODECS[sent_encoding].decode(record.value, limits=limits, now_ns=now_ns)
-
-
-def lay_out(record: Record, encoding: Encoding) -> Layout:
-    """Return where the spans of a record lie. Raises like ``decode``."""
-    return _CODECS[encoding_of(record, encoding)].lay_out(record.value or b"")
-
-
-def encoding_of(record: Record, encoding: Encoding) -> Encoding:
-    """Return the encoding in the record's header, else ``encoding``. Ignore case and parameters of the content type."""
-    header = record.header(CONTENT_TYPE_HEADER)
-    if header is None:
-        return encoding
-    content_type = header.decode("latin-1").partition(";")[0].strip().lower()
-    found = ENCODINGS.get(content_type)
-    if found is None:
-        raise Rejected(
-            RejectionCode.UNSUPPORTED_CONTENT_TYPE,
-            f"The content type is {shown(content_type)}; allowed: {', '.join(ENCODINGS)}.",
-        )
-    return found
-
-
 def is_undecodable(decoded: DecodedRecord, rules: Rules) -> bool:
     """Return whether nothing of the record can be read and it names no project: the sign of a wrong encoding of its
     topic.
@@ -227,7 +183,15 @@ def is_undecodable(decoded: DecodedRecord, rules: Rules) -> bool:
 
 def empty_record(record: Record, rules: Rules) -> DecodedRecord:
     """Return the record without any content."""
-    return DecodedRecord(record, rules.encoding_of(record), [], [], rules.default_project_id, Rejections())
+    return DecodedRecord(
+        record,
+        rules.encoding_of(record),
+        [],
+        [],
+        rules.default_project_id,
+        Rejections(),
+        signal=rules.signal_of(record),
+    )
 
 
 def only(decoded: DecodedRecord, positions: Sequence[int]) -> DecodedRecord:

@@ -55,12 +55,13 @@ class Policy:
         return cls(
             rules=Rules(
                 {
-                    name: PlainTopic(topic.encoding, topic.project_id, topic.trust_project)
+                    name: PlainTopic(topic.encoding, topic.project_id, topic.trust_project, topic.signal)
                     for name, topic in settings.kafka.topics.items()
                 },
                 settings.limits.span_limits(),
                 settings.default_project_id,
                 prices_of(settings),
+                takes_logs=ingest.logs == "on",
             ),
             flush=FlushPolicy(
                 ingest.batch_rows_max,

@@ -8,15 +8,16 @@ share one, which holds each resource and scope once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
 from common.codec.decoded import REASONS_MAX, Rejection, Rejections
 from common.codec.layout import Layout
 from common.errors import Rejected, RejectionCode
-from common.kafka.record import Encoding, Header, Record
-from ingest.decode import encoding_of, lay_out
+from common.kafka.record import Encoding, Header, Record, Signal
+from ingest.codecs import encoding_of, lay_out
 from ingest.masking.dead_letters import NO_MASKING, Masking, masked_dead_letter
 
 GROWTH_MAX: Final = 2
@@ -48,6 +49,7 @@ def cut_dead_letters(
     rejections: Rejections,
     *,
     encoding: Encoding,
+    signal: Signal = Signal.TRACES,
     layout: Layout | None = None,
     masking: Masking = NO_MASKING,
 ) -> list[CutDeadLetter]:
@@ -55,19 +57,25 @@ def cut_dead_letters(
 
     ``layout`` is that of the record, if it is known already. Content of projects that have rules is masked.
     """
-    dead_letters = _cut(record, rejections, encoding=encoding, layout=layout)
+    dead_letters = _cut(record, rejections, layout or partial(_laid_out, record, encoding, signal))
     if not masking.masks.text or not dead_letters:
         return dead_letters
-    return [_masked(record, dead_letter, encoding=encoding, masking=masking) for dead_letter in dead_letters]
+    return [
+        _masked(record, dead_letter, encoding=encoding, signal=signal, masking=masking) for dead_letter in dead_letters
+    ]
 
 
-def _masked(record: Record, dead_letter: CutDeadLetter, *, encoding: Encoding, masking: Masking) -> CutDeadLetter:
+def _masked(
+    record: Record, dead_letter: CutDeadLetter, *, encoding: Encoding, signal: Signal, masking: Masking
+) -> CutDeadLetter:
     rejection = dead_letter.rejection
     try:
         known: Encoding | None = encoding_of(record, encoding)
     except Rejected:
         known = None
-    masked = masked_dead_letter(record, dead_letter.value, rejection.code, encoding=known, masking=masking)
+    masked = masked_dead_letter(
+        record, dead_letter.value, rejection.code, encoding=known, signal=signal, masking=masking
+    )
     if masked is None:
         return dead_letter
     if masked.reason is not None:
@@ -75,13 +83,13 @@ def _masked(record: Record, dead_letter: CutDeadLetter, *, encoding: Encoding, m
     return CutDeadLetter(rejection, masked.value, dead_letter.codes, (masked.key, masked.headers))
 
 
-def _cut(record: Record, rejections: Rejections, *, encoding: Encoding, layout: Layout | None) -> list[CutDeadLetter]:
+def _cut(record: Record, rejections: Rejections, found: Layout | Callable[[], Layout | None]) -> list[CutDeadLetter]:
     whole = record.value or b""
     if not rejections:
         return []
     if rejections.is_of_record:
         return [CutDeadLetter(rejections.in_full[0], whole)]
-    layout = layout or _laid_out(record, encoding)
+    layout = found if isinstance(found, Layout) else found()
     dead_letters: list[CutDeadLetter] = []
     copy_bytes = _key_and_headers_bytes(record)
     values_bytes_left = GROWTH_MAX * len(whole)
@@ -121,9 +129,9 @@ def _key_and_headers_bytes(record: Record) -> int:
     return len(record.key or b"") + sum(map(len, headers))
 
 
-def _laid_out(record: Record, encoding: Encoding) -> Layout | None:
+def _laid_out(record: Record, encoding: Encoding, signal: Signal) -> Layout | None:
     """Return ``None`` if the bytes cannot be parsed: then each dead letter holds the whole record, and none is lost."""
     try:
-        return lay_out(record, encoding)
+        return lay_out(record, encoding, signal)
     except Rejected:
         return None

@@ -28,7 +28,8 @@ from common.clickhouse.span_columns import SpanColumns
 from common.codec.checks import shown
 from common.codec.decoded import Rejection, Rejections
 from common.errors import RejectionCode
-from common.kafka.record import Encoding, Partition, Record
+from common.kafka.record import Encoding, Partition, Record, Signal
+from common.log_refusals import LogRefusal
 from common.prices.table import PriceTable
 from common.span import NormalizedSpan
 from ingest.decode import DecodedRecord, Rules, decode_record, empty_record, is_undecodable, only, without_projects
@@ -69,7 +70,7 @@ class RecordOutcome(NamedTuple):
     ``repaired_count`` is how many of its spans had to be repaired (``common/codec/repair.py``).
 
     ``is_undecodable``: see ``decode.is_undecodable``. ``mapping_errors`` counts the values of known meaning that could
-    not be read, by reason (``ingest/semconv/rows.py``).
+    not be read, by reason (``ingest/semconv/rows.py``). ``refused`` counts the log records that are not kept.
     """
 
     encoding: Encoding
@@ -81,6 +82,8 @@ class RecordOutcome(NamedTuple):
     base64_ids_count: int
     mapping_errors: Mapping[str, int]
     repaired_count: int = 0
+    signal: Signal = Signal.TRACES
+    refused: Mapping[LogRefusal, int] = {}
 
 
 class DecodedChunk(NamedTuple):
@@ -171,7 +174,12 @@ def _decoded(
         dead_letters: Sequence[CutDeadLetter] = ()
         if decoded.rejections.in_full:
             dead_letters = cut_dead_letters(
-                record, decoded.rejections, encoding=decoded.encoding, layout=decoded.layout, masking=chunk.masking
+                record,
+                decoded.rejections,
+                encoding=decoded.encoding,
+                signal=decoded.signal,
+                layout=decoded.layout,
+                masking=chunk.masking,
             )
         # Only the outcome is kept: the spans are columns by now, and would double the memory of the chunk.
         outcome = _outcome(decoded, rules, dead_letters, errors)
@@ -217,6 +225,8 @@ def _outcome(
         base64_ids_count=decoded.base64_ids_count,
         mapping_errors=mapping_errors,
         repaired_count=sum(1 for span in decoded.spans if span.repaired),
+        signal=decoded.signal,
+        refused=decoded.refused,
     )
 
 

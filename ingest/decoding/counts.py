@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from common.telemetry import BASE64_IDS, MAPPING_ERRORS, RECORDS_EMPTY, RECORDS_IN, REPAIRED_SPANS, SPANS_IN
+from common.telemetry import (
+    BASE64_IDS,
+    MAPPING_ERRORS,
+    RECORDS_EMPTY,
+    RECORDS_IN,
+    REFUSED_LOGS,
+    REPAIRED_SPANS,
+    SPANS_IN,
+)
 from ingest.decoding.chunk import ChunkRecord
 
 
@@ -20,3 +28,5 @@ def count_records(records: Iterable[ChunkRecord]) -> None:
         REPAIRED_SPANS.inc(outcome.repaired_count)
         for reason, count in outcome.mapping_errors.items():
             MAPPING_ERRORS.labels(reason).inc(count)
+        for refusal, count in outcome.refused.items():
+            REFUSED_LOGS.labels(record.topic, refusal).inc(count)

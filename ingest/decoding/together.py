@@ -19,12 +19,14 @@ from common.arrow_views import Numbers
 from common.codec.checks import Bounds, bounds_of
 from common.codec.decoded import Decoded, Rejections
 from common.codec.otlp_columns import SpanArrays, Wrappers, is_available, read_plain, read_wrappers
-from common.codec.otlp_protobuf import WHOLE_BYTES_MAX, read_resource, read_scope
+from common.codec.otlp_protobuf import read_resource, read_scope
 from common.codec.otlp_selected import select_spans
+from common.codec.protobuf_values import WHOLE_BYTES_MAX
 from common.errors import Rejected
-from common.kafka.record import Encoding, Partition, Record
+from common.kafka.record import Encoding, Partition, Record, Signal
 from common.span import Span
-from ingest.decode import DecodedRecord, Rules, empty_record, encoding_of, project_of_resources, with_projects
+from ingest.codecs import encoding_of
+from ingest.decode import DecodedRecord, Rules, empty_record, project_of_resources, with_projects
 from ingest.decoding.plain_rows import RecordColumns, plain_rows
 from ingest.decoding.plain_spans import KeySet, plain_spans
 from ingest.semconv.named_spans import NAMED_KINDS
@@ -104,6 +106,8 @@ def read_together(
 def _is_suitable(record: Record, rules: Rules) -> bool:
     value, limits = record.value, rules.limits
     if not value or len(value) > min(WHOLE_BYTES_MAX, limits.record_bytes_max, limits.span_bytes_max):
+        return False
+    if rules.signal_of(record) is not Signal.TRACES:
         return False
     try:
         return encoding_of(record, rules.encoding_of(record)) is Encoding.OTLP_PROTO

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from common.errors import RejectionCode
-from common.kafka.record import CONTENT_TYPE_HEADER, PROJECT_HEADER, Encoding, Header, Record
+from common.kafka.record import CONTENT_TYPE_HEADER, PROJECT_HEADER, Encoding, Header, Record, Signal
 from common.limits import KIB
 from common.masking import NO_MASKS, Mask, MaskSet
 from ingest.masking.planned import PlannedMask, planned_masks
@@ -60,7 +60,13 @@ class MaskedDeadLetter(NamedTuple):
 
 
 def masked_dead_letter(
-    record: Record, value: bytes, code: RejectionCode, *, encoding: Encoding | None, masking: Masking
+    record: Record,
+    value: bytes,
+    code: RejectionCode,
+    *,
+    encoding: Encoding | None,
+    signal: Signal = Signal.TRACES,
+    masking: Masking,
 ) -> MaskedDeadLetter | None:
     """Return what a dead letter with this value may hold; ``None`` if no project of its spans has rules.
 
@@ -75,7 +81,7 @@ def masked_dead_letter(
     masked: bytes | None = None
     if encoding is not None and code not in _UNREADABLE:
         try:
-            masked = masked_value(value, encoding, used.mask_of)
+            masked = masked_value(value, encoding, used.mask_of, signal)
         except MemoryError:
             raise
         except Exception:  # noqa: BLE001 - whatever it is, the value cannot be masked

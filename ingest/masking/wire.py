@@ -10,14 +10,15 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from google.protobuf.descriptor import FieldDescriptor
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from common.codec.json_lenient import parse_leniently
-from common.kafka.record import Encoding
+from common.kafka.record import Encoding, Signal
 from common.masking import DROPPED, Mask, MaskPlace
 from common.span import PROMOTED_TEXTS
 
@@ -43,16 +44,22 @@ _PLACE_OF_MEMBER: Final = {
     "status": MaskPlace.STATUS_MESSAGE,
     "status_message": MaskPlace.STATUS_MESSAGE,
 }
-_NAMES: Final = frozenset({"name", "span_name"})
+_NAMES: Final = frozenset({"name", "span_name", "eventName"})
+_REQUESTS: Final[Mapping[Signal, tuple[Any, str]]] = {
+    Signal.TRACES: (ExportTraceServiceRequest, "resource_spans"),
+    Signal.LOGS: (ExportLogsServiceRequest, "resource_logs"),
+}
+_JSON_REQUESTS: Final = {Signal.TRACES: "resourceSpans", Signal.LOGS: "resourceLogs"}
+_TEXTS_OF_NAMES: Final = frozenset({("Span", "name"), ("LogRecord", "event_name")})
 _ANY_VALUES: Final = frozenset({"intValue", "doubleValue", "boolValue", "bytesValue", "stringValue"})
 
 
-def masked_value(value: bytes, encoding: Encoding, mask_of: MaskOf) -> bytes:
-    """Return a record with the spans of masked projects masked. Raises if it cannot be parsed."""
+def masked_value(value: bytes, encoding: Encoding, mask_of: MaskOf, signal: Signal = Signal.TRACES) -> bytes:
+    """Return a record with the spans, or log records, of masked projects masked. Raises if it cannot be parsed."""
     if encoding is Encoding.OTLP_PROTO:
-        return _masked_protobuf(value, mask_of)
+        return _masked_protobuf(value, mask_of, signal)
     document = json.loads(_HALF_PAIR.sub("\ufffd", _encoded(parse_leniently(value))))
-    masked = _otlp_json(document, mask_of) if encoding is Encoding.OTLP_JSON else _span_json(document, mask_of)
+    masked = _otlp_json(document, mask_of, signal) if encoding is Encoding.OTLP_JSON else _span_json(document, mask_of)
     return _encoded(masked).encode()
 
 
@@ -60,14 +67,15 @@ def _encoded(document: Any) -> str:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
-def _masked_protobuf(value: bytes, mask_of: MaskOf) -> bytes:
-    request = ExportTraceServiceRequest.FromString(value)
+def _masked_protobuf(value: bytes, mask_of: MaskOf, signal: Signal) -> bytes:
+    message_type, name = _REQUESTS[signal]
+    request = message_type.FromString(value)
     request.DiscardUnknownFields()
-    for resource_spans in request.resource_spans:
-        claims = {each.key: _python(each.value) for each in resource_spans.resource.attributes}
+    for of_resource in getattr(request, name):
+        claims = {each.key: _python(each.value) for each in of_resource.resource.attributes}
         mask = mask_of(_claim(claims))
         if mask is not None:
-            _walk(resource_spans, mask, MaskPlace.ATTRIBUTES)
+            _walk(of_resource, mask, MaskPlace.ATTRIBUTES)
     masked: bytes = request.SerializeToString()
     return masked
 
@@ -82,7 +90,7 @@ def _walk(message: Any, mask: Mask, place: MaskPlace) -> None:
             for each in content if _is_repeated(field) else (content,):
                 _walk(each, mask, place)
         elif field.type == FieldDescriptor.TYPE_STRING:
-            of_text = MaskPlace.SPAN_NAME if (message.DESCRIPTOR.name, field.name) == ("Span", "name") else place
+            of_text = MaskPlace.SPAN_NAME if (message.DESCRIPTOR.name, field.name) in _TEXTS_OF_NAMES else place
             if _is_repeated(field):
                 content[:] = [mask.text(of_text, text) or "" for text in content]
             else:
@@ -151,13 +159,14 @@ def _claim(attributes: dict[str, Any]) -> Any:
     return project.get("id") if isinstance(project, dict) else attributes.get("project.id")
 
 
-def _otlp_json(document: Any, mask_of: MaskOf) -> Any:
+def _otlp_json(document: Any, mask_of: MaskOf, signal: Signal) -> Any:
+    name = _JSON_REQUESTS[signal]
     resources = []
-    for resource_spans in document["resourceSpans"]:
-        attributes = (resource_spans.get("resource") or {}).get("attributes") or []
+    for of_resource in document[name]:
+        attributes = (of_resource.get("resource") or {}).get("attributes") or []
         mask = mask_of(_claim({each["key"]: _json_python(each.get("value")) for each in attributes}))
-        resources.append(resource_spans if mask is None else _json(resource_spans, mask, MaskPlace.ATTRIBUTES))
-    return {"resourceSpans": resources}
+        resources.append(of_resource if mask is None else _json(of_resource, mask, MaskPlace.ATTRIBUTES))
+    return {name: resources}
 
 
 def _json(node: Any, mask: Mask, place: MaskPlace, name: str = "") -> Any:

@@ -9,6 +9,8 @@ from typing import Final
 from ingest.semconv import converters as to
 from ingest.semconv.adk import ADK
 from ingest.semconv.claude_code import CLAUDE_CODE
+from ingest.semconv.claude_code_events import CLAUDE_CODE_EVENTS
+from ingest.semconv.codex import CODEX
 from ingest.semconv.genai import GENAI
 from ingest.semconv.laminar import LAMINAR
 from ingest.semconv.langfuse import LANGFUSE
@@ -56,6 +58,8 @@ CONVENTIONS: Final = (
     LANGSMITH,
     ADK,
     CLAUDE_CODE,
+    CLAUDE_CODE_EVENTS,
+    CODEX,
     MLFLOW,
     SPRING_AI,
 )

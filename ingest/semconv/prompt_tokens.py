@@ -35,6 +35,7 @@ _AI_USAGE: Final = ("ai", "usage")
 
 EXCLUSIVE_PROMPTS: Final = (
     ExclusiveCount("agno, by OpenInference", _ANTHROPIC, scope="openinference.instrumentation.agno"),
+    ExclusiveCount("Claude Code, log records", _ANTHROPIC, has=("claude_code", "event")),
     ExclusiveCount("OpenLIT", _ANTHROPIC, scope="openlit.instrumentation.anthropic"),
     ExclusiveCount(
         "AI SDK 5",

@@ -98,6 +98,11 @@ def test_invalid_value_is_named_in_a_sentence(monkeypatch: pytest.MonkeyPatch, n
             "'mine': Input should have a project_id if trust_project is false.",
         ),
         ('{"spans": {"encoding": "span_json", "project": 1}}', "'spans'.project: Extra inputs are not permitted."),
+        (
+            '{"mine": {"encoding": "span_json", "signal": "logs"}}',
+            "'mine': Input should have the encoding otlp_proto or otlp_json if signal is logs.",
+        ),
+        ('{"mine": {"encoding": "otlp_json", "signal": "x"}}', "'mine'.signal: Input should be 'traces' or 'logs'."),
     ],
 )
 def test_error_in_a_topic_names_the_setting_and_the_topic(
@@ -124,6 +129,20 @@ def test_topic_of_spans_over_http_must_be_trusted(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("CLEARSPAN_KAFKA__TOPICS", json.dumps({topic: settings}))
 
     with pytest.raises(InvalidSettings, match=rf"^CLEARSPAN_KAFKA__{name}_TOPIC is invalid: .+ trust_project is not"):
+        read_settings()
+
+
+@pytest.mark.parametrize(
+    ("topic", "name", "signal"),
+    [("spans", "INTAKE", "logs"), ("otlp_spans", "OTLP", "logs"), ("otlp_logs", "LOGS", "traces")],
+)
+def test_topic_of_what_arrives_over_http_has_its_signal(
+    monkeypatch: pytest.MonkeyPatch, topic: str, name: str, signal: str
+) -> None:
+    monkeypatch.setenv("CLEARSPAN_KAFKA__TOPICS", json.dumps({topic: {"encoding": "otlp_proto", "signal": signal}}))
+    other = {"logs": "traces", "traces": "logs"}[signal]
+
+    with pytest.raises(InvalidSettings, match=rf"^CLEARSPAN_KAFKA__{name}_TOPIC is invalid: .+ signal is {other}"):
         read_settings()
 
 

@@ -17,12 +17,12 @@ from common.kafka.record import Record
 from common.limits import SpanLimits
 from common.readiness import Readiness, Retry
 from common.settings import Encoding, TopicSettings
+from ingest.codecs import decode
 from ingest.dead_letter import (
     WAITING_BYTES_MAX,
     WAITING_MAX,
     DeadLetters,
 )
-from ingest.decode import decode
 from ingest.rejected_spans import CutDeadLetter, cut_dead_letters
 from tests.fakes.clock import ManualClock
 from tests.fakes.dead_letters import MemoryDeadLetters

@@ -14,7 +14,8 @@ from common.ids import DEFAULT_PROJECT_ID
 from common.kafka.record import ENCODINGS, Record
 from common.limits import SpanLimits
 from common.settings import Encoding, TopicSettings
-from ingest.decode import Rules, decode, decode_record, encoding_of, lay_out, without_projects
+from ingest.codecs import decode, encoding_of, lay_out
+from ingest.decode import Rules, decode_record, without_projects
 from tests.strategies import NOW_NS
 from tests.support.otlp import START_NS, request
 

@@ -14,7 +14,7 @@ from common.kafka import cluster
 from common.settings import KafkaSettings
 
 SETTINGS = KafkaSettings(partitions=3, replication_factor=2, message_bytes_max=5_000)
-ALL = ["otlp_spans", "otlp_spans_json", "spans", "spans.dead_letter", "spans.stored"]
+ALL = ["otlp_logs", "otlp_logs_json", "otlp_spans", "otlp_spans_json", "spans", "spans.dead_letter", "spans.stored"]
 
 
 class _Admin:
@@ -58,8 +58,8 @@ async def test_topics_are_created_with_their_sizes_and_retention(monkeypatch: py
 async def test_existing_topics_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     admin = _Admin(*ALL[1:], "another")
 
-    assert await made(monkeypatch, admin) == ["otlp_spans"]
-    assert [topic.name for topic in admin.requested] == ["otlp_spans"]
+    assert await made(monkeypatch, admin) == ["otlp_logs"]
+    assert [topic.name for topic in admin.requested] == ["otlp_logs"]
 
     none_missing = _Admin(*ALL)
     assert await made(monkeypatch, none_missing) == []

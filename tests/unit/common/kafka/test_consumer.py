@@ -96,7 +96,7 @@ async def test_consumer_neither_commits_itself_nor_reads_uncommitted(
 
     expected = {"enable_auto_commit": False, "isolation_level": "read_committed", "auto_offset_reset": "none"}
     assert expected.items() <= made[0].options.items()
-    assert made[0].topics == ["otlp_spans", "otlp_spans_json", "spans"]
+    assert made[0].topics == ["otlp_spans", "otlp_spans_json", "spans", "otlp_logs", "otlp_logs_json"]
     assert made[0].positions == {TopicPartition("spans", 0): 5}
     assert await source.poll(timeout_s=1, records_max=1) == []
     await source.close()

@@ -17,7 +17,8 @@ from common.kafka.record import Partition, Record
 from common.limits import SpanLimits
 from common.settings import Encoding, TopicSettings
 from common.span import Span
-from ingest.decode import Rules, decode
+from ingest.codecs import decode
+from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk, records_of
 from ingest.normalize import normalize
 from tests.support.attributes import attributes_of

@@ -38,9 +38,18 @@ AI_SDK = {
     "ai.usage.cachedInputTokens": 30,
     "ai.response.providerMetadata": '{"anthropic": {"cacheCreationInputTokens": 10}}',
 }
+CLAUDE_CODE_EVENTS = {
+    "claude_code.event": "api_request",
+    "model": "claude-sonnet-4-5",
+    "input_tokens": 60,
+    "output_tokens": 20,
+    "cache_read_tokens": 30,
+    "cache_creation_tokens": 10,
+}
 AGNO, OPENLIT = "openinference.instrumentation.agno", "openlit.instrumentation.anthropic"
 WITHOUT_CACHE = [
     pytest.param(AGNO, OPENINFERENCE, id="agno, by OpenInference"),
+    pytest.param("com.anthropic.claude_code.events", CLAUDE_CODE_EVENTS, id="Claude Code, log records"),
     pytest.param(OPENLIT, GENAI, id="OpenLIT"),
     pytest.param("ai", AI_SDK, id="AI SDK 5"),
     pytest.param(

@@ -54,6 +54,8 @@ def test_conventions_are_in_order_of_precedence() -> None:
         "langsmith",
         "adk",
         "claude-code",
+        "claude-code-events",
+        "codex",
         "mlflow",
         "spring-ai",
     ]
