@@ -123,8 +123,16 @@ def rules_of(
     prepare: Callable[[Any], Any] | None = None
     prepare_in_steps: Callable[[bytes], Steps[Any]] | None = None
     if route.prepare is not None:
+        kafka, count = context.settings.kafka, context.publisher.partitions_count
         known = PrepareContext(
-            path, content_type, limits.span_limits(), context.clock.now_ns(), *_intake_partitions(context)
+            path,
+            content_type,
+            limits.span_limits(),
+            context.clock.now_ns(),
+            otlp_partitions=count(kafka.otlp_topic),
+            span_partitions=count(kafka.intake_topic),
+            logs_partitions=count(kafka.logs_topic),
+            takes_logs=context.settings.ingest.logs == "on" and kafka.logs_topic in kafka.topics,
         )
         prepare = partial(route.prepare, context=known)
         if route.prepare_in_steps is not None:
@@ -139,11 +147,6 @@ def rules_of(
         bytes_max=limits.body_bytes_max,
         values_max=limits.body_values_max,
     )
-
-
-def _intake_partitions(context: ApiContext) -> tuple[int | None, int | None]:
-    kafka, publisher = context.settings.kafka, context.publisher
-    return publisher.partitions_count(kafka.otlp_topic), publisher.partitions_count(kafka.intake_topic)
 
 
 async def _receive(http_request: web.BaseRequest, arrival: _Arrival, *, bytes_max: int) -> bytes:

@@ -30,7 +30,7 @@ from query_api.filter.notation.handlers import FILTER_ROUTES
 from query_api.freshness import status as freshness
 from query_api.http import about
 from query_api.intake import models as intake
-from query_api.intake import otlp, prepare
+from query_api.intake import otlp, otlp_logs, prepare
 from query_api.intake.publish import send_spans
 from query_api.keys.handlers import KEY_ROUTES
 from query_api.masking.handlers import MASKING_ROUTES
@@ -135,8 +135,8 @@ def _otlp(prefix: str) -> tuple[Route, ...]:
               prepare=otlp.prepare_traces, prepare_in_steps=otlp.prepare_kept_traces, takes_pages=True, **in_otlp),
         Route("POST", f"{prefix}/v1/metrics", otlp.reject, "Reject OTLP metrics.", "Intake", None,
               prepare=otlp.prepare_metrics, **in_otlp),
-        Route("POST", f"{prefix}/v1/logs", otlp.reject, "Reject OTLP logs.", "Intake", None,
-              prepare=otlp.prepare_logs, **in_otlp),
+        Route("POST", f"{prefix}/v1/logs", otlp_logs.export_logs, "Send log records as OTLP.", "Intake", None,
+              prepare=otlp_logs.prepare_logs, **in_otlp),
     )
 
 

@@ -6,8 +6,9 @@ Records are cut from the request, never encoded again. Rejected spans are report
 reference §4.5 for compressed bodies without ``Content-Encoding``.
 
 Errors of calls over OTLP/gRPC have the same body; clients retry ``RESOURCE_EXHAUSTED`` only if the status has a
-``RetryInfo`` (“OTLP/gRPC Throttling”). Metrics and logs are counted and rejected with status 200, because SDKs that
-send all three signals to one address would report an error with every export (“Partial Success”).
+``RetryInfo`` (“OTLP/gRPC Throttling”). Metrics are counted and rejected with status 200, because SDKs that send all
+three signals to one address would report an error with every export (“Partial Success”). Log records:
+``otlp_logs.py``.
 """
 
 from __future__ import annotations
@@ -15,17 +16,13 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import orjson
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError, Message
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
-    ExportLogsPartialSuccess,
-    ExportLogsServiceRequest,
-    ExportLogsServiceResponse,
-)
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsPartialSuccess,
     ExportMetricsServiceRequest,
@@ -36,12 +33,14 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from common.codec import otlp_json, otlp_protobuf, protobuf_cut
+from common.codec import json_cut, otlp_json, otlp_protobuf, protobuf_cut
 from common.codec.decoded import Decoded, Rejections
+from common.codec.json_cut import RequestNames
 from common.codec.layout import Layout, SpanPart
 from common.codec.protobuf_cut import encode_delimited, encode_varint
 from common.errors import ErrorCode, InvalidInput, Rejected, Retryable, ServiceError, TooLarge, UnsupportedMedia
 from common.kafka.record import CONTENT_TYPES as CONTENT_TYPES_OF
+from common.limits import SpanLimits
 from common.settings import Encoding
 from common.steps import Steps, finished
 from query_api.intake.models import IntakeReady
@@ -122,7 +121,8 @@ async def ready(request: Request) -> Response:  # noqa: ARG001 - a handler
 async def export_traces(request: Request) -> Response:
     """Publish the spans of an `ExportTraceServiceRequest`; respond when Kafka has acknowledged all of them."""
     is_json = encoding_of(request.headers.get("Content-Type")) == JSON
-    return await publish_export(request, request.body, Encoding.OTLP_JSON if is_json else Encoding.OTLP_PROTO)
+    encoding = Encoding.OTLP_JSON if is_json else Encoding.OTLP_PROTO
+    return await publish_export(request, request.body, encoding, topic=request.context.settings.kafka.otlp_topic)
 
 
 def prepare_traces(body: bytes, context: PrepareContext) -> PreparedIntake:
@@ -137,8 +137,9 @@ def prepare_traces(body: bytes, context: PrepareContext) -> PreparedIntake:
     trace_ids: list[bytes | None] = [None] * (1 + max(decoded.span_indexes, default=-1))
     for index, span in zip(decoded.span_indexes, decoded.spans, strict=True):
         trace_ids[index] = span.trace_id
-    kept = _Kept(body, trace_ids, lambda: decoded.layout or codec.lay_out(body), decoded.rejections)
-    prepared = finished(_prepared(kept, context, encoding=encoding))
+    rejections = decoded.rejections
+    kept = KeptTraces(body, trace_ids, lambda: decoded.layout or codec.lay_out(body), is_whole=not rejections)
+    prepared = finished(_prepared(kept, rejections, context, encoding=encoding))
     return prepared._replace(records=IntakeRecords.of(list(prepared.records)))  # to be sent to another process
 
 
@@ -155,7 +156,8 @@ def prepare_kept_traces(body: bytes, context: PrepareContext) -> Steps[PreparedI
     trace_ids = yield from kept_trace_ids(layout, limits=context.limits, now_ns=context.now_ns)
     if trace_ids is None:
         return None
-    return (yield from _prepared(_Kept(body, trace_ids, lambda: layout, Rejections()), context, encoding=PROTOBUF))
+    kept = KeptTraces(body, trace_ids, lambda: layout, is_whole=True)
+    return (yield from _prepared(kept, Rejections(), context, encoding=PROTOBUF))
 
 
 def _laid_out(body: bytes) -> Steps[Layout | None]:
@@ -171,25 +173,40 @@ def _laid_out(body: bytes) -> Steps[Layout | None]:
     return layout
 
 
-class _Kept(NamedTuple):
-    """The trace of each span of a request, in wire order, ``None`` if the span is left out; and what is rejected."""
+class KeptTraces(NamedTuple):
+    """The trace of each span, or log record, of a request, in wire order, ``None`` if it is left out.
+
+    ``is_whole``: whether nothing is left out because it is rejected.
+    """
 
     body: bytes
     trace_ids: Sequence[bytes | None]
     lay_out: Callable[[], Layout]
-    rejections: Rejections
+    is_whole: bool
 
 
-def _prepared(kept: _Kept, context: PrepareContext, *, encoding: str) -> Steps[PreparedIntake]:
+def _prepared(
+    kept: KeptTraces, rejections: Rejections, context: PrepareContext, *, encoding: str
+) -> Steps[PreparedIntake]:
+    records = yield from records_of(kept, context.otlp_partitions, context.limits)
+    response = response_body(_reported(rejections), encoding=encoding)
+    return PreparedIntake(records, _kept_count(kept), response, len(rejections))
+
+
+def _kept_count(kept: KeptTraces) -> int:
+    return len(kept.trace_ids) - kept.trace_ids.count(None)
+
+
+def records_of(kept: KeptTraces, partitions_count: int | None, limits: SpanLimits) -> Steps[list[IntakeRecord]]:
+    """Return the records of what is kept of a request, one for each destination. Raises ``TooLarge``."""
     trace_ids = [trace_id for trace_id in kept.trace_ids if trace_id is not None]
-    destinations = yield from destinations_of(trace_ids, context.otlp_partitions)
-    if len(set(destinations.values())) == 1 and not kept.rejections:
-        records = [IntakeRecord(trace_ids[0], kept.body, destinations[trace_ids[0]].partition)]
-    else:
-        bytes_max = GROWTH_MAX * context.limits.record_bytes_max
-        records = yield from split_by_destination(kept.lay_out(), kept.trace_ids, destinations, bytes_max=bytes_max)
-    response = response_body(_reported(kept.rejections), encoding=encoding)
-    return PreparedIntake(records, len(trace_ids), response, len(kept.rejections))
+    if not trace_ids:
+        return []
+    destinations = yield from destinations_of(trace_ids, partitions_count)
+    if len(set(destinations.values())) == 1 and kept.is_whole:
+        return [IntakeRecord(trace_ids[0], kept.body, destinations[trace_ids[0]].partition)]
+    bytes_max = GROWTH_MAX * limits.record_bytes_max
+    return (yield from split_by_destination(kept.lay_out(), kept.trace_ids, destinations, bytes_max=bytes_max))
 
 
 def split_by_destination(
@@ -252,40 +269,50 @@ def response_body(response: Message, *, encoding: str) -> bytes:
 def _reported(rejections: Rejections) -> ExportTraceServiceResponse:
     if not rejections:
         return ExportTraceServiceResponse()
+    message = " ".join(reasons_of(rejections, "span"))
+    rejected = ExportTracePartialSuccess(rejected_spans=len(rejections), error_message=message)
+    return ExportTraceServiceResponse(partial_success=rejected)
+
+
+def reasons_of(rejections: Rejections, kind: str) -> list[str]:
+    """Return sentences about the first rejections, and how many more there are."""
     reasons = [
-        f"span {rejection.span_index}: {rejection.reason[:REASON_CHARACTERS_MAX]}"
+        f"{kind} {rejection.span_index}: {rejection.reason[:REASON_CHARACTERS_MAX]}"
         for rejection in rejections.in_full[:REASONS_MAX]
     ]
-    if len(rejections) > REASONS_MAX:
-        reasons.append(f"And {len(rejections) - REASONS_MAX} more.")
-    partial = ExportTracePartialSuccess(rejected_spans=len(rejections), error_message=" ".join(reasons))
-    return ExportTraceServiceResponse(partial_success=partial)
+    more = len(rejections) - len(reasons)
+    return [*reasons, f"And {more} more."] if more > 0 else reasons
 
 
-def _count_protobuf(body: bytes) -> int:
-    """Count without parsing: the parser needs 100 times the memory of empty spans, and fails on one broken span."""
+def count_protobuf(body: bytes) -> int:
+    """Count spans or log records, scopes and resources, up to ``SPANS_MAX + 1``; 0 if the body cannot be read.
+
+    Without parsing: the parser needs 100 times the memory of empty spans, and fails on one broken span.
+    """
     try:
         return sum(1 for _ in islice(protobuf_cut.parts(body), SPANS_MAX + 1))
     except protobuf_cut.BrokenWire:  # decoding reports it
         return 0
 
 
-def _count_json(body: bytes) -> int:
+def count_json(body: bytes, names: RequestNames) -> int:
+    """Do the same for a document in JSON, given the names of its arrays."""
+    resources, scopes, members = (spellings[0] for spellings in names)
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:  # perhaps only one span is broken
-        return _count_laid_out(body)
+        return _count_laid_out(body, names)
     try:
-        scopes = [scope for resource in document["resourceSpans"] for scope in resource.get("scopeSpans", [])]
-        return len(document["resourceSpans"]) + len(scopes) + sum(len(scope.get("spans", [])) for scope in scopes)
+        of_scopes = [scope for resource in document[resources] for scope in resource.get(scopes, [])]
+        return len(document[resources]) + len(of_scopes) + sum(len(scope.get(members, [])) for scope in of_scopes)
     except (LookupError, TypeError, AttributeError):  # decoding reports it
         return 0
 
 
-def _count_laid_out(body: bytes) -> int:
+def _count_laid_out(body: bytes, names: RequestNames) -> int:
     """Count spans only: scopes and resources without spans cost nothing to decode."""
     try:
-        return len(otlp_json.lay_out(body).spans)
+        return len(json_cut.lay_out_request(body, names=names).spans)
     except Rejected:
         return 0
 
@@ -298,21 +325,19 @@ class _Codec(NamedTuple):
 
 
 _CODECS: Final[Mapping[str, _Codec]] = {
-    PROTOBUF: _Codec(otlp_protobuf.decode, otlp_protobuf.lay_out, _count_protobuf),
-    JSON: _Codec(otlp_json.decode, otlp_json.lay_out, _count_json),
+    PROTOBUF: _Codec(otlp_protobuf.decode, otlp_protobuf.lay_out, count_protobuf),
+    JSON: _Codec(otlp_json.decode, otlp_json.lay_out, partial(count_json, names=json_cut.SPANS)),
 }
 
 
-MESSAGE: Final = (
-    "Clearspan stores only traces: nothing of this request is stored. Send metrics and logs to another backend."
-)
+MESSAGE: Final = "Clearspan stores no metrics: nothing of this request is stored. Send metrics to another backend."
 
 _METRIC_KINDS: Final = ("gauge", "sum", "histogram", "exponentialHistogram", "summary")
 
 
 async def reject(request: Request) -> Response:
-    """Reject every record, because Clearspan stores only traces. The status is 200 with `partial_success`, so that SDKs
-    do not retry."""
+    """Reject every data point, because Clearspan stores no metrics. The status is 200 with `partial_success`, so that
+    SDKs do not retry."""
     return Response(request.body, content_type=encoding_of(request.headers.get("Content-Type")))
 
 
@@ -322,14 +347,6 @@ def prepare_metrics(body: bytes, context: PrepareContext) -> bytes:
     count = _count_json_points(body) if encoding == JSON else _count_points(body)
     rejected = ExportMetricsPartialSuccess(rejected_data_points=count, error_message=MESSAGE) if count else None
     return response_body(ExportMetricsServiceResponse(partial_success=rejected), encoding=encoding)
-
-
-def prepare_logs(body: bytes, context: PrepareContext) -> bytes:
-    """Return the response to an ``ExportLogsServiceRequest``. Raises ``InvalidInput`` if it cannot be read."""
-    encoding = encoding_of(context.content_type)
-    count = _count_json_logs(body) if encoding == JSON else _count_logs(body)
-    rejected = ExportLogsPartialSuccess(rejected_log_records=count, error_message=MESSAGE) if count else None
-    return response_body(ExportLogsServiceResponse(partial_success=rejected), encoding=encoding)
 
 
 def _message(kind: type[Message], body: bytes) -> Any:
@@ -347,19 +364,10 @@ def _count_points(body: bytes) -> int:
     return sum(len(getattr(metric, kind).data_points) for metric in metrics if (kind := metric.WhichOneof("data")))
 
 
-def _count_logs(body: bytes) -> int:
-    request = _message(ExportLogsServiceRequest, body)
-    return sum(len(scope.log_records) for resource in request.resource_logs for scope in resource.scope_logs)
-
-
 def _count_json_points(body: bytes) -> int:
     metrics = _elements(_elements(_elements(_documents(body), "resourceMetrics"), "scopeMetrics"), "metrics")
     kinds = (_object(metric, "metrics").get(kind) for metric in metrics for kind in _METRIC_KINDS)
     return sum(1 for _ in _elements((kind for kind in kinds if kind is not None), "dataPoints"))
-
-
-def _count_json_logs(body: bytes) -> int:
-    return sum(1 for _ in _elements(_elements(_elements(_documents(body), "resourceLogs"), "scopeLogs"), "logRecords"))
 
 
 def _documents(body: bytes) -> list[Any]:

@@ -38,20 +38,19 @@ async def send_spans(request: Request) -> Response:
 
 async def publish_spans(request: Request, spans: PreparedIntake, *, status: int = ACCEPTED) -> Response:
     """Publish spans as span JSON. Raises as ``publish``."""
-    headers = await _publish(request, spans, Encoding.SPAN_JSON)
+    topic = request.context.settings.kafka.intake_topic
+    headers = await _publish(request, spans, Encoding.SPAN_JSON, topic=topic)
     return Response(spans.response_body, status=status, headers=headers)
 
 
-async def publish_export(request: Request, spans: PreparedIntake, encoding: Encoding) -> Response:
-    """Publish the spans of an OTLP export in its own encoding. Raises as ``publish``."""
-    headers = await _publish(request, spans, encoding)
+async def publish_export(request: Request, spans: PreparedIntake, encoding: Encoding, *, topic: str) -> Response:
+    """Publish the spans, or log records, of an OTLP export in its own encoding. Raises as ``publish``."""
+    headers = await _publish(request, spans, encoding, topic=topic)
     return Response(spans.response_body, content_type=CONTENT_TYPES[encoding], headers=headers)
 
 
-async def _publish(request: Request, spans: PreparedIntake, encoding: Encoding) -> dict[str, str]:
+async def _publish(request: Request, spans: PreparedIntake, encoding: Encoding, *, topic: str) -> dict[str, str]:
     """Publish spans; return the header that names their coordinates."""
-    kafka = request.context.settings.kafka
-    topic, metric = (kafka.intake_topic, "span_json") if encoding is Encoding.SPAN_JSON else (kafka.otlp_topic, "otlp")
     where = await publish(
         request.context.publisher,
         spans.records,
@@ -59,6 +58,8 @@ async def _publish(request: Request, spans: PreparedIntake, encoding: Encoding) 
         content_type=CONTENT_TYPES[encoding],
         project_id=request.project_id,
     )
+    is_logs = topic == request.context.settings.kafka.logs_topic
+    metric = "otlp_logs" if is_logs else "span_json" if encoding is Encoding.SPAN_JSON else "otlp"
     INTAKE_SPANS.labels(metric, "accepted").inc(spans.spans_count)
     INTAKE_SPANS.labels(metric, "rejected").inc(spans.rejected_count)
     return coordinates_header(request, where)

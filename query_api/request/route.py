@@ -99,7 +99,12 @@ class PrepareContext:
     now_ns: int
     otlp_partitions: int | None = None
     span_partitions: int | None = None
-    """How many partitions the topics of intake have, for OTLP and for span JSON; ``None`` if that is unknown yet."""
+    logs_partitions: int | None = None
+    """How many partitions the topics of intake have, for OTLP, for span JSON and for log records; ``None`` if that is
+    unknown yet."""
+
+    takes_logs: bool = True
+    """Whether a worker reads the topic of log records, and keeps them."""
 
 
 class Prepare(Protocol):
