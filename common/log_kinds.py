@@ -21,7 +21,7 @@ RESPONSE_ID: Final = "gen_ai.response.id"
 _AGENTS: Final = (claude_code_span, codex_span)
 
 
-class SortedLogs(NamedTuple):
+class LogsByKind(NamedTuple):
     """The log records of one record, by what they are: ``spans`` of agents with their indexes, and ``events``: log
     records that name a span, or a response that they evaluate, each with its index.
     """
@@ -32,27 +32,27 @@ class SortedLogs(NamedTuple):
     refusals: LogRefusals
 
 
-def kept_logs(decoded: DecodedLogs) -> SortedLogs:
+def keep_logs(decoded: DecodedLogs) -> LogsByKind:
     """Return the log records that are kept. Events are refused: they are not stored yet."""
-    found = sorted_logs(decoded)
-    for log, index in found.events:
-        found.refusals.add(index, LogRefusal.EVENT_OF_SPAN if log.names_span else LogRefusal.EVALUATION)
-    return found._replace(events=[])
+    logs = sort_logs(decoded)
+    for log, index in logs.events:
+        logs.refusals.add(index, LogRefusal.EVENT_OF_SPAN if log.names_span else LogRefusal.EVALUATION)
+    return logs._replace(events=[])
 
 
-def sorted_logs(decoded: DecodedLogs) -> SortedLogs:
+def sort_logs(decoded: DecodedLogs) -> LogsByKind:
     """Return the log records by what they are."""
-    found = SortedLogs([], [], [], LogRefusals())
+    logs = LogsByKind([], [], [], LogRefusals())
     for log, index in zip(decoded.logs, decoded.indexes, strict=True):
         kind = _kind_of(log)
         if isinstance(kind, Span):
-            found.spans.append(kind)
-            found.span_indexes.append(index)
+            logs.spans.append(kind)
+            logs.span_indexes.append(index)
         elif kind is None:
-            found.events.append((log, index))
+            logs.events.append((log, index))
         else:
-            found.refusals.add(index, kind)
-    return found
+            logs.refusals.add(index, kind)
+    return logs
 
 
 def _kind_of(log: LogRecord) -> Span | LogRefusal | None:
@@ -60,8 +60,8 @@ def _kind_of(log: LogRecord) -> Span | LogRefusal | None:
     if log.names_span:
         return None
     for span_of in _AGENTS:
-        found = span_of(log)
-        if found is not None:
-            return found
+        kind = span_of(log)
+        if kind is not None:
+            return kind
     is_evaluation = EVALUATION in (log.name, log.attributes.get(EVENT_NAME))
     return None if is_evaluation and log.attributes.get(RESPONSE_ID) else LogRefusal.NAMES_NO_SPAN

@@ -24,7 +24,7 @@ from common.kafka.record import (
     Signal,
 )
 from common.limits import SpanLimits
-from common.log_kinds import kept_logs
+from common.log_kinds import keep_logs
 from common.log_refusals import LogRefusal
 
 UNREAD_BATCH: Final = (
@@ -83,7 +83,7 @@ def decode_logs(
     """Return the spans of a record with log records, and how many are refused. Raises like ``decode``."""
     _check_is_read(record)
     decoded = _log_codec(record, encoding).decode(record.value or b"", limits=limits, now_ns=now_ns)
-    kept = kept_logs(decoded)
+    kept = keep_logs(decoded)
     spans = Decoded(kept.spans, kept.span_indexes, decoded.rejections, decoded.base64_ids_count, layout=decoded.layout)
     return spans, kept.refusals.counts
 

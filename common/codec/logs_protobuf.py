@@ -20,11 +20,11 @@ from common.codec.protobuf_values import (
     WHOLE_BYTES_MAX,
     attributes_of,
     groups_of,
-    laid_out,
     no_frame,
     read_alone,
     resource_alone,
     scope_alone,
+    split_layout,
     text_of,
     value_of,
 )
@@ -63,7 +63,7 @@ lay_out: Final = protobuf_values.lay_out
 
 
 def _decode_split(value: bytes, limits: SpanLimits, bounds: Bounds, *, is_refused_whole: bool = False) -> DecodedLogs:
-    layout = laid_out(value, is_refused_whole=is_refused_whole, members=_MEMBERS, frame=_FRAME)
+    layout = split_layout(value, is_refused_whole=is_refused_whole, members=_MEMBERS, frame=_FRAME)
     faults = Faults(bounds.nesting_depth_max)
     return gather_logs_split(
         layout,

@@ -40,13 +40,13 @@ from common.codec.protobuf_values import (
     WHOLE_BYTES_MAX,
     attributes_of,
     groups_of,
-    laid_out,
     no_frame,
     read_alone,
     resource_alone,
     resource_of,
     scope_alone,
     scope_of,
+    split_layout,
     text_of,
     value_of,
 )
@@ -262,7 +262,7 @@ def _link(message: Any, faults: Faults) -> Link:
 
 
 def _decode_split(value: bytes, limits: SpanLimits, bounds: Bounds, *, is_refused_whole: bool = False) -> Decoded:
-    layout = laid_out(value, is_refused_whole=is_refused_whole, members=_MEMBERS, frame=_FRAME)
+    layout = split_layout(value, is_refused_whole=is_refused_whole, members=_MEMBERS, frame=_FRAME)
     faults = Faults(bounds.nesting_depth_max)
     return gather_split(
         layout,

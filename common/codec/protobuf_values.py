@@ -40,7 +40,7 @@ def lay_out(value: bytes) -> Layout:
         raise Rejected(RejectionCode.UNDECODABLE, f"The record is not an OTLP request in protobuf: {exc}.") from exc
 
 
-def laid_out(value: bytes, *, is_refused_whole: bool, members: str, frame: str) -> Layout:
+def split_layout(value: bytes, *, is_refused_whole: bool, members: str, frame: str) -> Layout:
     """Return the layout of a record that is read one by one. Raises ``Rejected`` if it has none of its ``members`` but
     is not an empty request, whose ``frame`` is the name of its one field.
     """

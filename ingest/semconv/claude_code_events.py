@@ -40,16 +40,16 @@ def _provider(event: Value, _model: Value) -> str | None:
     return "anthropic" if event in _CALLS else None
 
 
-def _called(event: Value, model: Value) -> str | None:
+def _model_of_call(event: Value, model: Value) -> str | None:
     return to.as_text(model) if event in _CALLS and model is not None else None
 
 
-def _sent(value: Value) -> Value:
+def _unless_redacted(value: Value) -> Value:
     return None if value == _REDACTED else value
 
 
 def _inputs(prompt: Value) -> dict[str, Any] | None:
-    sent = _sent(prompt)
+    sent = _unless_redacted(prompt)
     return None if sent is None else to.as_inputs(sent)
 
 
@@ -65,7 +65,7 @@ _KIND = Converter(
     ", ".join(f"`{event}` → `{kind}`" for event, kind in _TYPES.items()) + "; any other → `unknown`", _type
 )
 _PROVIDER = Converter("`anthropic`, of a model call", _provider)
-_MODEL = Converter("a text, of a model call", _called)
+_MODEL = Converter("a text, of a model call", _model_of_call)
 _FAILURE = Converter("type and message, unless `success` is true", _failure)
 
 CLAUDE_CODE_EVENTS: Final = Convention(
@@ -94,7 +94,7 @@ CLAUDE_CODE_EVENTS: Final = Convention(
         Row(
             "response",
             "data.outputs",
-            Converter("the text, unless it is redacted", _sent),
+            Converter("the text, unless it is redacted", _unless_redacted),
             requires="response_length",
             note="with `OTEL_LOG_ASSISTANT_RESPONSES`",
         ),

@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsPar
 from common.codec import json_cut, logs_json, logs_protobuf
 from common.codec.decoded import Rejections
 from common.errors import TooLarge
-from common.log_kinds import kept_logs
+from common.log_kinds import keep_logs
 from common.log_refusals import REASONS, LogRefusals
 from common.settings import Encoding
 from common.steps import finished
@@ -57,27 +57,27 @@ def prepare_logs(body: bytes, context: PrepareContext) -> PreparedIntake:
             f"The request holds more than {SPANS_MAX} log records, scopes and resources. Send fewer at once."
         )
     if not context.takes_logs:
-        return _refused_whole(len(codec.lay_out(body).spans), encoding=encoding)
+        return _refuse_all(len(codec.lay_out(body).spans), encoding=encoding)
     decoded = codec.decode(body, limits=context.limits, now_ns=context.now_ns)
-    found = kept_logs(decoded)
-    trace_ids: list[bytes | None] = [None] * (1 + max(found.span_indexes, default=-1))
-    for index, span in zip(found.span_indexes, found.spans, strict=True):
+    logs = keep_logs(decoded)
+    trace_ids: list[bytes | None] = [None] * (1 + max(logs.span_indexes, default=-1))
+    for index, span in zip(logs.span_indexes, logs.spans, strict=True):
         trace_ids[index] = span.trace_id
-    is_whole = not decoded.rejections and not found.refusals
+    is_whole = not decoded.rejections and not logs.refusals
     kept = KeptTraces(body, trace_ids, lambda: decoded.layout or codec.lay_out(body), is_whole=is_whole)
     records = finished(records_of(kept, context.logs_partitions, context.limits))
-    response = response_body(_reported(decoded.rejections, found.refusals), encoding=encoding)
-    rejected_count = len(decoded.rejections) + len(found.refusals)
-    return PreparedIntake(IntakeRecords.of(records), len(found.spans), response, rejected_count)
+    response = response_body(_report(decoded.rejections, logs.refusals), encoding=encoding)
+    rejected_count = len(decoded.rejections) + len(logs.refusals)
+    return PreparedIntake(IntakeRecords.of(records), len(logs.spans), response, rejected_count)
 
 
-def _refused_whole(count: int, *, encoding: str) -> PreparedIntake:
+def _refuse_all(count: int, *, encoding: str) -> PreparedIntake:
     refused = ExportLogsPartialSuccess(rejected_log_records=count, error_message=MESSAGE) if count else None
     response = response_body(ExportLogsServiceResponse(partial_success=refused), encoding=encoding)
     return PreparedIntake([], 0, response, count)
 
 
-def _reported(rejections: Rejections, refusals: LogRefusals) -> ExportLogsServiceResponse:
+def _report(rejections: Rejections, refusals: LogRefusals) -> ExportLogsServiceResponse:
     if not rejections and not refusals:
         return ExportLogsServiceResponse()
     message = " ".join([*reasons_of(rejections, "log record"), *_reasons(refusals)])

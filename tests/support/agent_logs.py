@@ -13,7 +13,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
 from common.codec import logs_json
 from common.limits import SpanLimits
-from common.log_kinds import kept_logs
+from common.log_kinds import keep_logs
 from common.log_record import LogRecord
 from common.span import NormalizedSpan, Span
 from ingest.normalize import normalize
@@ -124,7 +124,7 @@ def log_of(**members: Any) -> LogRecord:
 @cache
 def spans_of(name: str) -> tuple[Span, ...]:
     """The spans of the request of an agent."""
-    return tuple(kept_logs(logs_json.decode(in_json(name), limits=SpanLimits(), now_ns=NOW_NS)).spans)
+    return tuple(keep_logs(logs_json.decode(in_json(name), limits=SpanLimits(), now_ns=NOW_NS)).spans)
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from common.codec.decoded import DecodedLogs, Rejections
-from common.log_kinds import EVALUATION, kept_logs, sorted_logs
+from common.log_kinds import EVALUATION, keep_logs, sort_logs
 from common.log_record import LogRecord
 from common.log_refusals import EXAMPLES_MAX, REASONS, LogRefusal
 from tests.support.agent_logs import log_of
@@ -23,7 +23,7 @@ def decoded(*logs: LogRecord) -> DecodedLogs:
 def test_log_records_are_sorted_by_what_they_are() -> None:
     evaluation = log_of(name=EVALUATION, attributes={"gen_ai.response.id": "r"})
 
-    found = sorted_logs(decoded(log_of(**IDS), log_of(**AGENT), evaluation, log_of()))
+    found = sort_logs(decoded(log_of(**IDS), log_of(**AGENT), evaluation, log_of()))
 
     assert [index for _, index in found.events] == [0, 4]
     assert found.span_indexes == [2]
@@ -44,7 +44,7 @@ def test_log_records_are_sorted_by_what_they_are() -> None:
     ],
 )
 def test_log_record_that_is_not_stored_is_refused(log: LogRecord, refusal: LogRefusal) -> None:
-    found = kept_logs(decoded(log))
+    found = keep_logs(decoded(log))
 
     assert not found.spans
     assert not found.events
@@ -52,7 +52,7 @@ def test_log_record_that_is_not_stored_is_refused(log: LogRecord, refusal: LogRe
 
 
 def test_refusals_take_little_memory() -> None:
-    found = kept_logs(decoded(*[log_of()] * 1_000))
+    found = keep_logs(decoded(*[log_of()] * 1_000))
 
     assert len(found.refusals) == 1_000
     assert len(found.refusals.examples) == EXAMPLES_MAX

@@ -60,6 +60,21 @@ def test_both_encodings_give_equal_rows(name: str) -> None:
     assert repr(rows_of(from_protobuf)) == repr(rows_of(from_json))
 
 
+def test_log_records_and_spans_of_one_chunk_keep_their_order() -> None:
+    spans = request([f"s{number}" for number in range(400)], attributes={"k": "v" * 200})
+    records = [
+        Record(topic, 0, at, 5, None, value)
+        for at, (topic, value) in enumerate([("logs", in_protobuf("codex")), ("spans", spans)] * 2)
+    ]
+    sources = {Partition(topic, 0): f"c/{topic}" for topic in TOPICS}
+
+    together = decode_chunk(Chunk(records, sources, NOW_NS), RULES)
+
+    alone = [decode_chunk(Chunk([record], sources, NOW_NS), RULES) for record in records]
+    assert [outcome.rows_count for outcome in together.outcomes] == [20, 400, 20, 400]
+    assert repr(rows_of(together)) == repr([row for found in alone for row in rows_of(found)])
+
+
 def test_index_of_a_span_is_that_of_its_log_record() -> None:
     _, found = decoded(logs_request({}, agent_record(), {}, agent_record(event__sequence=2)))
 
