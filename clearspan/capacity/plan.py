@@ -90,7 +90,7 @@ class SpanCosts:
         largest = min(
             figures.MERGED_PART_BYTES_MAX / self.of(figures.ON_DISK), max(1e6, self.load.spans_per_second * MONTH_S)
         )
-        per_tenfold = figures.REWRITES_AT_TEN_MILLION - figures.REWRITES_AT_MILLION
+        per_tenfold = (figures.REWRITES_AT_TWENTY_MILLION - figures.REWRITES_AT_MILLION) / math.log10(20)
         return figures.REWRITES_AT_MILLION + per_tenfold * math.log10(largest / 1e6)
 
     @property

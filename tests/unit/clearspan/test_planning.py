@@ -33,27 +33,27 @@ def numbers(load: Load) -> dict[str, float]:
 def test_numbers_follow_from_their_formulas() -> None:
     plan = numbers(LOAD)
 
-    assert plan["workers"] == 24  # 200,000 ÷ (12,412 × 0.7) = 23.02
-    assert plan["partitions"] == 48
-    assert plan["decoders of a worker"] == 3  # 8,333 × 193 µs ÷ 0.7 = 2.3
-    assert plan["cores of workers"] == 65  # 200,000 × (193 + 32) µs ÷ 0.7 = 64.3
-    assert plan["disk of ClickHouse"] == pytest.approx(810 * 200_000 * 30 * DAY_S * 1.3 * 2 / TB)
+    assert plan["workers"] == 18  # 200,000 ÷ (16,562 × 0.7) = 17.3
+    assert plan["partitions"] == 36
+    assert plan["decoders of a worker"] == 2  # 11,111 × 116.9 µs ÷ 0.7 = 1.9
+    assert plan["cores of workers"] == 44  # 200,000 × (116.9 + 34.6) µs ÷ 0.7 = 43.3
+    assert plan["disk of ClickHouse"] == pytest.approx(804 * 200_000 * 30 * DAY_S * 1.3 * 2 / TB)
     assert plan["disk of Kafka"] == pytest.approx(2_000 * 200_000 * 3 * DAY_S * 3 / TB)
-    assert plan["shards for disks"] == 78  # 545.9 TB ÷ (10 TB × 0.7) = 77.98
+    assert plan["shards for disks"] == 78  # 541.9 TB ÷ (10 TB × 0.7) = 77.4
     assert plan["into Kafka"] == pytest.approx(0.4)
 
 
 def test_plain_spans_take_the_measured_figures() -> None:
     load = Load(10_000, figures.PLAIN_BYTES, DAY_S)
 
-    assert plan_of(load, Prices()).value("disk of ClickHouse") == pytest.approx(203 * 10_000 * DAY_S * 1.3 * 2 / TB)
-    assert figures.DECODING.of(figures.PLAIN_BYTES) == 12
-    assert figures.DECODING.of(1) == 6
+    assert plan_of(load, Prices()).value("disk of ClickHouse") == pytest.approx(197 * 10_000 * DAY_S * 1.3 * 2 / TB)
+    assert figures.DECODING.of(figures.PLAIN_BYTES) == 7.2
+    assert figures.DECODING.of(1) == 3.6
 
 
 def test_hot_period_moves_bytes_to_object_storage() -> None:
     plan = numbers(replace(LOAD, hot_s=7 * DAY_S))
-    wide, narrow = 810 - 42, 42
+    wide, narrow = 804 - 43, 43
 
     assert plan["object storage"] == pytest.approx(wide * 200_000 * 23 * DAY_S * 2 / TB)
     assert plan["disk of ClickHouse"] == pytest.approx((wide * 7 + narrow * 30) * 200_000 * DAY_S * 1.3 * 2 / TB)
@@ -85,7 +85,7 @@ def test_limits_come_in_their_order_and_a_seed_repeats_them() -> None:
 
 def test_disk_comes_first_unless_old_spans_move() -> None:
     assert limits_of(LOAD, seed=1)[0].name == "disk of one server"
-    assert limits_of(replace(LOAD, hot_s=2 * DAY_S), seed=1)[0].name == "decoders of one worker"
+    assert limits_of(replace(LOAD, hot_s=2 * DAY_S), seed=1)[0].name == "inserts of one worker"
 
 
 def test_json_has_the_plan_the_limits_and_the_machine(capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,7 +94,7 @@ def test_json_has_the_plan_the_limits_and_the_machine(capsys: pytest.CaptureFixt
 
     assert left.value.code == 0
     shown = json.loads(capsys.readouterr().out)
-    assert {item["name"]: item["value"] for item in shown["plan"]}["workers"] == 24
+    assert {item["name"]: item["value"] for item in shown["plan"]}["workers"] == 18
     assert shown["limits"][0]["name"] == "disk of one server"
     assert shown["measured"]["date"] == figures.DATE
 
