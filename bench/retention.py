@@ -63,9 +63,9 @@ SELECT * REPLACE (
     end_us + {shift:Int64} AS end_us,
     CAST(MD5(concat(trace_id, {copy:String})), 'FixedString(16)') AS trace_id,
     CAST(repeat(substring(MD5(concat(span_id, {copy:String})), 1, 8), 2), 'FixedString(16)') AS span_id,
-    record_offset + {offset:UInt64} AS record_offset
+    version + {offset:UInt64} * 131072 AS version
 )
-FROM (SELECT {columns} FROM spans WHERE record_offset < {copy_offsets:UInt64})
+FROM (SELECT {columns} FROM spans WHERE version < {copy_offsets:UInt64} * 131072)
 """
 COLUMNS: Final = """
 SELECT arrayStringConcat(groupArray(name), ', ') AS names

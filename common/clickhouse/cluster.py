@@ -26,6 +26,7 @@ SHARDING_KEYS: Final = {
     "spans": BY_TRACE,
     "span_versions": BY_TRACE,
     "span_arrivals": None,  # filled by a view of each shard alone
+    "span_events": BY_TRACE,
     "stored_through": "cityHash64(project_id, partition_id)",
     "dead_letters": "cityHash64(id)",
 }

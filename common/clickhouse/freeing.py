@@ -24,7 +24,7 @@ from common.named_sql import load_named_sql
 
 SQL_OF_FREEING: Final = load_named_sql(Path(__file__).with_name("freeing.sql"))
 
-TABLES: Final = ("spans", "span_arrivals", "span_versions")
+TABLES: Final = ("spans", "span_arrivals", "span_versions", "span_events")
 """In the order in which they are freed: whether an arrival is dead depends on ``spans``."""
 
 TABLES_OF_PROJECT: Final = (*TABLES, "stored_through")

@@ -30,11 +30,11 @@ project_id = {project_{n}:UUID}
 -- are judged (ADR 0007).
 project_id = {project_{n}:UUID}
     AND start_us < {before_{n}:Int64}
-    AND toInt64(record_offset) <= transform(
+    AND toInt64(intDiv(version, 131072)) <= transform(
         toString(partition_id), {partitions_{n}:Array(String)}, {offsets_{n}:Array(Int64)}, toInt64(-1)
     )
-    AND (trace_id, span_id, partition_id, record_offset) NOT IN (
-        SELECT trace_id, span_id, partition_id, intDiv(version, 2)
+    AND (trace_id, span_id, partition_id, version) NOT IN (
+        SELECT trace_id, span_id, partition_id, version
         FROM span_versions{local} FINAL
         WHERE project_id = {project_{n}:UUID} AND start_us < {before_{n}:Int64} AND version % 2 = 0
     )
@@ -47,7 +47,10 @@ project_id = {project_{n}:UUID}
         toString(partition_id), {partitions_{n}:Array(String)}, {offsets_{n}:Array(Int64)}, toInt64(-1)
     )
     AND (partition_id, record_offset, span_index) NOT IN (
-        SELECT partition_id, record_offset, span_index
+        SELECT
+            if(arrival_partition_id = '', partition_id, arrival_partition_id),
+            if(arrival_partition_id = '', intDiv(version, 131072), arrival_offset),
+            span_index
         FROM spans{local}
         WHERE project_id = {project_{n}:UUID} AND start_us < {before_{n}:Int64}
     )
@@ -57,11 +60,25 @@ project_id = {project_{n}:UUID}
 project_id = {project_{n}:UUID}
     AND start_us < {before_{n}:Int64}
     AND version % 2 = 0
-    AND toInt64(intDiv(version, 2)) <= transform(
+    AND toInt64(intDiv(version, 131072)) <= transform(
         toString(partition_id), {partitions_{n}:Array(String)}, {offsets_{n}:Array(Int64)}, toInt64(-1)
     )
     AND (trace_id, span_id, partition_id, version) NOT IN (
         SELECT trace_id, span_id, partition_id, version
         FROM span_versions{local} FINAL
         WHERE project_id = {project_{n}:UUID} AND start_us < {before_{n}:Int64} AND version % 2 = 0
+    )
+
+-- dead_span_events --
+-- An event that is deleted, or sent again.
+project_id = {project_{n}:UUID}
+    AND time_us < {before_{n}:Int64}
+    AND version % 2 = 0
+    AND toInt64(intDiv(version, 131072)) <= transform(
+        toString(partition_id), {partitions_{n}:Array(String)}, {offsets_{n}:Array(Int64)}, toInt64(-1)
+    )
+    AND (trace_id, span_id, event_id, partition_id, version) NOT IN (
+        SELECT trace_id, span_id, event_id, partition_id, version
+        FROM span_events{local} FINAL
+        WHERE project_id = {project_{n}:UUID} AND time_us < {before_{n}:Int64} AND version % 2 = 0
     )

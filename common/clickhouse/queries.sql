@@ -65,3 +65,70 @@ ORDER BY policy, volume_priority
 SELECT name, storage_policy AS policy, engine_full AS definition
 FROM system.tables
 WHERE database = currentDatabase() AND endsWith(engine, 'MergeTree') AND partition_key != ''
+
+-- events_counts --
+-- How many events of log records the spans of some traces have, if they have any.
+SELECT toString(project_id) AS project, trace_id, span_id, uniqExact(event_id) AS events_count
+FROM
+(
+    SELECT project_id, trace_id, span_id, event_id
+    FROM span_events
+    WHERE project_id IN {project_ids:Array(UUID)}
+        AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
+    GROUP BY project_id, trace_id, span_id, event_id, partition_id
+    HAVING max(version) % 2 = 0
+)
+GROUP BY project_id, trace_id, span_id
+
+-- latest_versions_of_spans --
+-- The rule is in query_api/spans/versions.py.
+SELECT
+    toString(project_id) AS project, trace_id, span_id, partition_id,
+    latest.1 AS version, latest.3 AS start_us, latest.4 AS response_bytes
+FROM
+(
+    SELECT
+        project_id, trace_id, span_id, partition_id,
+        argMax((version, record_ms, start_us, response_bytes), version) AS latest
+    FROM span_versions
+    WHERE project_id IN {project_ids:Array(UUID)}
+        AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
+        AND span_id IN reinterpret({span_ids:String}, 'Array(FixedString(16))')
+    GROUP BY project_id, trace_id, span_id, partition_id
+    HAVING latest.1 % 2 = 0
+)
+ORDER BY project_id, trace_id, span_id, latest.2 DESC, latest.1 DESC, partition_id DESC
+LIMIT 1 BY project_id, trace_id, span_id
+
+-- rows_of_spans --
+SELECT toString(project_id) AS project, {columns}
+FROM spans
+WHERE project_id IN {project_ids:Array(UUID)}
+    AND start_us IN reinterpret({starts:String}, 'Array(Int64)')
+    AND span_id IN reinterpret({span_ids:String}, 'Array(FixedString(16))')
+
+-- events_of_spans --
+-- Each event of some spans, with its size.
+SELECT toString(project_id) AS project, trace_id, span_id, event_id, any(time_us) AS time_us, max(bytes_count) AS bytes_count
+FROM
+(
+    SELECT
+        project_id, trace_id, span_id, event_id, any(time_us) AS time_us,
+        argMax(length(event), version) AS bytes_count
+    FROM span_events
+    WHERE project_id IN {project_ids:Array(UUID)}
+        AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
+        AND span_id IN reinterpret({span_ids:String}, 'Array(FixedString(16))')
+    GROUP BY project_id, trace_id, span_id, event_id, partition_id
+    HAVING max(version) % 2 = 0
+)
+GROUP BY project_id, trace_id, span_id, event_id
+
+-- texts_of_events --
+SELECT toString(project_id) AS project, trace_id, span_id, event_id, max(event) AS event
+FROM span_events
+WHERE project_id IN {project_ids:Array(UUID)}
+    AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
+    AND span_id IN reinterpret({span_ids:String}, 'Array(FixedString(16))')
+    AND event_id IN reinterpret({event_ids:String}, 'Array(FixedString(16))')
+GROUP BY project_id, trace_id, span_id, event_id

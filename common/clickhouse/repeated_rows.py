@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_VERSION: Final = ("project_id", "start_us", "span_id", "trace_id", "partition_id", "record_offset")
+_VERSION: Final = ("project_id", "start_us", "span_id", "trace_id", "partition_id", "version")
 _ROW: Final = "row"
 
 

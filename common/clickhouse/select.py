@@ -39,6 +39,7 @@ class Table(StrEnum):
     SPANS = "spans"
     VERSIONS = "span_versions"
     ARRIVALS = "span_arrivals"
+    EVENTS = "span_events"
 
 
 LOCAL_SUFFIX: Final = "_local"

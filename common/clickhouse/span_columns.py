@@ -31,6 +31,7 @@ from common.clickhouse.member_json import (
     source_values,
 )
 from common.span import PROMOTED_TEXTS, Metrics, NormalizedSpan, Span
+from common.span_version import OFFSET_STEP
 
 SPANS_TABLE: Final = "spans"
 
@@ -86,7 +87,7 @@ _KINDS: Final[Mapping[str, pa.DataType]] = {
     "project_id": _ID,
     "span_id": _ID,
     "trace_id": _ID,
-    "record_offset": pa.uint64(),
+    "version": pa.uint64(),
     "span_index": pa.uint32(),
     "record_ms": pa.int64(),
     "parent_id": _ID,
@@ -187,7 +188,7 @@ class SpanColumns:
         count, columns = len(spans), self._columns
         projects = repeat(project_ids, count) if isinstance(project_ids, UUID) else project_ids
         columns["project_id"].extend(project_id.bytes for project_id in projects)
-        columns["record_offset"].extend(repeat(record_offset, count))
+        columns["version"].extend(repeat(record_offset * OFFSET_STEP, count))
         columns["record_ms"].extend(repeat(record_ms, count))
         columns["span_index"].extend(span_indexes)
         self._partition_ids.extend(repeat(partition_id, count), str.encode)

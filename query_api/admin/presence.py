@@ -19,6 +19,7 @@ from common.errors import InvalidInput, Unavailable
 from common.ids import parse_span_id, parse_trace_id
 from common.kafka.record import Partition
 from common.postgres.projects import Projects
+from common.span_version import version_of
 from query_api.admin.dead_letters import table_of
 from query_api.filter.sql.compile import EVERY_ROW
 from query_api.freshness.status import END_OFFSETS_TIMEOUT_S
@@ -162,7 +163,7 @@ async def _reasons(spans: ProjectSpans, asked: Sequence[RecordedSpan], partition
             return "It is rejected."
         if key not in own:
             return "It is not stored."
-        if own[key] < 2 * span.offset:
+        if own[key] < version_of(span.offset):
             return "Only an older version is stored."
         if key not in latest:
             return _DELETED

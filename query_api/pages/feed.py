@@ -19,7 +19,10 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+import pyarrow as pa
+
 from common.clickhouse.select import Select, Table
+from common.span_version import ARRIVAL_SQL
 from query_api.explain.explain import explained
 from query_api.filter.language import Node
 from query_api.filter.sql.compile import Compiled, compile_node
@@ -60,6 +63,9 @@ ARRIVALS_MAX: Final = 20_000
 GROWTH: Final = 4
 """Growth from one round to the next: a rare match is found in few rounds, a frequent one without reading much for
 nothing."""
+
+_PLACE: Final = ("arrived_in", "arrived_at", "arrived_as")
+"""Partition, offset and index at which a row arrived."""
 
 FINISHING_SHARE: Final = 0.5
 """No round begins when less than this share of the budget is left, so that a slow one still ends within it."""
@@ -230,7 +236,7 @@ class _Reading:
         """Put what fits on the page; return how many arrivals the reader has passed then."""
         query = candidates_among(self._spans.project_id, self._query, arrivals)
         rows = await self._spans.select(query, step="candidates")
-        candidates = _in_order(candidates_of(rows), rows.column("span_index").to_pylist(), arrivals)
+        candidates = _in_order(rows, arrivals)
         if not candidates:
             return len(arrivals)
         found = await self._page.look_up(list(candidates.values()))
@@ -257,28 +263,31 @@ def candidates_among(project_id: UUID, query: FeedQuery, arrivals: Arrivals) -> 
     for index, (partition_id, (first, last)) in enumerate(extents.items()):
         parameters |= {f"partition_{index}": partition_id, f"first_{index}": first, f"last_{index}": last}
         parts.append(
-            f"(partition_id = {{partition_{index}:String}} AND record_offset >= {{first_{index}:UInt64}}"
-            f" AND record_offset <= {{last_{index}:UInt64}})"
+            f"({ARRIVAL_SQL[0]} = {{partition_{index}:String}} AND {ARRIVAL_SQL[1]} >= {{first_{index}:UInt64}}"
+            f" AND {ARRIVAL_SQL[1]} <= {{last_{index}:UInt64}})"
         )
     between = "start_us >= {low:Int64} AND start_us <= {high:Int64}"
     at_starts = "start_us IN (SELECT arrayJoin({starts:Array(Int64)}))"
     return Select(
         project_id,
         Table.SPANS,
-        [*CANDIDATE_COLUMNS, "span_index"],
+        [*CANDIDATE_COLUMNS, *(f"{sql} AS {name}" for name, sql in zip(_PLACE, ARRIVAL_SQL, strict=True))],
         where=[between, at_starts, " OR ".join(parts), query.matching.sql, *conditions],
         parameters={**parameters, **query.matching.parameters},
     )
 
 
-def _in_order(candidates: list[Candidate], indexes: list[int], arrivals: Arrivals) -> dict[int, Candidate]:
-    """Return candidates by their number among the arrivals, in order. A row may occur twice, or be no arrival."""
+def _in_order(rows: pa.Table, arrivals: Arrivals) -> dict[int, Candidate]:
+    """Return candidates by their number among the arrivals, in order. A row may occur twice, or be no arrival.
+
+    Of several rows of one arrival, which are one span with more and more events, the last version counts.
+    """
     places = zip(arrivals.partition_ids, arrivals.places, strict=True)
-    number_of = {(partition_id, *place): number for number, (partition_id, place) in enumerate(places)}
+    number_of = {(partition_id.encode(), *place): number for number, (partition_id, place) in enumerate(places)}
+    arrived = zip(*(rows.column(name).to_pylist() for name in _PLACE), strict=True)
     found: dict[int, Candidate] = {}
-    for candidate, span_index in zip(candidates, indexes, strict=True):
-        version = candidate.version
-        number = number_of.get((version.partition_id.decode(), version.record_offset, span_index))
+    for place, candidate in sorted(zip(arrived, candidates_of(rows), strict=True)):
+        number = number_of.get(place)
         if number is not None:
             found[number] = candidate
     return dict(sorted(found.items()))

@@ -24,6 +24,7 @@ from uuid import UUID
 
 from common.clickhouse.select import Select, Table
 from common.errors import InvalidCursor
+from common.span_version import ARRIVAL_SQL, OFFSET_SQL, offset_of
 from query_api.spans.versions import TracePosition, Version
 from query_api.spans.window import Window, place_of_reference
 from query_api.spans.windowing import Windowing
@@ -63,10 +64,13 @@ class Snapshot:
 
     def holds(self, version: Version) -> bool:
         """Return whether the version was stored then."""
-        return self.offsets.get(_digest(version.partition_id), -1) >= version.record_offset
+        return self.offsets.get(_digest(version.partition_id), -1) >= offset_of(version.version)
 
     def holds_sql(self) -> tuple[str, Mapping[str, Any]]:
-        """Return ``holds`` as a condition on a row with ``partition_id`` and ``record_offset``, and its values."""
+        """Return ``holds`` as a condition on a row with ``partition_id`` and ``version``, and its values."""
+        return self._holds_sql(OFFSET_SQL)
+
+    def _holds_sql(self, offset: str) -> tuple[str, Mapping[str, Any]]:
         if self.is_empty:
             return "0", {}
         values = {"held_partitions": list(self.offsets), "held_offsets": list(self.offsets.values())}
@@ -74,13 +78,13 @@ class Snapshot:
             "transform(halfMD5(partition_id), {held_partitions:Array(UInt64)}, {held_offsets:Array(Int64)},"
             " toInt64(-1))"
         )
-        return f"record_offset <= {through}", values
+        return f"{offset} <= {through}", values
 
     def arrived_starts(self, project_id: UUID) -> str:
         """Return the right side of an ``IN``: the starts of all versions that arrived since, as ``span_arrivals`` has
         them.
         """
-        held, _ = self.holds_sql()
+        held, _ = self._holds_sql("record_offset")
         return f"({Select(project_id, Table.ARRIVALS, ['start_us'], where=[f'NOT ({held})'])})"
 
     def not_in_arrivals_sql(self, project_id: UUID) -> str:
@@ -97,7 +101,7 @@ class Snapshot:
         """Return the condition that the span of a row was stored then at the place of the row, and its values.
 
         It may have been stored in this or in an earlier version. The row has ``start_us``, ``span_id``, ``trace_id``,
-        ``partition_id`` and ``record_offset``. ``starts`` is the right side of an ``IN``: the starts of the rows to
+        ``partition_id`` and ``version``. ``starts`` is the right side of an ``IN``: the starts of the rows to
         check, or ``arrived_starts()``.
 
         A new span is mistaken for one that was sent again if another span that was sent again starts in the same
@@ -107,11 +111,12 @@ class Snapshot:
             return "0", {}
         held, values = self.holds_sql()
         at_starts = f"start_us IN {starts}"
-        place, arrival = ("start_us", "span_id", "trace_id"), ("partition_id", "record_offset", "span_index")
+        place = ("start_us", "span_id", "trace_id")
         earlier_rows = Select(project_id, Table.SPANS, place, where=[at_starts, held])
-        rows = Select(project_id, Table.SPANS, arrival, where=[at_starts])
-        is_gone = f"({', '.join(arrival)}) NOT IN ({rows})"
-        freed = Select(project_id, Table.ARRIVALS, ["start_us"], where=[at_starts, held, is_gone])
+        rows = Select(project_id, Table.SPANS, ARRIVAL_SQL, where=[at_starts])
+        arrived, _ = self._holds_sql("record_offset")
+        is_gone = f"(partition_id, record_offset, span_index) NOT IN ({rows})"
+        freed = Select(project_id, Table.ARRIVALS, ["start_us"], where=[at_starts, arrived, is_gone])
         return f"({held} OR ({', '.join(place)}) IN ({earlier_rows}) OR start_us IN ({freed}))", values
 
 

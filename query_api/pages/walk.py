@@ -172,8 +172,8 @@ def _own_indexes(versions: Sequence[Version], rows: pa.Table) -> np.ndarray[tupl
     """Return the index of the row of each version, −1 if there is none."""
     wanted = table_of(versions)
     indexes = row_indexes(wanted, rows)
-    offsets = np.append(integers_of(rows, "record_offset"), -1)  # that of index −1
-    indexes[offsets[indexes] != integers_of(wanted, "record_offset")] = -1
+    versions_read = np.append(integers_of(rows, "version"), -1)  # that of index −1
+    indexes[versions_read[indexes] != integers_of(wanted, "version")] = -1
     return indexes
 
 

@@ -5,11 +5,11 @@ A trace is *doubtful* if a span of it may have several versions, or a row that i
 - ``span_versions`` has rows of the trace in several parts, or of several partitions. In one part the engine keeps one
   row of a span and a partition, so two versions of a span are in different parts until the engine merges them.
 - A row of it in ``spans`` starts in a second in which ``spans`` and ``span_versions`` do not have the same starts and
-  offsets. Then a version was replaced, moved or deleted, a row is stored twice, or one is being stored. ``spans`` keeps
-  the rows of earlier versions, so such a second stays doubtful.
+  versions. Then a version was replaced, moved or deleted, a row is stored twice, or one is being stored. ``spans``
+  keeps the rows of earlier versions, so such a second stays doubtful.
 
 Each row of any other trace is the only one of its span. Of the rows of doubtful traces those count that are at the
-place of a latest version, and of several at one place the one with the highest offset. Both tables are read as the
+place of a latest version, and of several at one place the one with the highest number. Both tables are read as the
 statement found them, so a version that is stored meanwhile makes a second differ, and does not count twice.
 
 Grouping traces by 64 bits of hash takes two thirds of the time of grouping by their ids. Two traces with the same hash
@@ -28,7 +28,7 @@ from common.clickhouse.select import Select, Table, Union
 PLACE: Final = ("trace_id", "span_id", "partition_id", "start_us")
 
 _PLACE_HASH: Final = f"cityHash64({', '.join(PLACE)})"
-_ROW_HASH: Final = f"cityHash64({', '.join(PLACE)}, record_offset, stored_us)"
+_ROW_HASH: Final = f"cityHash64({', '.join(PLACE)}, version, stored_us)"
 """Of a row of ``spans``. Each try to store a row has its own microsecond (``ingest/clickhouse_sink.py``). The name of a
 part would not do: merges change it, and servers that are asked one after the other have parts of the same names."""
 
@@ -37,8 +37,7 @@ _PART: Final = "_part_index + cityHash64(partition_id) + cityHash64(shardNum())"
 """Differs for the parts of two shards, which may have the same number. The hashes are computed once for many rows."""
 
 _SECOND: Final = "intDiv(start_us, 1000000) AS second"
-_SENT_HASH: Final = "cityHash64(start_us, record_offset)"
-_VERSION_HASH: Final = "cityHash64(start_us, intDiv(version, 2))"
+_VERSION_HASH: Final = "cityHash64(start_us, version)"
 _IS_SENT: Final = "version % 2 = 0"
 """A condition takes longer than a factor, since few rows are deletions."""
 
@@ -50,7 +49,7 @@ def is_visible(project_id: UUID, window: Sequence[str], in_traces: Sequence[str]
     if there is one, and bounds what is read of ``span_versions``.
     """
     hashes = _hashes(project_id, _doubtful(project_id, window, in_traces))
-    row = f"argMaxIf({_ROW_HASH}, (record_offset, stored_us), {_PLACE_HASH} IN ({hashes})) AS row"
+    row = f"argMaxIf({_ROW_HASH}, (version, stored_us), {_PLACE_HASH} IN ({hashes})) AS row"
     rows = Select(
         project_id,
         Table.SPANS,
@@ -88,7 +87,9 @@ def _doubtful(project_id: UUID, window: Sequence[str], in_traces: Sequence[str])
         group_by=[_TRACE_HASH],
         having=[f"min({_PART}) != max({_PART})"],
     )
-    of_versions, of_spans = (f"sum({starts}) AS starts" for starts in (f"{_VERSION_HASH} * ({_IS_SENT})", _SENT_HASH))
+    of_versions, of_spans = (
+        f"sum({starts}) AS starts" for starts in (f"{_VERSION_HASH} * ({_IS_SENT})", _VERSION_HASH)
+    )
     starts = Union(
         [
             Select(

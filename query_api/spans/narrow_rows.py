@@ -95,7 +95,7 @@ _KINDS: Final = {
     "span_id": pa.binary(ID_BYTES),
     "trace_id": pa.binary(ID_BYTES),
     "partition_id": pa.binary(),
-    "record_offset": pa.uint64(),
+    "version": pa.uint64(),
 }
 
 
@@ -193,9 +193,9 @@ def row_indexes(latest: pa.Table, rows: pa.Table) -> Integers:
     at = order[np.minimum(found, len(order) - 1)]
     partitions = pc.unique(latest.column("partition_id"))
     same_place = (places[at] == _places(rows)) & (_codes(latest, partitions)[at] == _codes(rows, partitions))
-    wanted, offsets = integers_of(latest, "record_offset")[at], integers_of(rows, "record_offset")
-    fitting = np.flatnonzero(same_place & (offsets >= wanted))
-    rank = np.where(offsets == wanted, _EXACT, offsets)[fitting]
+    wanted, versions = integers_of(latest, "version")[at], integers_of(rows, "version")
+    fitting = np.flatnonzero(same_place & (versions >= wanted))
+    rank = np.where(versions == wanted, _EXACT, versions)[fitting]
     by_rank = fitting[np.argsort(rank, kind="stable")]
     indexes = np.full(latest.num_rows, -1)
     indexes[at[by_rank]] = by_rank  # of several rows the last one stays

@@ -35,7 +35,7 @@ from query_api.spans.versions import (
 )
 from query_api.spans.window import Conditions
 
-_HASH: Final = "cityHash64(start_us, span_id, trace_id, partition_id, record_offset)"
+_HASH: Final = "cityHash64(start_us, span_id, trace_id, partition_id, version)"
 _NEWEST_FIRST: Final = ("start_us DESC", "span_id DESC", "trace_id DESC")
 _OF_SAMPLE: Final = (f"trace_id IN {among_ids('sample_traces')}", f"span_id IN {among_ids('sample_spans')}")
 

@@ -1,8 +1,9 @@
 """Spans and their versions by their identity, and which version of a span is visible (contract §4, ADR 0003).
 
-A span may be sent several times. In one partition the version with the highest offset is the latest, unless it was
-deleted (a deletion is the odd version above it). Across partitions it is the one with the latest record time, then
-the higher offset. A row of ``spans`` is visible exactly if it is the latest version of its span in ``span_versions``.
+A span may be sent several times. In one partition the version with the highest number is the latest, unless it was
+deleted (a deletion is an odd number above it, ``common/span_version.py``). Across partitions it is the one with the
+latest record time, then the higher number. A row of ``spans`` is visible exactly if it is the latest version of its
+span in ``span_versions``.
 
 The rule is here in Python, for the spans of a page (``latest_among``), and in SQL, for aggregates over many spans
 (``latest_versions``): planning the SQL takes longer than all other work for a page. A test compares the two.
@@ -24,6 +25,7 @@ import pyarrow as pa
 
 from common.clickhouse.select import NO_VALUES, Select, Table
 from common.span import Metrics
+from common.span_version import OFFSET_STEP
 
 ID_BYTES: Final = 16
 
@@ -46,7 +48,7 @@ _FLAGS_SQL: Final[Mapping[str, str]] = {
 }
 
 LATEST_COLUMNS: Final = (
-    *("trace_id", "span_id", "partition_id", "intDiv(version, 2) AS record_offset", "start_us", "parent_id"),
+    *("trace_id", "span_id", "partition_id", "version", "start_us", "parent_id"),
     *(f"{expression} AS {name}" for name, expression in {**_FLAGS_SQL, **AMOUNTS_SQL}.items()),
 )
 
@@ -156,13 +158,13 @@ class SpanKey(NamedTuple):
 
 
 class Version(NamedTuple):
-    """The identity of one row of ``spans``: its place and the record that it came in."""
+    """The identity of one row of ``spans``: its place, and its partition and number (``common/span_version.py``)."""
 
     start_us: int
     span_id: bytes
     trace_id: bytes
     partition_id: bytes
-    record_offset: int
+    version: int
 
     @property
     def key(self) -> SpanKey:
@@ -184,7 +186,7 @@ def standing_in(versions: Iterable[Version], rows: Collection[Version]) -> dict[
     found: dict[Version, Version] = {}
     for version in versions:
         row = version if version in rows else latest.get(version[:-1])
-        if row is not None and row.record_offset >= version.record_offset:
+        if row is not None and row.version >= version.version:
             found[version] = row
     return found
 
@@ -227,11 +229,11 @@ class SentVersions:
     """Trace id and span id, as in ``SpanKey``."""
 
     versions: list[int]
-    """Even; the deletion of a version is odd."""
+    """The numbers of ``sent``: even; that of a deletion is odd."""
 
     record_ms: list[int]
     sent: list[Version]
-    """The version that each row is about."""
+    """The version that each row is, or deletes."""
 
     parent_ids: list[bytes]
     """Empty if nothing is summed."""
@@ -247,7 +249,7 @@ class SentVersions:
             keys=list(zip(values_of(rows, "trace_id"), values_of(rows, "span_id"), strict=True)),
             versions=values_of(rows, "version"),
             record_ms=values_of(rows, "record_ms"),
-            sent=_sent(rows),
+            sent=versions_of(rows),
             parent_ids=values_of(rows, "parent_id") if has_usage else [],
             reports=_reports(rows) if has_usage else {},
         )
@@ -290,14 +292,6 @@ def _latest_in_partitions(sent_versions: SentVersions, absent: Collection[Versio
         if sent_versions.versions[known] < sent_versions.versions[index]:
             latest[trace_id, span_id, sent.partition_id] = index
     return (index for index in latest.values() if not sent_versions.is_deletion(index))
-
-
-def _sent(rows: pa.Table) -> list[Version]:
-    """Return the version that each row of ``span_versions`` is about."""
-    starts, span_ids, trace_ids, partition_ids, versions = (
-        values_of(rows, name) for name in ("start_us", "span_id", "trace_id", "partition_id", "version")
-    )
-    return rows_as(Version, starts, span_ids, trace_ids, partition_ids, (version // 2 for version in versions))
 
 
 def _reports(rows: pa.Table) -> dict[int, Reported]:
@@ -356,20 +350,25 @@ def latest_versions_of_few(project_id: UUID, conditions: Sequence[str]) -> Selec
     return Select(
         project_id,
         in_partitions,
-        [*keys, "intDiv(latest.1, 2) AS record_offset", "latest.2 AS start_us"],
+        [*keys, "latest.1 AS version", "latest.2 AS start_us"],
         order_by=["trace_id", "span_id", "latest.3 DESC", "latest.1 DESC", "partition_id DESC"],
         limit_by="1 BY trace_id, span_id",
     )
 
 
 def deletions(project_id: UUID, conditions: Sequence[str], parameters: Mapping[str, Any]) -> Select:
-    """Return a query of what deletes spans, in the order of ``DELETION_COLUMNS``: for each partition, the odd version
-    above the latest one.
+    """Return a query of what deletes spans, in the order of ``DELETION_COLUMNS``.
+
+    For each partition, the last number of the offset of the latest version, which is odd.
 
     A redelivery of the record stays below it, a new record is above it.
     """
     keys = ["project_id", "trace_id", "span_id", "partition_id"]
-    last = ["max(version) + 1 AS deletion", "argMax(record_ms, version)", "argMax(start_us, version)"]
+    last = [
+        f"bitOr(max(version), {OFFSET_STEP - 1}) AS deletion",
+        "argMax(record_ms, version)",
+        "argMax(start_us, version)",
+    ]
     return Select(
         project_id,
         Table.VERSIONS,

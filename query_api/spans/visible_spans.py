@@ -26,7 +26,7 @@ from query_api.filter.sql.sums import USAGE_PREFIX
 from query_api.spans.doubtful_traces import PLACE, is_visible
 from query_api.spans.versions import AMOUNTS_SQL, latest_versions
 
-_VERSION: Final = (*PLACE, "record_offset")
+_VERSION: Final = (*PLACE, "version")
 _SAME_PLACE: Final = " AND ".join(f"latest.{column} = matching.{column}" for column in PLACE)
 _HAS_USAGE: Final = "usage != ''"
 
@@ -63,7 +63,7 @@ def visible_spans(
     else:
         rows = Select(project_id, Table.SPANS, computed, where=[*conditions, *and_also], parameters=parameters)
         of_row = [f"matching.{name} AS {name}" for name in (*_VERSION, *columns)]
-        later = f"{_SAME_PLACE} AND latest.record_offset <= matching.record_offset"
+        later = f"{_SAME_PLACE} AND latest.version <= matching.version"
         join = Join("ASOF INNER", rows, "matching", later)
         visible = Select(project_id, latest, of_row, alias="latest", joins=[join])
     joins = []

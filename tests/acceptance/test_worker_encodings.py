@@ -33,7 +33,7 @@ from tests.support.otlp import START_NS
 from tests.support.produce import produce
 
 COMPRESSIONS = (None, "gzip", "snappy", "lz4", "zstd")
-COORDINATES = {"partition_id", "record_offset", "record_ms", "stored_us"}
+COORDINATES = {"partition_id", "version", "record_ms", "stored_us"}
 TRACE, SPAN, PARENT = bytes(range(1, 17)), bytes(range(1, 9)), bytes(range(9, 17))
 
 

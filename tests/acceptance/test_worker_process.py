@@ -36,10 +36,10 @@ SELECT uniqExact(place) AS rows, uniqExact(trace_id, span_id) AS spans FROM
     SELECT s.trace_id AS trace_id, s.span_id AS span_id, (s.start_us, trace_id, span_id) AS place FROM spans AS s
     INNER JOIN
     (
-        SELECT trace_id, span_id, argMax((partition_id, intDiv(version, 2)), (record_ms, version)) AS head
+        SELECT trace_id, span_id, argMax((partition_id, version), (record_ms, version)) AS head
         FROM span_versions FINAL GROUP BY project_id, trace_id, span_id
     ) AS h ON h.trace_id = s.trace_id AND h.span_id = s.span_id
-    WHERE (s.partition_id, s.record_offset) = h.head
+    WHERE (s.partition_id, s.version) = h.head
 )
 """
 """The visible rows: of every span each row of the version that ``span_versions`` calls the latest."""

@@ -27,11 +27,12 @@ OF_A_SPAN: Final = {
 
 WITHOUT_CONTENT: Final = frozenset({
     "partition_id",  # names a partition of Kafka
+    "arrival_partition_id",
     "trace_type",  # an enum
     "span_type",  # an enum
 })  # fmt: skip
 EXPORTED_AS: Final = {"name": "span_name"}
-NOT_EXPORTED: Final = frozenset({"partition_id"})
+NOT_EXPORTED: Final = frozenset({"partition_id", "arrival_partition_id"})
 
 
 def _text_columns() -> list[str]:

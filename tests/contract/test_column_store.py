@@ -32,6 +32,7 @@ from common.errors import (
 from common.fair_share import Tenant, working_for
 from common.limits import MIB
 from common.settings import ClickHouseSettings
+from common.span_version import version_of
 from tests.fakes.faulty_store import Fault, FaultyStore
 from tests.support.clickhouse import ClickHouseServer, clickhouse_server
 from tests.support.faulty_proxy import FaultyProxy, HttpFault, faulty_proxy
@@ -207,7 +208,9 @@ class TestParameters:
 class TestReading:
     async def test_rows_read_are_counted_not_rows_returned(self, store: ColumnStore):
         await insert(store, *(span_row(number) for number in range(5)))
-        statement = Statement("SELECT name FROM spans WHERE record_offset = {offset:UInt64}", {"offset": 2**63 + 1})
+        statement = Statement(
+            "SELECT name FROM spans WHERE version = {version:UInt64}", {"version": version_of(2**45 + 1)}
+        )
 
         assert await store.rows_read(statement, deadline_s=DEADLINE_S) == 5
 
@@ -257,7 +260,7 @@ class TestRepeatedInserts:
         for number in (1, 2, 3):
             await insert(store, span_row(1), span_row(2, start_us=number), token=f"token {number}")
 
-        place = "project_id, start_us, span_id, trace_id, partition_id, record_offset"
+        place = "project_id, start_us, span_id, trace_id, partition_id, version"
         await store.execute(Statement(f"OPTIMIZE TABLE spans FINAL DEDUPLICATE BY {place}"), deadline_s=DEADLINE_S)
 
         rows = await select(store, "SELECT start_us FROM spans ORDER BY start_us")

@@ -62,7 +62,7 @@ def chunk_of(values: dict[Encoding, bytes], **members: Any) -> Chunk:
 
 def rows(chunk: DecodedChunk) -> list[list[dict[str, Any]]]:
     """Return the rows of each record, without what says in which record they came."""
-    all_rows = iter(chunk.rows.drop_columns(["record_offset"]).to_pylist())
+    all_rows = iter(chunk.rows.drop_columns(["version"]).to_pylist())
     return [list(itertools.islice(all_rows, outcome.rows_count)) for outcome in chunk.outcomes]
 
 

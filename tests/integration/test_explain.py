@@ -43,7 +43,7 @@ INSERT INTO spans SELECT * REPLACE
 (
     start_us + (n + 1) * 1000000 AS start_us,
     CAST(unhex(repeat(leftPad(hex(n + 2), 16, '0'), 2)), 'FixedString(16)') AS span_id,
-    record_offset + n + 1 AS record_offset,
+    version + (n + 1) * 131072 AS version,
     mapApply((path, leaf) -> (path, if(path = 'number', concat('n', toString(n)), leaf)), leaves) AS leaves
 )
 FROM spans ARRAY JOIN range({COPIES_COUNT}) AS n

@@ -13,6 +13,7 @@ import pytest
 
 from common.clickhouse.store import ColumnStore, Statement
 from common.span import Span
+from common.span_version import version_of
 from common.times import SystemClock, format_us
 from tests.support.api import context_of, post_json, serving
 from tests.support.deleting import delete
@@ -156,7 +157,8 @@ async def test_span_without_its_version_does_not_count_beside_the_one_before(
     await store_record(store, spans_of(*range(SPANS_COUNT)), offset=1)
     await store_record(store, spans_of(3, 4, later_us=MINUTE_US, name="again"), offset=2)
     await store.execute(
-        Statement("ALTER TABLE span_versions DELETE WHERE version = 4", {}, {"mutations_sync": 1}), deadline_s=60.0
+        Statement(f"ALTER TABLE span_versions DELETE WHERE version = {version_of(2)}", {}, {"mutations_sync": 1}),
+        deadline_s=60.0,
     )
 
     counted = await _of_groups(client, {})

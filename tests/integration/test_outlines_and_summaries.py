@@ -19,6 +19,7 @@ from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
 from common.settings import ClickHouseSettings
 from common.span import NO_METRICS, Metrics, Resource, Span, SpanKind
+from common.span_version import version_of
 from common.times import parse_time_ns
 from common.usage import Report, counted
 from ingest.semconv.conventions import USAGE_ROOTS
@@ -29,7 +30,7 @@ from tests.integration.test_traces import Traces, span, traces_over
 from tests.support.span_corpus import START_NS
 
 ERROR = "STATUS_CODE_ERROR"
-NARROW = frozenset({"tokens_leaf", "record_offset"})
+NARROW = frozenset({"tokens_leaf", "version"})
 """Columns by which the rows of outlines and summaries are recognized."""
 
 MATCHING: dict[str, Any] = {"conditions": [{"field": "span_name", "operator": "matches", "value": "[1-8]$"}]}
@@ -143,7 +144,7 @@ class ForgetfulStore:
         found = await self._store.select(statement, deadline_s=deadline_s)
         if self.hides is None or not NARROW.issubset(found.column_names):
             return found
-        return found.filter(pc.not_equal(found.column("record_offset"), self.hides))
+        return found.filter(pc.not_equal(found.column("version"), self.hides))
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +206,7 @@ async def test_span_whose_latest_row_is_missing_is_shown_as_before(store_of_all_
     async with traces_over(forgetful) as api:
         await api.ingest(span(1, name="before", attributes=tokens(1)), span(2, at=9))
         # It starts later, or the engine might merge the two rows.
-        forgetful.hides = await api.ingest(span(1, name="after", attributes=tokens(2), at=1))
+        forgetful.hides = version_of(await api.ingest(span(1, name="after", attributes=tokens(2), at=1)))
         outline = await outline_at(api, 1)
         [summary] = (await summaries(api))["summaries"]
         forgetful.hides = None

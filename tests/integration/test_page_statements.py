@@ -36,7 +36,7 @@ INSERT INTO spans SELECT * REPLACE
     start_us + (n + 1) * 1000000 AS start_us,
     sipHash128(n) AS span_id,
     sipHash128(n, 1) AS trace_id,
-    record_offset + n + 1 AS record_offset
+    version + (n + 1) * 131072 AS version
 )
 FROM spans ARRAY JOIN range({SPANS_COUNT}) AS n
 """
@@ -48,7 +48,7 @@ INSERT INTO spans SELECT * REPLACE
     start_us + (n + 1) * 1000000 AS start_us,
     sipHash128(n) AS span_id,
     sipHash128(n, 1) AS trace_id,
-    record_offset + n + 1 AS record_offset,
+    version + (n + 1) * 131072 AS version,
     if(n % 100 = 0, 'sparse', 'common') AS name
 )
 FROM (SELECT * FROM spans ORDER BY start_us LIMIT 1) ARRAY JOIN range({{from}}, {{to}}) AS n

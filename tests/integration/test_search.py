@@ -24,6 +24,7 @@ from common.errors import DeadlineExceeded, InvalidCursor, InvalidFilter, Invali
 from common.ids import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings, QuerySettings
 from common.span import Event, Link, Resource, Scope, Span
+from common.span_version import version_of
 from common.times import SystemClock, format_us
 from query_api.pages import by_ids
 from query_api.pages import traces as traces_routes
@@ -142,7 +143,7 @@ async def delete(store: ColumnStore, deleted: Span, *, partition_id: str, offset
         "trace": deleted.trace_id.hex(),
         "span": deleted.span_id.hex(),
         "partition_id": partition_id,
-        "version": offset * 2,
+        "version": version_of(offset),
     }
     await store.execute(Statement(sql, {**values, "project": str(DEFAULT_PROJECT_ID)}), deadline_s=60.0)
 

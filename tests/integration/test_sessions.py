@@ -19,6 +19,7 @@ from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_tab
 from common.ids import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Span
+from common.span_version import OFFSET_SQL
 from common.stored_position import StoredPosition
 from common.times import SystemClock, format_us
 from query_api.request.limits import Limits
@@ -336,8 +337,8 @@ async def test_page_waits_for_the_end_of_an_insert(api: Api, order: str) -> None
 
     following = asyncio.create_task(api.sessions(windowing={**windowing, "next": page["windowing"]["next"]}))
     done, _ = await asyncio.wait({following}, timeout=0.5)
-    arrival = "SELECT project_id, partition_id, record_offset, span_index, start_us, stored_us FROM spans"
-    insert = f"INSERT INTO span_arrivals {arrival} WHERE record_offset = 1"
+    arrival = f"SELECT project_id, partition_id, {OFFSET_SQL}, span_index, start_us, stored_us FROM spans"
+    insert = f"INSERT INTO span_arrivals {arrival} WHERE {OFFSET_SQL} = 1"
     await api.store.execute(Statement(insert, {}), deadline_s=60.0)
 
     assert not done

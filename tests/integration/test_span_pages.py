@@ -23,6 +23,7 @@ from common.errors import DeadlineExceeded
 from common.ids import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Span
+from common.span_version import last_of, version_of
 from common.times import SystemClock, format_us
 from common.usage import trace_sums
 from query_api.filter.sql.compile import EVERY_ROW
@@ -100,7 +101,7 @@ class Record:
 async def delete(
     store: ColumnStore, project_id: UUID, trace: int, number: int, *, partition_id: str, offset: int
 ) -> None:
-    await add_head(store, project_id, Place(trace, number, 0), partition_id=partition_id, version=offset * 2 + 1)
+    await add_head(store, project_id, Place(trace, number, 0), partition_id=partition_id, version=last_of(offset))
 
 
 async def add_head(
@@ -381,7 +382,7 @@ async def test_span_is_returned_while_its_next_version_is_stored(
     """A version may be visible in ``span_versions`` a moment before its row is in ``spans``."""
     old, new = Place(1, 1, 0), Place(1, 1, start_us)
     await store_record(store, [old.span, Place(1, 2, 0).span], partition_id="a", offset=1)
-    await add_head(store, DEFAULT_PROJECT_ID, new, partition_id=partition_id, version=4, record_ms=2)
+    await add_head(store, DEFAULT_PROJECT_ID, new, partition_id=partition_id, version=version_of(2), record_ms=2)
     pages = SpanPages.over(store)
 
     assert {old.shown_id, Place(1, 2, 0).shown_id} == set(ids_of(await pages.page()))
@@ -396,7 +397,7 @@ async def test_deleted_span_stays_deleted_while_its_next_version_is_stored(store
     place = Place(1, 1, 0)
     await store_record(store, [place.span], partition_id="a", offset=1)
     await delete(store, DEFAULT_PROJECT_ID, 1, 1, partition_id="a", offset=1)
-    await add_head(store, DEFAULT_PROJECT_ID, place, partition_id="a", version=4)
+    await add_head(store, DEFAULT_PROJECT_ID, place, partition_id="a", version=version_of(2))
 
     assert ids_of(await SpanPages.over(store).page()) == []
     assert await spans_by_id(store, place) == []

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from common.clickhouse.span_columns import ALL_MEMBERS, NO_PARENT
+from common.clickhouse.stored_attributes import LEAF_TEXTS, TEMPLATE
 from common.span import PROMOTED_TEXTS
-from query_api.spans.attributes import LEAF_TEXTS, TEMPLATE
 from query_api.spans.rows import row_columns
 
 TEXT_COLUMNS = ("status_message", *PROMOTED_TEXTS)
@@ -41,7 +41,7 @@ def row(**members: Any) -> dict[str, Any]:
         **dict.fromkeys(JSON_COLUMNS, b""),
         **dict.fromkeys(COUNTS, 0),
         "partition_id": b"partition_id",
-        "record_offset": 0,
+        "version": 0,
     }
     return plain | members
 
@@ -52,3 +52,15 @@ def table(rows: list[dict[str, Any]], *, cut_at: int = 0) -> pa.Table:
     columns = {name: pa.array([each[name] for each in rows], _TYPES.get(name)) for name in names}
     whole = pa.table(columns)
     return pa.concat_tables([whole.slice(0, cut_at), whole.slice(cut_at)])
+
+
+def as_the_engine_returns(rows: pa.Table) -> pa.Table:
+    """Texts as bytes, without dictionaries; the texts of leaves as lists."""
+    columns = {name: rows[name] for name in rows.column_names}
+    texts = [[text.encode() for _, text in leaves] for leaves in rows["leaves"].to_pylist()]
+    columns[LEAF_TEXTS] = pa.chunked_array([texts], pa.list_(pa.binary()))
+    for name, column in columns.items():
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if kind in (pa.string(), pa.binary()):
+            columns[name] = column.cast(kind).cast(pa.binary())
+    return pa.table(columns)

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from common.ids import DEFAULT_PROJECT_ID
 from common.span import PROMOTED_TEXTS
+from common.span_version import version_of
 
 HOSTILE: Final = 'it\'s "quoted" \\ back\\n tab\t line\nnul\0 {x:String} %(x)s %s ; -- é 😀'
 NOT_UTF8: Final = b"\xff\xfe\0\x80"
@@ -21,10 +22,12 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     "span_id": _ID,
     "trace_id": _ID,
     "partition_id": _WORD,
-    "record_offset": pa.uint64(),
+    "version": pa.uint64(),
     "span_index": pa.uint32(),
     "record_ms": pa.int64(),
     "stored_us": pa.int64(),
+    "arrival_partition_id": _WORD,
+    "arrival_offset": pa.uint64(),
     "parent_id": _ID,
     "end_us": pa.int64(),
     "start_ns_rest": pa.uint16(),
@@ -74,7 +77,9 @@ def span_row(number: int, **changed: Any) -> dict[str, Any]:
         "start_us": 1_760_000_000_000_000 + number,
         "span_id": number.to_bytes(8, "big") * 2,
         "trace_id": number.to_bytes(16, "big"),
-        "record_offset": 2**63 + number,
+        "version": version_of(2**45 + number),
+        "arrival_partition_id": b"",
+        "arrival_offset": 0,
         "record_ms": -1,
     }
     return row | changed

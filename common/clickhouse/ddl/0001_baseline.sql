@@ -5,8 +5,7 @@
 -- (ADR 0004).
 
 -- The spans, one row for each version, in the order of pages: project, start, span, trace. Texts are stored as
--- responses show them. `partition_id` and `record_offset` are the Kafka coordinates that decide which version of a span
--- is the latest. Merges keep every row, also of versions that were replaced: a merge that could drop rows would build
+-- responses show them. `partition_id` and `version` decide which version of a span is the latest. Merges keep every row, also of versions that were replaced: a merge that could drop rows would build
 -- the text indexes again, which takes twice the processor time (ADR 0042).
 CREATE TABLE IF NOT EXISTS spans{local}
 (
@@ -15,10 +14,15 @@ CREATE TABLE IF NOT EXISTS spans{local}
     span_id                   FixedString(16)                      CODEC(ZSTD(1)),
     trace_id                  FixedString(16)                      CODEC(ZSTD(1)),
     partition_id              LowCardinality(String),
-    record_offset             UInt64                               CODEC(Delta, ZSTD(1)),
+    -- The offset of the record times 2^17, plus twice the number of the events that log records added to the span
+    -- (common/span_version.py).
+    version                   UInt64                               CODEC(Delta, ZSTD(1)),
     span_index                UInt32                               CODEC(T64, ZSTD(1)),
     record_ms                 Int64                                CODEC(Delta, ZSTD(1)),
     stored_us                 Int64                                CODEC(Delta, ZSTD(1)),
+    -- Where the row arrived, if not in the record of its version: in the log record with the last of its events.
+    arrival_partition_id      LowCardinality(String),
+    arrival_offset            UInt64                               CODEC(T64, ZSTD(1)),
     parent_id                 FixedString(16)                      CODEC(ZSTD(1)),  -- zeros for a root
     end_us                    Int64                                CODEC(Delta, ZSTD(1)),
     start_ns_rest             UInt16                               CODEC(T64, ZSTD(1)),  -- below the microsecond
@@ -171,7 +175,7 @@ CREATE TABLE IF NOT EXISTS spans{local}
                             literal -> JSONExtractString(literal),
                             arrayFilter(
                                 literal -> endsWith(literal, '"'),
-                                extractAll(JSONExtractRaw(event, 'attributes'), '"(?:[^"\\\\]|\\\\.)*":?')
+                                extractAll(concat(JSONExtractRaw(event, 'attributes'), JSONExtractRaw(event, 'body')), '"(?:[^"\\\\]|\\\\.)*":?')
                             )
                         ),
                         JSONExtractString(event, 'name')
@@ -210,8 +214,8 @@ CREATE TABLE IF NOT EXISTS span_versions{local}
     trace_id                  FixedString(16)                      CODEC(ZSTD(1)),
     span_id                   FixedString(16)                      CODEC(ZSTD(1)),
     partition_id              LowCardinality(String),
-    -- The offset doubled. The deletion of a version is one more (odd): it wins over what it deletes and loses to the
-    -- next record.
+    -- As in `spans`. The deletion of a version is the last number of its offset (odd): it wins over what it deletes and
+    -- loses to the next record.
     version                   UInt64                               CODEC(T64, ZSTD(1)),
     record_ms                 Int64                                CODEC(T64, ZSTD(1)),
     start_us                  Int64                                CODEC(T64, ZSTD(1)),
@@ -229,7 +233,7 @@ SETTINGS {dedup_window_setting} = 1000, index_granularity = 512, min_compress_bl
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS span_versions_of_spans TO span_versions{local} AS
 SELECT
-    project_id, trace_id, span_id, partition_id, record_offset * 2 AS version, record_ms, start_us, parent_id,
+    project_id, trace_id, span_id, partition_id, version, record_ms, start_us, parent_id,
     if(
         tokens_prompt = 0 AND tokens_completion = 0 AND tokens_total = 0
             AND costs_prompt = 0 AND costs_completion = 0 AND costs_total = 0 AND errors = 0,
@@ -262,8 +266,35 @@ SETTINGS {dedup_window_setting} = 1000, index_granularity = 4096,
     fsync_after_insert = 1, fsync_part_directory = 1;
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS span_arrivals_of_spans TO span_arrivals{local} AS
-SELECT project_id, partition_id, record_offset, span_index, start_us, stored_us
+SELECT
+    project_id,
+    if(arrival_partition_id = '', partition_id, arrival_partition_id) AS partition_id,
+    if(arrival_partition_id = '', intDiv(version, 131072), arrival_offset) AS record_offset,
+    span_index, start_us, stored_us
 FROM spans{local};
+
+-- Events of spans that came as log records (contract §4.1, ADR 0046): one row for each, whether its span is stored or
+-- not. `event` is the event as responses show it; `event_id` is a hash of its time, name, body and attributes, so an event
+-- that is sent twice is one. Deletions are rows here as in `span_versions`, without `event`.
+CREATE TABLE IF NOT EXISTS span_events{local}
+(
+    project_id                UUID,
+    trace_id                  FixedString(16)                      CODEC(ZSTD(1)),
+    span_id                   FixedString(16)                      CODEC(ZSTD(1)),
+    event_id                  FixedString(16)                      CODEC(ZSTD(1)),
+    partition_id              LowCardinality(String),
+    version                   UInt64                               CODEC(T64, ZSTD(1)),
+    span_index                UInt32                               CODEC(T64, ZSTD(1)),
+    record_ms                 Int64                                CODEC(Delta, ZSTD(1)),
+    time_us                   Int64                                CODEC(Delta, ZSTD(1)),
+    stored_us                 Int64                                CODEC(Delta, ZSTD(1)),
+    event                     String                               CODEC(ZSTD(1))
+)
+ENGINE = {replicated}ReplacingMergeTree({replica_arguments}version)
+PARTITION BY (toYYYYMM(fromUnixTimestamp64Micro(time_us)))
+ORDER BY (project_id, trace_id, span_id, event_id, partition_id)
+SETTINGS {dedup_window_setting} = 1000, index_granularity = 512, min_compress_block_size = 4096,
+    fsync_after_insert = 1, fsync_part_directory = 1;
 
 -- Up to which offset each partition is stored, by project; the project id of zeros covers every record. Written after
 -- the insert has returned, so everything up to the offset is visible; during an insert its rows become visible one

@@ -1,7 +1,7 @@
 -- p1 = "a.b."
 -- p2 = "a.b"
 -- candidates = 10
-SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, version, parent_id, response_bytes, members
 FROM spans
 WHERE project_id = {project_id:UUID}
     AND ((NOT ((leaves[{p2:String}] != '' OR arrayExists(path -> startsWith(path, {p1:String}), mapKeys(leaves))))))

@@ -7,7 +7,7 @@
 -- candidates = 10
 WITH
 … AS attributes_json
-SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, version, parent_id, response_bytes, members
 FROM spans
 WHERE project_id = {project_id:UUID}
     AND (((has({p2:Array(String)}, leaves[{p3:String}]) OR (hasAny(arrayFilter((leaf, path) -> startsWith(path, {p1:String}) AND position(substring(path, 5), '.') = 0, mapValues(leaves), mapKeys(leaves)), {p2:Array(String)}) AND if(attributes_by_key != '' AND JSONHas(attributes_by_key, {p3:String}), (hasAny(JSONExtractArrayRaw(attributes_by_key, {p3:String}), JSONExtractArrayRaw({p4:String})) AND JSONType(attributes_by_key, {p3:String}) = 'Array'), (hasAny(JSONExtractArrayRaw(attributes_json, {p5:String}, {p6:String}), JSONExtractArrayRaw({p4:String})) AND JSONType(attributes_json, {p5:String}, {p6:String}) = 'Array'))))))

@@ -3,7 +3,7 @@
 -- p3 = "ag.meta.response.model"
 -- p4 = "ag.meta.response.model."
 -- candidates = 10
-SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, version, parent_id, response_bytes, members
 FROM spans
 WHERE project_id = {project_id:UUID}
     AND (((leaves[{p3:String}] != '' AND (leaves[{p3:String}] != '' OR arrayExists(path -> startsWith(path, {p4:String}), mapKeys(leaves))) OR leaves[{p3:String}] = '' AND (leaves[{p2:String}] != '' OR arrayExists(path -> startsWith(path, {p1:String}), mapKeys(leaves))))))

@@ -4,7 +4,7 @@
 -- candidates = 10
 WITH
 … AS leaf_pairs
-SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, version, parent_id, response_bytes, members
 FROM spans
 WHERE project_id = {project_id:UUID}
     AND (((leaves[{p3:String}] != '' AND has(leaf_pairs, concat({p3:String}, '=', {p2:String})) OR leaves[{p3:String}] = '' AND has(leaf_pairs, concat({p1:String}, '=', {p2:String})))))

@@ -1,6 +1,6 @@
 -- p1 = ["00000000000000ab00000000000000ab","00000000000000cd00000000000000cd"]
 -- candidates = 10
-SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, version, parent_id, response_bytes, members
 FROM spans
 WHERE project_id = {project_id:UUID}
     AND ((span_id IN (SELECT toFixedString(unhex(arrayJoin({p1:Array(String)})), 16))))

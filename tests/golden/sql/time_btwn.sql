@@ -1,7 +1,7 @@
 -- p1 = 1714521600000000
 -- p2 = 1714608000000000
 -- candidates = 10
-SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, version, parent_id, response_bytes, members
 FROM spans
 WHERE project_id = {project_id:UUID}
     AND ((start_us >= {p1:Int64} AND start_us <= {p2:Int64}))

@@ -3,7 +3,7 @@
 -- after_trace_id = "02020202020202020202020202020202"
 -- newest_us = 2
 -- candidates = 10
-SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, version, parent_id, response_bytes, members
 FROM spans
 WHERE project_id = {project_id:UUID}
     AND start_us >= {after_start_us:Int64}

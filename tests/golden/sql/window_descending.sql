@@ -2,7 +2,7 @@
 -- oldest_us = 1
 -- rate_percent = 50
 -- candidates = 10
-SELECT start_us, span_id, trace_id, partition_id, record_offset, parent_id, response_bytes, members
+SELECT start_us, span_id, trace_id, partition_id, version, parent_id, response_bytes, members
 FROM spans
 WHERE project_id = {project_id:UUID}
     AND start_us < {newest_us:Int64}

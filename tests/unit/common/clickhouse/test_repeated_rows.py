@@ -12,7 +12,7 @@ ROW = {
     "span_id": bytes(16),
     "trace_id": bytes(16),
     "partition_id": b"a",
-    "record_offset": 7,
+    "version": 7,
 }
 ID = pa.binary(16)
 SCHEMA = pa.schema(
@@ -22,7 +22,7 @@ SCHEMA = pa.schema(
         ("span_id", ID),
         ("trace_id", ID),
         ("partition_id", pa.dictionary(pa.int32(), pa.binary())),
-        ("record_offset", pa.uint64()),
+        ("version", pa.uint64()),
         ("name", pa.string()),
     ]
 )
@@ -53,7 +53,7 @@ def test_versions_that_differ_in_anything_else_stay():
         {"start_us": 2},
         {"trace_id": b"b" * 16},
         {"partition_id": b"b"},
-        {"record_offset": 8},
+        {"version": 8},
     ]
 
     assert names_of(*rows)[1] == [0, 1, 2, 3, 4, 5]

@@ -20,7 +20,7 @@ versions = st.builds(
     span_id=ids(),
     trace_id=ids(),
     partition_id=st.sampled_from([b"a/b/0", b"a/b/1"]),
-    record_offset=st.integers(0, 3),
+    version=st.integers(0, 3),
 )
 
 

@@ -30,7 +30,7 @@ VERSIONS = pa.schema(
         "span_id": pa.binary(16),
         "trace_id": pa.binary(16),
         "partition_id": pa.binary(),
-        "record_offset": pa.uint64(),
+        "version": pa.uint64(),
         "members": pa.uint32(),
     }
 )
