@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from common.clickhouse.span_columns import NO_PARENT
+from common.clickhouse.stored_attributes import ATTRIBUTES
 from common.paths import value_at
 from common.span import PROMOTED_TEXTS, SpanKind, StatusCode
 from query_api.export.columns import TIME, Column, in_64_bits, schema_of, value_text
 from query_api.filter.language import DURATION
-from query_api.spans.attributes import ATTRIBUTES
 from query_api.spans.narrow_rows import MODEL, PROVIDER, SERVICE
 from query_api.spans.rows import attributes_with, hex_ids
 from query_api.spans.usage import TraceSums

@@ -4,8 +4,8 @@ Rows are requested before it is certain that their versions are visible, so that
 runs, the result of another one is laid out. ``latest_versions.py`` decides what is visible.
 
 Members that are JSON are stored as responses show them and copied as they are, and attributes are joined from their
-template and leaves (``attributes.py``): a page is put together without parsing. Only two kinds of attributes are parsed
-and written again: those with ``outputs.__default__`` (reference §3.8), and those of a root whose trace has sums.
+template and leaves (``stored_attributes.py``): a page is put together without parsing. Only two kinds of attributes are
+parsed and written again: those with ``outputs.__default__`` (reference §3.8), and those of a root whose trace has sums.
 
 A page is written member by member, each for all rows at once, and then joined row by row: a tenth of the time it
 takes span by span. Members with few values are written together, once for each set of values; columns that hold
@@ -26,12 +26,12 @@ import pyarrow as pa
 
 from common.clickhouse.select import NO_SETTINGS, EngineSettings, Select, Table
 from common.clickhouse.span_columns import ALL_MEMBERS, NO_PARENT, OPTIONAL_MEMBERS
+from common.clickhouse.stored_attributes import ATTRIBUTES, attributes_of
 from common.fair_share import in_thread
 from common.limits import MIB
 from common.span import NO_METRICS, SpanKind, StatusCode
 from common.times import format_us
 from query_api.filter.sql.compile import Compiled
-from query_api.spans.attributes import ATTRIBUTES, attributes_of
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.usage import TraceSums, with_sums
 from query_api.spans.versions import (
@@ -309,20 +309,21 @@ def row_columns(members: int) -> tuple[str, ...]:
     ``OPTIONAL_MEMBERS``.
     """
     optional = (name for bit, name in enumerate(OPTIONAL_MEMBERS) if members >> bit & 1)
-    return (*_REQUIRED, *optional, "partition_id", "record_offset")
+    return (*_REQUIRED, *optional, "partition_id", "version")
 
 
 async def fetch_rows(
     spans: ProjectSpans, versions: Collection[Version], *, members: Iterable[int] = (ALL_MEMBERS,)
 ) -> Layout:
-    """Read rows that include all of these versions and hardly any others, in any order, and lay them out.
+    """Read the rows of these versions, in any order, and lay them out.
 
     ``members`` are the bits of ``OPTIONAL_MEMBERS`` that each version has or may have. A member that no row has costs
-    as much as one that is there: a column is read where a row lies, whatever it holds.
+    as much as one that is there: a column is read where a row lies, whatever it holds. Other versions at the same
+    places may have further members, so they are left out.
     """
     if not versions:
         return NO_ROWS
-    return await fetch(spans, packed_versions(versions), reduce(or_, members, 0))
+    return await fetch(spans, packed_versions(versions), reduce(or_, members, 0), only=set(versions))
 
 
 async def fetch_matching_rows(spans: ProjectSpans, versions: Collection[Version], matching: Compiled) -> Layout:
@@ -337,9 +338,16 @@ async def fetch(
     *,
     where: Sequence[str] = (),
     settings: EngineSettings = NO_SETTINGS,
+    only: Collection[Version] = (),
 ) -> Layout:
-    """Read the rows at the places that ``packed_versions`` has put into ``values``, and lay them out."""
+    """Read the rows at the places that ``packed_versions`` has put into ``values``, and lay them out.
+
+    ``only``: without those of other versions, unless it is empty.
+    """
     rows = await read_rows(spans, values, row_columns(members), where=where, settings=settings)
+    if only and rows.num_rows:
+        are_among = [version in only for version in versions_of(rows)]
+        rows = rows if all(are_among) else rows.filter(pa.array(are_among))
     is_large = rows.num_rows > LARGE_SPANS or rows.get_total_buffer_size() > LARGE_BYTES
     return await in_thread(Layout.of, rows) if is_large else Layout.of(rows)
 

@@ -19,6 +19,7 @@ import pytest
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.store import ColumnStore, Statement
+from common.clickhouse.stored_attributes import LEAF_TEXTS
 from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_table
 from common.errors import DeadlineExceeded
 from common.settings import ClickHouseSettings, QuerySettings, Settings
@@ -27,7 +28,6 @@ from common.stored_position import StoredPosition
 from common.times import Clock, SystemClock, format_us
 from query_api.request.context import ApiContext
 from query_api.request.limits import Limits
-from query_api.spans.attributes import LEAF_TEXTS
 from tests.fakes.clock import ManualClock
 from tests.fakes.rowless_store import RowlessStore
 from tests.support.api import PATIENT, KnownKeys, context_of, serving

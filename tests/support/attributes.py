@@ -1,4 +1,4 @@
-"""Attributes as ``query_api/spans/attributes.py`` and the column ``attributes_json`` say them, leaf by leaf."""
+"""Attributes as ``common/clickhouse/stored_attributes.py`` and the column ``attributes_json`` say them, leaf by leaf."""
 
 from __future__ import annotations
 

@@ -15,17 +15,13 @@ from typing import Any, Final
 import orjson
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from common.dotted import dotted
 from common.json_values import INT64_MAX, INT64_MIN
 from common.limits import SpanLimits
-from common.nesting import SEGMENTS_MAX
-from common.span import SpanKind, StatusCode
+from common.span import LOG_MEMBERS, LOG_SOURCE, SpanKind, StatusCode
 
 LEVELS_MAX: Final = SpanLimits().nesting_depth_max
 """Arrays and maps inside each other in one value; deeper ones are sent as JSON text. Parsers refuse about 33."""
-
-KEYS_LENGTH_MAX: Final = 1024 * 1024
-"""Characters of the dotted keys that one attribute becomes; past it the attribute is sent as a map, because every leaf
-repeats the key of the map around it."""
 
 _ALWAYS_EMPTY: Final = frozenset(
     {"ag.data", "ag.metrics", *(f"ag.metrics.{name}" for name in ("duration", "errors", "tokens", "costs"))}
@@ -101,7 +97,10 @@ def _write_event(message: Any, event: Mapping[str, Any]) -> None:
     message.time_unix_nano = int(event["time_unix_nano"])
     message.name = event.get("name", "")
     message.dropped_attributes_count = event.get("dropped_attributes_count", 0)
-    _write_flat(message.attributes, event.get("attributes") or {})
+    attributes = event.get("attributes") or {}
+    if event.get("source") == LOG_SOURCE:  # an event of OTLP has no place for these
+        attributes = {name: event[name] for name in LOG_MEMBERS if name in event} | attributes
+    _write_flat(message.attributes, attributes)
 
 
 def _write_link(message: Any, link: Mapping[str, Any]) -> None:
@@ -127,70 +126,6 @@ def _write_flat(attributes: Any, flat: Mapping[str, Any]) -> None:
             attribute.value.string_value = value
         else:
             _write_attribute(attribute.value, value)
-
-
-def dotted(key: str, value: Any) -> dict[str, Any]:
-    """Return one nested attribute under dotted keys, which ``common.nesting.nest`` turns into the same attribute.
-
-    A map becomes keys unless it is empty, a name in it contains a dot that nesting did not leave there, or its names
-    are those of an array. An array becomes numbered keys if its elements are maps and none is empty; other arrays are
-    values.
-    """
-    if "." in key:  # nesting left the dot there because a scalar was in the way, and would not open a map below it
-        return {key: value}
-    keys = _DottedKeys()
-    try:
-        keys.put(key, value, 1)
-    except _TooLong:
-        return {key: value}
-    return keys.values
-
-
-class _TooLong(Exception):
-    """The keys of an attribute exceed ``KEYS_LENGTH_MAX``."""
-
-
-class _DottedKeys:
-    """The attributes that one nested attribute becomes."""
-
-    __slots__ = ("_characters_left", "values")
-
-    def __init__(self) -> None:
-        self.values: dict[str, Any] = {}
-        self._characters_left = KEYS_LENGTH_MAX
-
-    def put(self, key: str, value: Any, segments_count: int) -> None:
-        """Add ``value`` or what it becomes. Raises ``_TooLong``."""
-        if segments_count < SEGMENTS_MAX:
-            if type(value) is dict and _can_be_keys(value):
-                for name, member in value.items():
-                    self.put(f"{key}.{name}", member, SEGMENTS_MAX if "." in name else segments_count + 1)
-                return
-            if type(value) is list and _holds_maps(value):
-                for index, element in enumerate(value):
-                    self.put(f"{key}.{index}", element, segments_count + 1)
-                return
-        self._characters_left -= len(key)
-        if self._characters_left < 0:
-            raise _TooLong
-        self.values[key] = value
-
-
-def _can_be_keys(members: Mapping[str, Any]) -> bool:
-    """Return whether nesting the names of a map again gives the same map."""
-    if not members or all(str(index) in members for index in range(len(members))):
-        return False
-    seen: set[str] = set()
-    for name, member in members.items():
-        if "." in name and name.partition(".")[0] not in seen:
-            return False
-        if type(member) is not dict and type(member) is not list:
-            seen.add(name)
-    return True
-
-
-def _holds_maps(array: list[Any]) -> bool:
-    return bool(array) and all(type(element) is dict and element for element in array)
 
 
 def _write_attribute(message: Any, value: Any) -> None:

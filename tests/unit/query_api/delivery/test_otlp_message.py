@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from common.codec import otlp_protobuf
+from common.dotted import KEYS_LENGTH_MAX, dotted
 from common.limits import SpanLimits
 from common.nesting import SEGMENTS_MAX, nest
-from query_api.delivery.targets.otlp_message import KEYS_LENGTH_MAX, dotted, export_request
+from query_api.delivery.targets.otlp_message import export_request
 
 NOW_NS = 1_795_300_000_000_000_000
 SPAN = {

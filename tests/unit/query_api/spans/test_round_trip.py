@@ -7,15 +7,14 @@ from typing import Any
 from uuid import UUID
 
 import orjson
-import pyarrow as pa
 import pytest
 
 from common.clickhouse.migrate import DDL
 from common.clickhouse.span_columns import OPTIONAL_MEMBERS, SpanColumns, stamped
 from common.span import PROMOTED_TEXTS, Event, Link, NormalizedSpan, Resource, Scope, Span
 from ingest.normalize import normalize
-from query_api.spans.attributes import LEAF_TEXTS
 from query_api.spans.rows import Layout
+from tests.support.row_tables import as_the_engine_returns
 
 TIME_NS = 1_700_000_000_123_456_789
 TIME = "2023-11-14T22:13:20.123456Z"
@@ -64,18 +63,6 @@ def round_trip(span: Span) -> dict[str, Any]:
     [rendered] = Layout.of(as_the_engine_returns(stored)).spans({})
     members: dict[str, Any] = orjson.loads(rendered.json)
     return members
-
-
-def as_the_engine_returns(rows: pa.Table) -> pa.Table:
-    """Texts as bytes, without dictionaries; the texts of leaves as lists."""
-    columns = {name: rows[name] for name in rows.column_names}
-    texts = [[text.encode() for _, text in leaves] for leaves in rows["leaves"].to_pylist()]
-    columns[LEAF_TEXTS] = pa.chunked_array([texts], pa.list_(pa.binary()))
-    for name, column in columns.items():
-        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        if kind in (pa.string(), pa.binary()):
-            columns[name] = column.cast(kind).cast(pa.binary())
-    return pa.table(columns)
 
 
 def test_required_members_come_back() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.clickhouse.leaves import SpanLeaves, template_of
-from query_api.spans.attributes import LEAF_TEXTS, TEMPLATE, attributes_of
+from common.clickhouse.stored_attributes import LEAF_TEXTS, TEMPLATE, attributes_of
 from tests.support.attributes import filled
 from tests.unit.common.clickhouse.test_leaves import ATTRIBUTES
 

@@ -15,7 +15,6 @@ import orjson
 import pyarrow as pa
 
 from common.clickhouse.leaves import EMPTY_ARRAY, EMPTY_OBJECT, MARK
-from query_api.spans.versions import values_of
 
 LEAF_TEXTS: Final = "leaf_texts"
 TEMPLATE: Final = "attributes_template"
@@ -32,7 +31,7 @@ _NO_VALUES: Final = frozenset({EMPTY_OBJECT.encode(), EMPTY_ARRAY.encode()})
 
 def attributes_of(rows: pa.Table) -> list[bytes]:
     """Return the attributes of rows with ``ATTRIBUTES`` as JSON text, as they are stored."""
-    templates = values_of(rows, TEMPLATE)
+    templates = rows.column(TEMPLATE).to_pylist()
     pieces_of = {template: template.split(MARK) for template in set(templates)}
     values = _values(rows.column(LEAF_TEXTS))
     return [_joined(pieces_of[template], values) for template in templates]
