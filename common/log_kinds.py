@@ -33,11 +33,12 @@ class LogsByKind(NamedTuple):
 
 
 def keep_logs(decoded: DecodedLogs) -> LogsByKind:
-    """Return the log records that are kept. Events are refused: they are not stored yet."""
+    """Return the log records that are kept. Evaluations that name no span are refused: they are not stored yet."""
     logs = sort_logs(decoded)
     for log, index in logs.events:
-        logs.refusals.add(index, LogRefusal.EVENT_OF_SPAN if log.names_span else LogRefusal.EVALUATION)
-    return logs._replace(events=[])
+        if not log.names_span:
+            logs.refusals.add(index, LogRefusal.EVALUATION)
+    return logs._replace(events=[(log, index) for log, index in logs.events if log.names_span])
 
 
 def sort_logs(decoded: DecodedLogs) -> LogsByKind:

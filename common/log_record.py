@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from common.span import NO_RESOURCE, NO_SCOPE, Attributes, Resource, Scope, Value
+from common.span import NO_RESOURCE, NO_SCOPE, Attributes, Event, LogMembers, Resource, Scope, Value
 
 EVENT_NAME: Final = "event.name"
 """The attribute with the name of the event, from before log records had a field for it."""
@@ -51,3 +51,9 @@ def event_name_of(sent: str, attributes: Attributes) -> str:
         return sent
     name = attributes.get(EVENT_NAME)
     return name if isinstance(name, str) and name else UNNAMED
+
+
+def event_of(log: LogRecord) -> Event:
+    """Return a log record as an event of the span that it names."""
+    members = LogMembers(log.body, log.severity_text, log.severity_number)
+    return Event(log.name, log.time_ns, log.attributes, log.dropped_attributes_count, members)

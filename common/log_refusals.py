@@ -16,7 +16,6 @@ class LogRefusal(StrEnum):
     """The kinds of log records that are not kept; labels of a metric."""
 
     NAMES_NO_SPAN = "names_no_span"
-    EVENT_OF_SPAN = "event_of_span"
     EVALUATION = "evaluation"
     NO_SESSION = "no_session"
     PART_OF_STREAM = "part_of_stream"
@@ -28,8 +27,9 @@ REASONS: Final[Mapping[LogRefusal, str]] = {
         "It names no span (trace id and span id) and is of no known agent (claude_code.*, codex.*): Clearspan stores"
         " spans and what belongs to them."
     ),
-    LogRefusal.EVENT_OF_SPAN: "It names a span; events of spans that are sent as log records are not stored yet.",
-    LogRefusal.EVALUATION: "It is an evaluation; evaluations that are sent as log records are not stored yet.",
+    LogRefusal.EVALUATION: (
+        "It is an evaluation that names a response and no span (trace id and span id); these are not stored yet."
+    ),
     LogRefusal.NO_SESSION: (
         "It has no attribute that says to which trace it belongs: prompt.id or session.id of Claude Code,"
         " conversation.id of Codex."

@@ -104,13 +104,30 @@ NO_RESOURCE = Resource({})
 NO_SCOPE = Scope()
 
 
+LOG_SOURCE: Final = "log"
+"""The member ``source`` of an event that came as a log record."""
+
+
+class LogMembers(NamedTuple):
+    """What an event has besides if it came as a log record. A body of ``None`` is absent."""
+
+    body: Value = None
+    severity_text: str = ""
+    severity_number: int = 0
+
+
+LOG_MEMBERS: Final = LogMembers._fields
+"""Their names in responses."""
+
+
 class Event(NamedTuple):
-    """An event of the span. ``attributes`` stay flat, as sent."""
+    """An event of the span. ``attributes`` stay flat, as sent. ``log`` is set if it came as a log record."""
 
     name: str
     time_ns: int
     attributes: Attributes
     dropped_attributes_count: int = 0
+    log: LogMembers | None = None
 
 
 class Link(NamedTuple):

@@ -37,6 +37,12 @@ REFUSED_LOGS: Final = Counter(
     ["topic", "reason"],
 )
 SPANS_STORED: Final = Counter("clearspan_spans_stored_total", "Rows inserted; a redelivered span counts again.")
+EVENTS_STORED: Final = Counter(
+    "clearspan_events_stored_total", "Log records stored as events of spans; a redelivered one counts again."
+)
+SPANS_JOINED: Final = Counter(
+    "clearspan_spans_joined_total", "Versions stored because events of log records were added to a span."
+)
 DEAD_LETTERS: Final = Counter(
     "clearspan_dead_letters_total", "Records and spans published to the dead-letter topic, by code.", ["code"]
 )

@@ -30,6 +30,7 @@ from common.times import SystemClock
 from ingest.clickhouse_sink import ClickHouseSink
 from ingest.decoding.decoder import open_decoder
 from ingest.gaps import Gaps
+from ingest.joiner import Joiner
 from ingest.policy import Dependencies, KnownProjects, Policy
 from ingest.stored_positions import StoredPositions, open_announcer
 from ingest.worker import Worker
@@ -85,6 +86,7 @@ async def open_worker(
             decoder=decoder,
             sinks=(ClickHouseSink(store, clock=clock, insert_timeout_s=timeout_s),),
             positions=StoredPositions(store, clock=clock, insert_timeout_s=timeout_s, announce=announcer.announce),
+            joiner=Joiner(store, decoder, clock=clock, timeout_s=timeout_s) if policy.rules.reads_logs else None,
             dead_letters=DeadLetterTable(store, deadline_s=timeout_s),
             publisher=publisher,
             projects=projects,

@@ -15,12 +15,17 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from common.clickhouse.event_columns import NO_EVENTS
 from common.codec.decoded import Rejection
 from common.errors import RejectionCode
 from common.kafka.record import Record
 from common.limits import MIB
 from ingest.decoding.chunk import ChunkRecord
+from ingest.masking.dead_letters import NO_MASKING
 from ingest.rejected_spans import CutDeadLetter, cut_dead_letters
+
+NAMING: Final = ("project_id", "trace_id", "span_id", "partition_id", "version", "span_index", "record_ms")
+"""The columns that say which span a row is about, and where it came."""
 
 _NO_ROWS: Final = pa.table({})
 
@@ -58,7 +63,7 @@ class FlushPolicy:
 
     def is_full(self, batch: SpanBatch) -> bool:
         """Return whether the batch takes no more records."""
-        return batch.rows_count >= self.rows_max or batch.bytes_count >= self.bytes_max
+        return batch.rows_count + batch.events_count >= self.rows_max or batch.bytes_count >= self.bytes_max
 
     def is_due(self, batch: SpanBatch, last: LastFlush, *, now_s: float, is_behind: bool = False) -> bool:
         """Return whether to flush the batch now; an empty one never."""
@@ -88,21 +93,57 @@ class _Run(NamedTuple):
     rows_count: int
 
 
+class _Runs:
+    """Rows of decoded chunks in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self.rows_count = 0
+        self._runs: list[_Run] = []
+        self._table: pa.Table | None = None
+
+    def add(self, rows: pa.Table, first_row: int, count: int) -> None:
+        """Extend the last run if the rows follow it, also across records: a slice costs as much as fifty spans."""
+        last = self._runs[-1] if self._runs else None
+        if last is not None and last.rows is rows and last.first_row + last.rows_count == first_row:
+            self._runs[-1] = last._replace(rows_count=last.rows_count + count)
+        else:
+            self._runs.append(_Run(rows, first_row, count))
+        self.rows_count += count
+
+    def table(self) -> pa.Table:
+        """Return all rows. Call it only when there are some, and no more are added."""
+        if self._table is None:
+            runs = [run.rows.slice(run.first_row, run.rows_count) for run in self._runs]
+            self._table = pa.concat_tables(runs).unify_dictionaries().combine_chunks()
+            self._runs.clear()  # the rows are copied: those of the chunks take as much memory again
+        return self._table
+
+
 class SpanBatch:
     """Filled record by record, then stored, dead-lettered and committed as one."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.opened_s = 0.0
-        self.rows_count = 0
         self.bytes_count = 0
-        self._runs: list[_Run] = []
+        self.masking = NO_MASKING
+        """The rules that its last record was masked by."""
+        self._spans, self._events = _Runs(), _Runs()
         self._with_dead_letters: list[ChunkRecord] = []
         self._origins: list[ChunkRecord] = []
         self._origin_starts: list[int] = []
         self._extents: dict[str, Extent] = {}
-        self._rows: pa.Table | None = None
         self._timestamps_ms = 0
+
+    @property
+    def rows_count(self) -> int:
+        """How many spans it has."""
+        return self._spans.rows_count
+
+    @property
+    def events_count(self) -> int:
+        """How many log records it has that are events of spans."""
+        return self._events.rows_count
 
     @property
     def is_empty(self) -> bool:
@@ -111,7 +152,7 @@ class SpanBatch:
 
     def add(self, decoded: ChunkRecord, *, now_s: float) -> None:
         """Add one record: its rows and its dead letters. ``now_s`` is when the record arrived."""
-        record, partition_id, outcome, rows, first_row, _ = decoded
+        record, partition_id, outcome, rows, first_row, self.masking, events, first_event = decoded
         if self.is_empty:
             self.opened_s = now_s
         self.records.append(record)
@@ -119,22 +160,15 @@ class SpanBatch:
         self._timestamps_ms += record.timestamp_ms
         first = self._extents[partition_id].first_offset if partition_id in self._extents else record.offset
         self._extents[partition_id] = Extent(first, record.offset, record.timestamp_ms)
-        origin = decoded._replace(rows=_NO_ROWS)
+        origin = decoded._replace(rows=_NO_ROWS, events=_NO_ROWS)
         if outcome.dead_letters:
             self._with_dead_letters.append(origin)
         if outcome.rows_count:
             self._origin_starts.append(self.rows_count)
             self._origins.append(origin)
-            self._add_rows(rows, first_row, outcome.rows_count)
-            self.rows_count += outcome.rows_count
-
-    def _add_rows(self, rows: pa.Table, first_row: int, count: int) -> None:
-        """Extend the last run if the rows follow it, also across records: a slice costs as much as fifty spans."""
-        last = self._runs[-1] if self._runs else None
-        if last is not None and last.rows is rows and last.first_row + last.rows_count == first_row:
-            self._runs[-1] = last._replace(rows_count=last.rows_count + count)
-        else:
-            self._runs.append(_Run(rows, first_row, count))
+            self._spans.add(rows, first_row, outcome.rows_count)
+        if outcome.events_count:
+            self._events.add(events, first_event, outcome.events_count)
 
     @property
     def dedup_token(self) -> str:
@@ -155,12 +189,24 @@ class SpanBatch:
         return dict(self._extents)
 
     def rows(self) -> pa.Table:
-        """Return all rows in the order in which they were added. Call it only on a complete batch that has rows."""
-        if self._rows is None:
-            runs = [run.rows.slice(run.first_row, run.rows_count) for run in self._runs]
-            self._rows = pa.concat_tables(runs).unify_dictionaries().combine_chunks()
-            self._runs.clear()  # the rows are copied: those of the chunks take as much memory again
-        return self._rows
+        """Return the rows of all spans in the order in which they were added. Call it only on a complete batch that has
+        some.
+        """
+        return self._spans.table()
+
+    def events(self) -> pa.Table:
+        """Return those of all events; call it likewise."""
+        return self._events.table()
+
+    def named(self) -> pa.Table:
+        """Return which spans it is about, and where each is named: the columns ``NAMING`` of spans and of events, by
+        offset. Call it only on a complete batch.
+        """
+        counts = ((self.rows_count, self.rows), (self.events_count, self.events))
+        tables = [rows().select(NAMING) for count, rows in counts if count]
+        if len(tables) < 2:
+            return tables[0] if tables else NO_EVENTS.select(NAMING)
+        return pa.concat_tables(tables).unify_dictionaries().combine_chunks().sort_by("version")
 
     def dead_letters(self, rejected_rows: Mapping[int, str]) -> Iterator[tuple[ChunkRecord, CutDeadLetter]]:
         """Yield the dead letters of the batch, each with its record.

@@ -6,8 +6,8 @@ known agents become spans (``common/log_kinds.py``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from common.codec import logs_json, logs_protobuf, otlp_json, otlp_protobuf, span_json
 from common.codec.checks import shown
@@ -25,6 +25,7 @@ from common.kafka.record import (
 )
 from common.limits import SpanLimits
 from common.log_kinds import keep_logs
+from common.log_record import LogRecord
 from common.log_refusals import LogRefusal
 
 UNREAD_BATCH: Final = (
@@ -77,15 +78,21 @@ def decode(record: Record, *, encoding: Encoding, limits: SpanLimits, now_ns: in
     return _CODECS[sent_encoding].decode(record.value, limits=limits, now_ns=now_ns)
 
 
-def decode_logs(
-    record: Record, *, encoding: Encoding, limits: SpanLimits, now_ns: int
-) -> tuple[Decoded, Mapping[LogRefusal, int]]:
-    """Return the spans of a record with log records, and how many are refused. Raises like ``decode``."""
+class ReadLogs(NamedTuple):
+    """What a record of log records holds: spans of agents, events of spans with their indexes, what is refused."""
+
+    spans: Decoded
+    events: Sequence[tuple[LogRecord, int]]
+    refused: Mapping[LogRefusal, int]
+
+
+def decode_logs(record: Record, *, encoding: Encoding, limits: SpanLimits, now_ns: int) -> ReadLogs:
+    """Return what is kept of a record with log records. Raises like ``decode``."""
     _check_is_read(record)
     decoded = _log_codec(record, encoding).decode(record.value or b"", limits=limits, now_ns=now_ns)
     kept = keep_logs(decoded)
     spans = Decoded(kept.spans, kept.span_indexes, decoded.rejections, decoded.base64_ids_count, layout=decoded.layout)
-    return spans, kept.refusals.counts
+    return ReadLogs(spans, kept.events, kept.refusals.counts)
 
 
 def lay_out(record: Record, encoding: Encoding, signal: Signal = Signal.TRACES) -> Layout:

@@ -15,11 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
+from common.clickhouse.event_columns import LateEvent
 from common.codec.decoded import Decoded, Rejection, Rejections, last_of_each
 from common.codec.layout import Layout
 from common.errors import Rejected, RejectionCode
 from common.kafka.record import PROJECT_HEADER, Encoding, Record, Signal
 from common.limits import KIB, SpanLimits
+from common.log_record import LogRecord, event_of
 from common.log_refusals import LogRefusal
 from common.prices.file import list_prices
 from common.prices.table import PriceTable
@@ -33,7 +35,8 @@ class DecodedRecord(NamedTuple):
     """One record, decoded: the spans that can be kept so far, and the rejections.
 
     ``spans``, ``span_indexes`` and ``projects``, if it is a list, are parallel. ``layout`` is set if it was needed to
-    decode the record. ``refused`` counts the log records that are neither kept nor rejected.
+    decode the record. ``events`` are log records that name a span; ``refused`` counts those that are neither kept nor
+    rejected.
     """
 
     record: Record
@@ -46,13 +49,15 @@ class DecodedRecord(NamedTuple):
     layout: Layout | None = None
     signal: Signal = Signal.TRACES
     refused: Mapping[LogRefusal, int] = {}
+    events: Sequence[LateEvent] = ()
 
     @property
     def claimed(self) -> Collection[UUID]:
-        """The projects that the spans claim to belong to."""
+        """The projects that the spans and the events claim to belong to."""
+        of_events = {event.project_id for event in self.events}
         if not self.spans:
-            return ()
-        return (self.projects,) if isinstance(self.projects, UUID) else set(self.projects)
+            return of_events
+        return of_events.union((self.projects,) if isinstance(self.projects, UUID) else self.projects)
 
 
 class ReadTopic(Protocol):
@@ -108,6 +113,11 @@ class Rules:
     takes_logs: bool = True
     """Whether log records are kept; otherwise all are refused."""
 
+    @property
+    def reads_logs(self) -> bool:
+        """Whether any log record may be kept."""
+        return self.takes_logs and any(topic.signal is Signal.LOGS for topic in self.topics.values())
+
     def signal_of(self, record: Record) -> Signal:
         """Return what the record holds."""
         return self.topics[record.topic].signal
@@ -149,12 +159,28 @@ def decode_record(record: Record, rules: Rules, *, now_ns: int) -> DecodedRecord
         return empty._replace(refused={LogRefusal.LOGS_OFF: count_logs(record, empty.encoding)})
     try:
         if empty.signal is Signal.LOGS:
-            decoded, refused = decode_logs(record, encoding=empty.encoding, limits=rules.limits, now_ns=now_ns)
-        else:
-            decoded, refused = decode(record, encoding=empty.encoding, limits=rules.limits, now_ns=now_ns), {}
+            logs = decode_logs(record, encoding=empty.encoding, limits=rules.limits, now_ns=now_ns)
+            decoded = with_projects(record, logs.spans, rules)._replace(refused=logs.refused)
+            return decoded if decoded.rejections.is_of_record else _with_events(decoded, logs.events, rules)
+        return with_projects(record, decode(record, encoding=empty.encoding, limits=rules.limits, now_ns=now_ns), rules)
     except Rejected as exc:
         return empty._replace(rejections=Rejections.of_record(exc.rejection, exc.detail))
-    return with_projects(record, decoded, rules)._replace(refused=refused)
+
+
+def _with_events(decoded: DecodedRecord, logs: Sequence[tuple[LogRecord, int]], rules: Rules) -> DecodedRecord:
+    """Add the log records that name a span, each with its project, or reject those whose resource names none."""
+    of_header = _project_of_header(decoded.record)
+    fallback = rules.project_of(decoded.record)
+    events: list[LateEvent] = []
+    rejections: list[Rejection] = []
+    for log, index in logs:
+        claim = None if of_header is not None else _claim(log.resource)
+        project = of_header or (fallback if claim is None else _parsed(claim))
+        if isinstance(project, UUID) and log.trace_id is not None and log.span_id is not None:
+            events.append(LateEvent(project, log.trace_id, log.span_id, event_of(log), index))
+        else:
+            rejections.append(Rejection(index, RejectionCode.UNKNOWN_PROJECT, str(project)))
+    return decoded._replace(events=events, rejections=decoded.rejections.plus(rejections))
 
 
 def with_projects(record: Record, decoded: Decoded, rules: Rules) -> DecodedRecord:
@@ -204,18 +230,33 @@ def only(decoded: DecodedRecord, positions: Sequence[int]) -> DecodedRecord:
     )
 
 
-def without_projects(decoded: DecodedRecord, unknown: Collection[UUID]) -> DecodedRecord:
+def without_projects(decoded: DecodedRecord, unknown: frozenset[UUID]) -> DecodedRecord:
     """Reject the spans of projects that do not exist; reject the whole record if a header or a setting named the
     project.
     """
-    if not unknown or not decoded.spans:
+    if not unknown or unknown.isdisjoint(decoded.claimed):
         return decoded
-    if isinstance(decoded.projects, UUID):
-        if decoded.projects not in unknown:
-            return decoded
-        rejections = Rejections.of_record(RejectionCode.UNKNOWN_PROJECT, _no_such(decoded.projects))
-        return decoded._replace(spans=[], span_indexes=[], rejections=rejections)
-    return _rejecting(decoded, [_no_such(project) if project in unknown else None for project in decoded.projects])
+    projects = decoded.projects
+    if isinstance(projects, UUID) and projects in unknown and decoded.claimed == {projects}:
+        rejections = Rejections.of_record(RejectionCode.UNKNOWN_PROJECT, _no_such(projects))
+        return decoded._replace(spans=[], span_indexes=[], events=(), rejections=rejections)
+    of_spans = [projects] * len(decoded.spans) if isinstance(projects, UUID) else projects
+    kept = _rejecting(decoded, [_no_such(project) if project in unknown else None for project in of_spans])
+    return without_events(
+        kept, {event.span_index: _no_such(event.project_id) for event in decoded.events if event.project_id in unknown}
+    )
+
+
+def without_events(
+    decoded: DecodedRecord, reasons: Mapping[int, str], code: RejectionCode = RejectionCode.UNKNOWN_PROJECT
+) -> DecodedRecord:
+    """Reject the events whose index has a reason."""
+    if not reasons:
+        return decoded
+    return decoded._replace(
+        events=[event for event in decoded.events if event.span_index not in reasons],
+        rejections=decoded.rejections.plus(Rejection(index, code, reason) for index, reason in reasons.items()),
+    )
 
 
 def _project_of_header(record: Record) -> UUID | None:

@@ -10,7 +10,9 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
+
+import pyarrow as pa
 
 from common.kafka.record import LostPartition, RecordSource
 from common.limits import MIB
@@ -30,6 +32,7 @@ from common.telemetry import (
 from common.times import Clock
 from ingest.batch import LastFlush, SpanBatch
 from ingest.dead_letter import DeadLetters
+from ingest.masking.dead_letters import Masking
 from ingest.partitions import Ledger
 from ingest.sink import Sink, SpanRows
 
@@ -54,14 +57,33 @@ class PositionRecorder(Protocol):
         ...
 
 
+class EventJoiner(Protocol):
+    """Adds events of log records to the spans that they name."""
+
+    async def store(self, events: pa.Table, *, dedup_token: str) -> None:
+        """Store the events of a batch. Raises transient errors; calling it again is harmless."""
+        ...
+
+    async def join(self, rows: pa.Table, masking: Masking, /) -> None:
+        """Return when the spans of ``rows`` have their events. Raises and repeats as ``store`` does."""
+        ...
+
+
+class Destinations(NamedTuple):
+    """Where the spans of a batch go. ``joiner`` is ``None`` if no log records are read."""
+
+    sinks: Sequence[Sink]
+    joiner: EventJoiner | None
+    positions: PositionRecorder
+
+
 class Flusher:
     """Flushes one batch at a time."""
 
     def __init__(
         self,
         *,
-        sinks: Sequence[Sink],
-        positions: PositionRecorder,
+        destinations: Destinations,
         dead_letters: DeadLetters,
         source: RecordSource,
         ledger: Ledger,
@@ -69,8 +91,7 @@ class Flusher:
         retry: Retry,
         watch: FlushWatch,
     ) -> None:
-        self._sinks = sinks
-        self._positions = positions
+        self._sinks, self._joiner, self._positions = destinations
         self._dead_letters = dead_letters
         self._source = source
         self._ledger = ledger
@@ -88,6 +109,8 @@ class Flusher:
         async with self._watch.over(batch):
             self._watch.enter("insert")
             rejected = await self._store(batch)
+            await self._timed("join", self._join(batch))
+            await self._record_position(batch)
             await self._timed("dead_letter", self._dead_letter(batch, rejected))
             self._ledger.mark_done(batch.records)
             await self._timed("commit", self._commit())
@@ -96,20 +119,31 @@ class Flusher:
         return_free_memory(above_bytes=LARGE_WORKER_BYTES)  # no await: what is committed must not be flushed again
 
     async def _store(self, batch: SpanBatch) -> Mapping[int, str]:
-        """Return when every sink has stored the batch and its position is recorded: the rejected rows with their
-        reasons.
-        """
+        """Return when every sink has stored the batch: the rejected rows with their reasons."""
         rejected: dict[int, str] = {}
         if batch.rows_count:
             spans = SpanRows(await asyncio.to_thread(batch.rows), batch.dedup_token)
             for sink in self._sinks:
                 write = partial(self._write, sink, spans)
                 rejected |= await self._retry.until_done(write, component=sink.name)
-        await self._retry.until_done(lambda: self._positions.record(batch), component="store")
         SPANS_STORED.inc(batch.rows_count - len(rejected))
-        self._observe_age(batch)
         self._watch.moved()
         return rejected
+
+    async def _join(self, batch: SpanBatch) -> None:
+        joiner = self._joiner
+        if joiner is None or not (batch.rows_count or batch.events_count):
+            return
+        if batch.events_count:
+            events, token = batch.events(), batch.dedup_token
+            await self._retry.until_done(lambda: joiner.store(events, dedup_token=token), component="store")
+        rows = batch.named()
+        await self._retry.until_done(lambda: joiner.join(rows, batch.masking), component="store")
+
+    async def _record_position(self, batch: SpanBatch) -> None:
+        await self._retry.until_done(lambda: self._positions.record(batch), component="store")
+        self._observe_age(batch)
+        self._watch.moved()
 
     async def _write(self, sink: Sink, spans: SpanRows) -> dict[int, str]:
         started_s = self._clock.monotonic_s()

@@ -120,7 +120,7 @@ def normalize(
         computed = {index for index, normalized in enumerate(normalized_spans) if normalized.cost_is_computed}
         for normalized, cumulative in zip(normalized_spans, roll_up(spans, own, always, computed), strict=True):
             if cumulative is not NO_METRICS:
-                _write_cumulative(normalized.ag["metrics"], cumulative)
+                write_cumulative(normalized.ag["metrics"], cumulative)
     return normalized_spans
 
 
@@ -306,7 +306,7 @@ def _costs(incremental: dict[str, Any]) -> tuple[float, float, float]:
     return prompt, completion, total
 
 
-def _write_cumulative(metrics: dict[str, Any], cumulative: Metrics) -> None:
+def write_cumulative(metrics: dict[str, Any], cumulative: Metrics) -> None:
     """Overwrite the sums that were sent with ours, except with zeros and with sums past the largest double."""
     tokens_prompt, tokens_completion, tokens_total, costs_prompt, costs_completion, costs_total, errors = cumulative
     if tokens := _amounts_of(tokens_prompt, tokens_completion, tokens_total):

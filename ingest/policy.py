@@ -17,7 +17,7 @@ from ingest.batch import FlushPolicy
 from ingest.dead_letter import DeadLetterStore
 from ingest.decode import PlainTopic, Rules
 from ingest.decoding.decoder import Decoder
-from ingest.flush import PositionRecorder
+from ingest.flush import EventJoiner, PositionRecorder
 from ingest.masking.current import MaskReader
 from ingest.masking.dead_letters import Masking
 from ingest.sink import Sink
@@ -104,9 +104,9 @@ async def _nothing() -> None:
 class Dependencies:
     """Everything outside that the worker touches. The caller closes all of it, except ``source``.
 
-    ``masks`` is ``None`` if there is no place for rules. ``prepare`` is awaited each time before the worker joins the
-    group. ``systems`` are probed regularly, so that ``/readyz`` reports one that is unavailable before a batch needs
-    it.
+    ``joiner`` is ``None`` if no log records are read. ``masks`` is ``None`` if there is no place for rules. ``prepare``
+    is awaited each time before the worker joins the group. ``systems`` are probed regularly, so that ``/readyz``
+    reports one that is unavailable before a batch needs it.
     """
 
     source: RecordSource
@@ -116,6 +116,7 @@ class Dependencies:
     dead_letters: DeadLetterStore
     publisher: Publisher
     projects: KnownProjects
+    joiner: EventJoiner | None = None
     masks: MaskReader | None = None
     readiness: Readiness = field(default_factory=Readiness)
     prepare: Callable[[], Awaitable[object]] = _nothing

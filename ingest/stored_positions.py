@@ -20,6 +20,7 @@ from common.clickhouse.store import ColumnStore
 from common.clickhouse.stored_through import STORED_THROUGH_TABLE, positions_table
 from common.errors import ServiceError
 from common.kafka.record import Publisher
+from common.span_version import offset_of
 from common.stored_position import ALL_PROJECTS, StoredPosition, encode_positions
 from common.telemetry import ANNOUNCEMENTS, get_logger
 from common.times import Clock
@@ -52,8 +53,7 @@ class StoredPositions:
 
     async def record(self, batch: SpanBatch) -> None:
         """Record that all of ``batch`` is stored. Raises transient errors; calling it again is harmless."""
-        rows = batch.rows() if batch.rows_count else None
-        positions = positions_after(batch.extents, rows, stored_us=self._clock.now_ns() // 1_000)
+        positions = positions_after(batch.extents, batch.named(), stored_us=self._clock.now_ns() // 1_000)
         await self._store.insert(
             STORED_THROUGH_TABLE,
             positions_table(positions),
@@ -63,26 +63,24 @@ class StoredPositions:
         self._announce(positions)
 
 
-def positions_after(extents: Mapping[str, Extent], rows: pa.Table | None, *, stored_us: int) -> list[StoredPosition]:
+def positions_after(extents: Mapping[str, Extent], rows: pa.Table, *, stored_us: int) -> list[StoredPosition]:
     """Return the positions that hold once every row of a batch is stored.
 
     Each project that has rows gets the last offset of its rows in each partition. ``ALL_PROJECTS`` gets the last record
-    of each partition, even if it held no span. ``rows`` are in offset order within each partition.
+    of each partition, even if it held no span. ``rows`` are those of ``SpanBatch.named``.
     """
     positions = [
         StoredPosition(ALL_PROJECTS, partition_id, extent.last_offset, extent.record_ms, stored_us)
         for partition_id, extent in extents.items()
     ]
-    if rows is None:
-        return positions
-    last_rows = rows.select(["project_id", "partition_id", "record_offset", "record_ms"]).group_by(
+    last_rows = rows.select(["project_id", "partition_id", "version", "record_ms"]).group_by(
         ["project_id", "partition_id"],
         use_threads=False,  # "last" is not defined with threads
     )
-    columns = last_rows.aggregate([("record_offset", "last"), ("record_ms", "last")]).to_pydict().values()
+    columns = last_rows.aggregate([("version", "last"), ("record_ms", "last")]).to_pydict().values()
     return positions + [
-        StoredPosition(UUID(bytes=project_id), partition_id.decode(), offset, record_ms, stored_us)
-        for project_id, partition_id, offset, record_ms in zip(*columns, strict=True)
+        StoredPosition(UUID(bytes=project_id), partition_id.decode(), offset_of(version), record_ms, stored_us)
+        for project_id, partition_id, version, record_ms in zip(*columns, strict=True)
     ]
 
 

@@ -38,7 +38,7 @@ from ingest.decode import attributed
 from ingest.decoding.chunk import ChunkRecord
 from ingest.decoding.counts import count_records
 from ingest.decoding.queue import DecodingQueue
-from ingest.flush import Flusher, FlushWatch
+from ingest.flush import Destinations, Flusher, FlushWatch
 from ingest.lag import forget_lag, report_lag
 from ingest.masking.current import CurrentMasking
 from ingest.partitions import Ledger, Streaks
@@ -78,8 +78,7 @@ class Worker:
         self._watch = FlushWatch(readiness=self._readiness, clock=self._clock, late_s=policy.flush_late_s)
         self._retry = Retry(readiness=self._readiness, delay_s_max=policy.retry_delay_s_max, sleep=dependencies.sleep)
         self._flusher = Flusher(
-            sinks=dependencies.sinks,
-            positions=dependencies.positions,
+            destinations=Destinations(dependencies.sinks, dependencies.joiner, dependencies.positions),
             dead_letters=DeadLetters(
                 dependencies.dead_letters,
                 dependencies.publisher,

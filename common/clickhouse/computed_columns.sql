@@ -34,7 +34,7 @@ arrayMap(
 
 -- content --
 -- What the field `content` searches (ADR 0008): the texts among the leaves, then the names of events and the texts in
--- their attributes. Each text is prepared so that the engine's tokens are the words of
+-- their attributes and bodies. Each text is prepared so that the engine's tokens are the words of
 -- query_api/filter/text_search.py: folded code point by code point, and with a space for every character beyond ASCII
 -- that is not a letter, number or mark. The tokenizer takes ASCII letters and digits and everything beyond ASCII. In
 -- the JSON of an event a key ends with its colon and a text does not. The index `words_index` has the same expression.
@@ -60,7 +60,7 @@ arrayMap(
                     literal -> JSONExtractString(literal),
                     arrayFilter(
                         literal -> endsWith(literal, '"'),
-                        extractAll(JSONExtractRaw(event, 'attributes'), '"(?:[^"\\\\]|\\\\.)*":?')
+                        extractAll(concat(JSONExtractRaw(event, 'attributes'), JSONExtractRaw(event, 'body')), '"(?:[^"\\\\]|\\\\.)*":?')
                     )
                 ),
                 JSONExtractString(event, 'name')

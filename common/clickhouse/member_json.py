@@ -18,7 +18,7 @@ import orjson
 
 from common.ids import span_id_hex, trace_id_hex
 from common.paths import Located, located
-from common.span import Event, Link, Resource, Scope
+from common.span import LOG_SOURCE, Event, Link, LogMembers, Resource, Scope
 from common.times import format_us
 
 BY_KEY_BYTES_MAX: Final = 256 * 1024
@@ -29,7 +29,7 @@ _NAME_WITH_DOT: Final = re.compile(rb'"[^"]*\.(?:[^"\\]|\\.)*":', re.DOTALL)
 
 def events_json(events: Sequence[Event]) -> bytes:
     """Return the member ``events`` as JSON text; empty if the span has none."""
-    return orjson.dumps(list(map(_event, events))) if events else b""
+    return orjson.dumps(list(map(event_members, events))) if events else b""
 
 
 def links_json(links: Sequence[Link] | None) -> bytes:
@@ -37,13 +37,20 @@ def links_json(links: Sequence[Link] | None) -> bytes:
     return b"" if links is None else orjson.dumps(list(map(_link, links)))
 
 
-def _event(event: Event) -> dict[str, Any]:
+def event_members(event: Event) -> dict[str, Any]:
+    """Return an event as responses show it."""
     return {
         "name": event.name,
         "timestamp": format_us(event.time_ns // 1000),
         "time_unix_nano": str(event.time_ns),
         **_present(attributes=event.attributes, dropped_attributes_count=event.dropped_attributes_count),
+        **({} if event.log is None else _log_members(event.log)),
     }
+
+
+def _log_members(log: LogMembers) -> dict[str, Any]:
+    severity = _present(severity_text=log.severity_text, severity_number=log.severity_number)
+    return {**({} if log.body is None else {"body": log.body}), **severity, "source": LOG_SOURCE}
 
 
 def _link(link: Link) -> dict[str, Any]:

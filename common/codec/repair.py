@@ -21,7 +21,7 @@ import orjson
 
 from common.errors import Rejected, RejectionCode
 from common.log_record import LogRecord
-from common.span import PROMOTED_TEXTS, Event, Link, Resource, Scope, Span
+from common.span import PROMOTED_TEXTS, Event, Link, LogMembers, Resource, Scope, Span
 
 REPAIRED_MAX: Final = 20
 """How many places of a span are named (contract §4)."""
@@ -208,7 +208,14 @@ class _Repairs:
 
     def event(self, event: Event) -> Event:
         return event._replace(
-            name=self.text(event.name, "events.name"), attributes=self.value(event.attributes, "events.attributes")
+            name=self.text(event.name, "events.name"),
+            attributes=self.value(event.attributes, "events.attributes"),
+            log=None if event.log is None else self.log_members(event.log),
+        )
+
+    def log_members(self, log: LogMembers) -> LogMembers:
+        return log._replace(
+            body=self.value(log.body, "events.body"), severity_text=self.text(log.severity_text, "events.severity_text")
         )
 
     def link(self, link: Link) -> Link:

@@ -44,12 +44,14 @@ from common.ids import ZERO_ID, parse_span_id, parse_trace_id
 from common.json_values import INT64_MIN, UINT64_MAX
 from common.limits import SpanLimits
 from common.span import (
+    LOG_SOURCE,
     NO_RESOURCE,
     NO_SCOPE,
     PROMOTED_TEXTS,
     Attributes,
     Event,
     Link,
+    LogMembers,
     Resource,
     Scope,
     Span,
@@ -201,7 +203,15 @@ class _Reader(JsonReader):
             raise Rejected(
                 RejectionCode.ABSURD_TIME, f"The time of an event is {time_ns} ns; allowed: 1970 to 2554, as in OTLP."
             )
-        return self._event(members, start_ns if time_ns is None else time_ns)
+        event = self._event(members, start_ns if time_ns is None else time_ns)
+        return event._replace(log=self._log_members(members)) if members.get("source") == LOG_SOURCE else event
+
+    def _log_members(self, members: dict[str, Any]) -> LogMembers:
+        return LogMembers(
+            body=self._value(members.get("body"), self._faults.depth_max, "events.body"),
+            severity_text=text_of(members.get("severity_text"), "events.severity_text"),
+            severity_number=count_of(members.get("severity_number"), "events.severity_number"),
+        )
 
     def _read_link(self, found: Any) -> Link:
         members = object_of(found, "A link")

@@ -11,6 +11,7 @@ import pyarrow as pa
 from common.clickhouse.span_columns import warm_up
 from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
+from ingest.joining.chunk import JoiningChunk, joined_rows
 
 
 def prepare(niceness: int) -> None:
@@ -19,14 +20,21 @@ def prepare(niceness: int) -> None:
     warm_up()
 
 
-def run(chunk: Chunk, *, rules: Rules) -> tuple[DecodedChunk, Any]:
-    """Decode a chunk."""
+def run(chunk: Chunk | JoiningChunk, *, rules: Rules) -> Any:
+    """Return the parts of a decoded chunk, or the rows of joined spans as ``streamed`` does."""
+    if isinstance(chunk, JoiningChunk):
+        return streamed(joined_rows(chunk, rules.prices))
     return to_parts(decode_chunk(chunk, rules))
 
 
-def to_parts(decoded: DecodedChunk) -> tuple[DecodedChunk, Any]:
-    """Return the chunk without its rows, and these as an Arrow IPC stream, which is not pickled."""
+def to_parts(decoded: DecodedChunk) -> tuple[DecodedChunk, Any, Any]:
+    """Return the chunk without its rows and events, and these as ``streamed`` does."""
+    return decoded._replace(rows=None, events=None), streamed(decoded.rows), streamed(decoded.events)
+
+
+def streamed(rows: pa.Table) -> Any:
+    """Return rows as an Arrow IPC stream, which is not pickled."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, decoded.rows.schema) as writer:
-        writer.write_table(decoded.rows)
-    return decoded._replace(rows=None), pickle.PickleBuffer(sink.getvalue())
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return pickle.PickleBuffer(sink.getvalue())

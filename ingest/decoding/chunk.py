@@ -24,6 +24,7 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
+from common.clickhouse.event_columns import NO_EVENTS, EventColumns
 from common.clickhouse.span_columns import SpanColumns
 from common.codec.checks import shown
 from common.codec.decoded import Rejection, Rejections
@@ -84,11 +85,12 @@ class RecordOutcome(NamedTuple):
     repaired_count: int = 0
     signal: Signal = Signal.TRACES
     refused: Mapping[LogRefusal, int] = {}
+    events_count: int = 0
 
 
 class DecodedChunk(NamedTuple):
-    """``outcomes`` are in the order of the records; ``rows`` are those of all records in that order, without
-    ``stored_us``.
+    """``outcomes`` are in the order of the records; ``rows`` and ``events`` are those of all records in that order,
+    without ``stored_us``: of spans, and of log records that are events of spans.
 
     ``claimed`` are the projects that the rows belong to. ``seconds`` is how long decoding took. ``masked`` counts the
     values that were masked, by project.
@@ -99,10 +101,13 @@ class DecodedChunk(NamedTuple):
     rows: pa.Table
     seconds: float
     masked: Mapping[UUID, int] = {}
+    events: pa.Table = NO_EVENTS
 
 
 class ChunkRecord(NamedTuple):
-    """One record of a decoded chunk. Its rows are ``outcome.rows_count`` of ``rows``, from ``first_row`` on."""
+    """One record of a decoded chunk. Its rows are ``outcome.rows_count`` of ``rows``, from ``first_row`` on, and its
+    events ``outcome.events_count`` of ``events``, from ``first_event`` on.
+    """
 
     record: Record
     partition_id: str
@@ -110,6 +115,8 @@ class ChunkRecord(NamedTuple):
     rows: pa.Table
     first_row: int
     masking: Masking = NO_MASKING
+    events: pa.Table = NO_EVENTS
+    first_event: int = 0
 
 
 def decode_chunk(chunk: Chunk, rules: Rules) -> DecodedChunk:
@@ -145,10 +152,13 @@ def reject_records(chunk: Chunk, rules: Rules, reason: str) -> DecodedChunk:
 
 def records_of(chunk: Chunk, decoded: DecodedChunk) -> Iterator[ChunkRecord]:
     """Yield the records of a chunk, in order, with their outcomes."""
-    first_row = 0
+    first_row = first_event = 0
+    rows, events = decoded.rows, decoded.events
     for record, outcome in zip(chunk.records, decoded.outcomes, strict=True):
-        yield ChunkRecord(record, chunk.partition_ids[record.source], outcome, decoded.rows, first_row, chunk.masking)
+        partition_id = chunk.partition_ids[record.source]
+        yield ChunkRecord(record, partition_id, outcome, rows, first_row, chunk.masking, events, first_event)
         first_row += outcome.rows_count
+        first_event += outcome.events_count
 
 
 def _decoded(
@@ -160,6 +170,7 @@ def _decoded(
     """Return the rows of all records: of plain spans and of the values that ``decode_one`` returns."""
     claimed, outcomes = set(together.projects), []
     columns = SpanColumns()
+    with_events: list[tuple[DecodedRecord, str]] = []
     masks = chunk.masking.by_project()
     for mask in masks.values():
         mask.begin()
@@ -171,6 +182,8 @@ def _decoded(
         claimed.update(decoded.claimed)
         partition_id = chunk.partition_ids[record.source]
         errors = append_rows(columns, decoded, rules.prices, partition_id=partition_id, masks=masks)
+        if decoded.events:
+            with_events.append((decoded, partition_id))
         dead_letters: Sequence[CutDeadLetter] = ()
         if decoded.rejections.in_full:
             dead_letters = cut_dead_letters(
@@ -185,15 +198,18 @@ def _decoded(
         outcome = _outcome(decoded, rules, dead_letters, errors)
         outcomes.append(outcome._replace(rows_count=outcome.rows_count + together.plain_counts.get(position, 0)))
     rows = _in_order(together, columns, outcomes)
+    events = _event_rows(with_events) if with_events else NO_EVENTS
     # Rows are as large as their records, so records share the memory of the rows by the size of their values.
-    bytes_per_value_byte = rows.nbytes / (sum(len(record.value or b"") for record in chunk.records) or 1)
+    bytes_per_value_byte = (rows.nbytes + events.nbytes) / (
+        sum(len(record.value or b"") for record in chunk.records) or 1
+    )
     outcomes = [
         outcome._replace(bytes_count=outcome.bytes_count + int(len(record.value or b"") * bytes_per_value_byte))
         for record, outcome in zip(chunk.records, outcomes, strict=True)
     ]
     counts = {project: mask.count - counts_before[project] for project, mask in masks.items()}
     masked = {project: count for project, count in counts.items() if count}
-    return DecodedChunk(outcomes, frozenset(claimed), rows, seconds=0.0, masked=masked)
+    return DecodedChunk(outcomes, frozenset(claimed), rows, seconds=0.0, masked=masked, events=events)
 
 
 def _in_order(together: ReadTogether, columns: SpanColumns, outcomes: Sequence[RecordOutcome]) -> pa.Table:
@@ -227,6 +243,7 @@ def _outcome(
         repaired_count=sum(1 for span in decoded.spans if span.repaired),
         signal=decoded.signal,
         refused=decoded.refused,
+        events_count=len(decoded.events),
     )
 
 
@@ -262,11 +279,24 @@ def append_rows(
     return Counter(reason for normalized in normalized_spans for reason in normalized.mapping_errors)
 
 
+def _event_rows(records: Sequence[tuple[DecodedRecord, str]]) -> pa.Table:
+    """Return the rows of the events of records, each with the id of its partition."""
+    columns = EventColumns()
+    for decoded, partition_id in records:
+        record = decoded.record
+        columns.append_record(
+            decoded.events, partition_id=partition_id, record_offset=record.offset, record_ms=record.timestamp_ms
+        )
+    return columns.rows()
+
+
 def _normalized(decoded: DecodedRecord, prices: PriceTable, masks: Mapping[UUID, PlannedMask]) -> list[NormalizedSpan]:
     """Normalize the spans of each project separately: only spans of its own project influence a span."""
     if isinstance(decoded.projects, UUID) or len(set(decoded.projects)) < 2:
-        mask = masks.get(next(iter(decoded.claimed))) if masks and decoded.spans else None
-        return normalize(decoded.spans, prices, mask) if decoded.spans else []
+        if not decoded.spans:
+            return []
+        project = decoded.projects if isinstance(decoded.projects, UUID) else decoded.projects[0]
+        return normalize(decoded.spans, prices, masks.get(project))
     normalized_spans: dict[int, NormalizedSpan] = {}
     for project in set(decoded.projects):
         own = [position for position, its_project in enumerate(decoded.projects) if its_project == project]

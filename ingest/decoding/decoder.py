@@ -25,6 +25,7 @@ from common.telemetry import DECODER_RESTARTS, get_logger
 from ingest.decode import Rules
 from ingest.decoding.child import prepare, run
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk, reject_records
+from ingest.joining.chunk import JoiningChunk, joined_rows
 
 CHUNKS_PER_PROCESS: Final = 4
 """One is decoded, the next is already in the pipe, and the others keep the process busy while a batch waits for the
@@ -62,6 +63,10 @@ class Decoder(Protocol):
         """Decode a chunk. Safe to cancel. Any exception is a defect: nothing may be committed then."""
         ...
 
+    async def join(self, chunk: JoiningChunk, /) -> pa.Table:
+        """Return ``joined_rows`` of a chunk. Raises like ``decode``."""
+        ...
+
     async def close(self) -> None:
         """Release threads and processes; chunks that are being decoded are dropped. Safe to call twice."""
         ...
@@ -89,6 +94,10 @@ class ThreadDecoder:
     async def decode(self, chunk: Chunk, /) -> DecodedChunk:
         """Decode a chunk."""
         return await asyncio.to_thread(decode_chunk, chunk, self._rules)
+
+    async def join(self, chunk: JoiningChunk, /) -> pa.Table:
+        """Derive the rows of a chunk."""
+        return await asyncio.to_thread(joined_rows, chunk, self._rules.prices)
 
     async def close(self) -> None:
         """Do nothing: nothing is held."""
@@ -140,6 +149,10 @@ class ProcessDecoder:
                 raise
         return _joined([await self.decode(replace(chunk, records=[record])) for record in chunk.records])
 
+    async def join(self, chunk: JoiningChunk, /) -> pa.Table:
+        """Derive the rows of a chunk. Raises ``DecoderFailed`` if the processes fail on it."""
+        return read_stream(await self._run(chunk, timeout_s=self._response_s_max, described="spans with log events"))
+
     async def close(self) -> None:
         """End the processes. Safe to call twice."""
         await self._pool.close()
@@ -147,17 +160,20 @@ class ProcessDecoder:
     async def _decode(self, chunk: Chunk) -> DecodedChunk:
         size = sum(len(record.value or b"") for record in chunk.records)
         timeout_s = self._response_s_max * max(1.0, size / CHUNK_BYTES_MAX)
+        return from_parts(*await self._run(chunk, timeout_s=timeout_s, described=_described(chunk)))
+
+    async def _run(self, chunk: Chunk | JoiningChunk, *, timeout_s: float, described: str) -> Any:
         match await shielded(self._pool.submit(chunk, timeout_s=timeout_s)):
             case Lost(tries_count):
                 raise DecoderFailed(
-                    f"The decoder ended or hung {tries_count} times over the same records: {_described(chunk)}."
+                    f"The decoder ended or hung {tries_count} times over the same records: {described}."
                 )
             case Failure(trace):
                 raise DecoderFailed(f"Decoding failed, which is a defect of Clearspan:\n{trace}")
             case ServiceFailure() as failure:
                 raise DecoderFailed(f"Decoding failed, which is a defect of Clearspan: {failure.error()}")
             case success:
-                return from_parts(*success.value)
+                return success.value
 
     async def _reject(self, chunk: Chunk, failure: DecoderFailed) -> DecodedChunk:
         """Reject the only record of a chunk. Raises ``DecoderFailed`` if an empty chunk fails too."""
@@ -173,9 +189,14 @@ class ProcessDecoder:
         return reject_records(chunk, self._rules, REASON)
 
 
-def from_parts(decoded: DecodedChunk, rows: Any) -> DecodedChunk:
-    """Return the chunk with its rows, which are read in place."""
-    return decoded._replace(rows=pa.ipc.open_stream(pa.py_buffer(rows)).read_all())
+def from_parts(decoded: DecodedChunk, rows: Any, events: Any) -> DecodedChunk:
+    """Return the chunk with its rows and events, which are read in place."""
+    return decoded._replace(rows=read_stream(rows), events=read_stream(events))
+
+
+def read_stream(rows: Any) -> pa.Table:
+    """Return the rows of an Arrow IPC stream, which are read in place."""
+    return pa.ipc.open_stream(pa.py_buffer(rows)).read_all()
 
 
 def _joined(parts: list[DecodedChunk]) -> DecodedChunk:
@@ -187,6 +208,7 @@ def _joined(parts: list[DecodedChunk]) -> DecodedChunk:
         rows=pa.concat_tables([part.rows for part in parts]),
         seconds=sum(part.seconds for part in parts),
         masked={project: sum(part.masked.get(project, 0) for part in parts) for project in projects},
+        events=pa.concat_tables([part.events for part in parts]),
     )
 
 

@@ -8,18 +8,41 @@ from operator import is_
 from typing import Any, Final
 from uuid import UUID
 
+from common.clickhouse.event_columns import LateEvent
 from common.codec.decoded import Rejection
 from common.errors import RejectionCode
 from common.masking import MaskPlace
-from common.span import PROMOTED_TEXTS, Event, Link, Resource, Scope, Span
-from ingest.decode import DecodedRecord, only
+from common.span import PROMOTED_TEXTS, Event, Link, LogMembers, Resource, Scope, Span
+from ingest.decode import DecodedRecord, only, without_events
 from ingest.masking.planned import PlannedMask
 from ingest.masking.repaired_places import masked_place
 from ingest.semconv.logfire import with_readable_name
 
+_FAILED: Final = "Clearspan failed to mask it, which is a defect of Clearspan. Replay it once the defect is fixed."
+
 
 def masked_record(decoded: DecodedRecord, masks: Mapping[UUID, PlannedMask]) -> DecodedRecord:
-    """Return the record with its spans masked; a span of which that fails is rejected. Raises only ``MemoryError``."""
+    """Return the record with its spans and events masked; one of which that fails is rejected. Raises only
+    ``MemoryError``.
+    """
+    return _with_masked_events(_with_masked_spans(decoded, masks), masks)
+
+
+def _with_masked_events(decoded: DecodedRecord, masks: Mapping[UUID, PlannedMask]) -> DecodedRecord:
+    events: list[LateEvent] = []
+    failed: dict[int, str] = {}
+    for late in decoded.events:
+        mask = masks.get(late.project_id)
+        try:
+            events.append(late if mask is None else late._replace(event=_masked_event(late.event, mask)))
+        except MemoryError:
+            raise
+        except Exception:  # noqa: BLE001 - a defect of ours: the event is not stored as it was sent
+            failed[late.span_index] = _FAILED
+    return without_events(decoded._replace(events=events), failed, RejectionCode.OUR_FAILURE)
+
+
+def _with_masked_spans(decoded: DecodedRecord, masks: Mapping[UUID, PlannedMask]) -> DecodedRecord:
     projects = decoded.projects
     if not decoded.spans or (isinstance(projects, UUID) and projects not in masks):
         return decoded
@@ -39,9 +62,8 @@ def masked_record(decoded: DecodedRecord, masks: Mapping[UUID, PlannedMask]) -> 
     masked = decoded._replace(spans=spans)
     if not failed:
         return masked
-    reason = "Clearspan failed to mask it, which is a defect of Clearspan. Replay it once the defect is fixed."
     rejections = decoded.rejections.plus(
-        Rejection(decoded.span_indexes[at], RejectionCode.OUR_FAILURE, reason) for at in failed
+        Rejection(decoded.span_indexes[at], RejectionCode.OUR_FAILURE, _FAILED) for at in failed
     )
     gone = frozenset(failed)
     return only(masked, [at for at in range(len(spans)) if at not in gone])._replace(rejections=rejections)
@@ -105,9 +127,15 @@ def _masked_links(mask: PlannedMask, links: tuple[Link, ...]) -> tuple[Link, ...
 def _masked_event(event: Event, mask: PlannedMask) -> Event:
     name = mask.text(MaskPlace.EVENTS, event.name) or ""
     attributes = mask.attributes(MaskPlace.EVENTS, event.attributes)
-    if attributes is event.attributes and name == event.name:
+    log = event.log and _masked_log(mask, event.log)
+    if attributes is event.attributes and name == event.name and log == event.log:
         return event
-    return event._replace(name=name, attributes=attributes)
+    return event._replace(name=name, attributes=attributes, log=log)
+
+
+def _masked_log(mask: PlannedMask, log: LogMembers) -> LogMembers:
+    masked = mask.attributes(MaskPlace.EVENTS, {"body": log.body})
+    return log._replace(body=masked.get("body"), severity_text=mask.text(MaskPlace.EVENTS, log.severity_text) or "")
 
 
 def _masked_link(link: Link, mask: PlannedMask) -> Link:

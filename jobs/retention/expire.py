@@ -14,12 +14,13 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from common.clickhouse.select import Select, Table
 from common.clickhouse.store import ColumnStore
 from common.clickhouse.stored_through import read_positions_of
+from common.span_version import last_of
 from common.telemetry import RETENTION_DELETED_BYTES, RETENTION_DELETED_SPANS, RETENTION_DELETED_TRACES
 from common.times import Clock
 from query_api.retention.rules import KeepRules, RetentionRecords
@@ -37,6 +38,8 @@ from query_api.retention.survey import (
     stored_traces,
     survey,
 )
+from query_api.spans.late_events import DELETION_COLUMNS as EVENT_DELETION_COLUMNS
+from query_api.spans.late_events import deletions_of_old
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.versions import DELETION_COLUMNS, deletions
 
@@ -96,7 +99,7 @@ class Expiring:
         Raises ``DeadlineExceeded``, ``Unavailable`` and ``Overloaded``; what was deleted by then stays deleted.
         """
         positions = await read_positions_of(self.store, project_id, deadline_s=STEP_S)
-        settled = {position.partition_id: 2 * position.through_offset + 1 for position in positions}
+        settled = {position.partition_id: last_of(position.through_offset) for position in positions}
 
         def make_spans() -> ProjectSpans:
             return ProjectSpans(self.store, project_id, clock=self.clock, budget_s=STEP_S)
@@ -105,11 +108,12 @@ class Expiring:
         found = await survey(make_spans, rules, now_us=self.clock.now_ns() // 1_000, versions_max=versions_max)
         deleted = NOTHING
         await self.records.raise_before(project_id, found.before_us)
-        if not found.expired.traces_count:
-            return deleted
-        for before_us in passes(found):
-            async for chunk in chunks_of(make_spans, versions_max):
-                deleted += await self._delete_chunk(make_spans, chunk, before_us, settled)
+        if found.expired.traces_count:
+            for before_us in passes(found):
+                async for chunk in chunks_of(make_spans, versions_max):
+                    deleted += await self._delete_chunk(make_spans, chunk, before_us, settled)
+        async for chunk in chunks_of(make_spans, versions_max, Table.EVENTS):
+            await self._delete_events(make_spans, chunk, found.before_us, settled)
         return deleted
 
     async def _delete_chunk(
@@ -117,12 +121,7 @@ class Expiring:
     ) -> Figures:
         began_s = self.clock.monotonic_s()
         spans = make_spans()
-        values = {
-            **chunk.parameters,
-            "before_us": before_us,
-            "partitions": list(settled),
-            "settled": list(settled.values()),
-        }
+        values = {**chunk.parameters, **_values_of(before_us, settled)}
         project_id = spans.project_id
         traces = stored_traces(project_id, values, is_settled=IS_SETTLED)
         old = Select(project_id, traces, _DELETED, where=["latest_us < {before_us:Int64}", "settled_count > 0"])
@@ -138,6 +137,17 @@ class Expiring:
         await asyncio.sleep((self.clock.monotonic_s() - began_s) * self.limits.rest)
         return figures
 
+    async def _delete_events(
+        self, make_spans: MakeSpans, chunk: TraceChunk, before_us: int, settled: Mapping[str, int]
+    ) -> None:
+        """Delete the old events of log records whose traces have no span: not any more, or not yet."""
+        began_s = self.clock.monotonic_s()
+        spans = make_spans()
+        values = {**chunk.parameters, **_values_of(before_us, settled)}
+        old = deletions_of_old(spans.project_id, [*IN_CHUNK, IS_SETTLED], values)
+        await spans.insert(Table.EVENTS, EVENT_DELETION_COLUMNS, old, settings=ONE_THREAD)
+        await asyncio.sleep((self.clock.monotonic_s() - began_s) * self.limits.rest)
+
     async def _count(self, project_id: UUID, deleted: Figures) -> None:
         RETENTION_DELETED_TRACES.inc(deleted.traces_count)
         RETENTION_DELETED_SPANS.inc(deleted.spans_count)
@@ -145,6 +155,10 @@ class Expiring:
         await self.records.add_to_result(
             project_id, traces=deleted.traces_count, spans=deleted.spans_count, bytes_=deleted.bytes_count
         )
+
+
+def _values_of(before_us: int, settled: Mapping[str, int]) -> dict[str, Any]:
+    return {"before_us": before_us, "partitions": list(settled), "settled": list(settled.values())}
 
 
 def passes(found: Survey) -> list[int]:

@@ -264,7 +264,7 @@ def _is_in_one(phrase: Phrase, texts: Sequence[Phrase]) -> bool:
 
 def _texts_of(span: Mapping[str, Any]) -> Iterator[str]:
     """The texts that ``content`` looks at: every text in the attributes, the names of events, every text in their
-    attributes.
+    attributes and bodies.
 
     Keys, numbers, booleans and times are not texts.
     """
@@ -272,6 +272,7 @@ def _texts_of(span: Mapping[str, Any]) -> Iterator[str]:
     for event in span.get("events") or ():
         yield event["name"]
         yield from _texts_in(event.get("attributes"))
+        yield from _texts_in(event.get("body"))
 
 
 def _texts_in(value: Any) -> Iterator[str]:

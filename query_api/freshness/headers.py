@@ -22,6 +22,7 @@ from uuid import UUID
 from common.clickhouse.select import Select, Table
 from common.errors import DeadlineExceeded, InvalidCursor, InvalidInput
 from common.kafka.record import Coordinates, Partition
+from common.span_version import OFFSET_SQL
 from common.stored_position import ALL_PROJECTS
 from common.telemetry import DATA_BEHIND_SECONDS
 from common.times import format_us
@@ -52,6 +53,8 @@ RESPONSE_END_OFFSETS_S: Final = 0.25
 _NAME_CHARS_MAX: Final = 24
 """Characters of a signed text in a message: enough to recognize it."""
 
+_PLACE: Final = ("partition_id", "record_offset")
+_PLACE_OF_EVENT: Final = ("partition_id", f"{OFFSET_SQL} AS record_offset")
 _AT_PLACES: Final = ("partition_id IN {partition_ids:Array(String)}", "record_offset IN {offsets:Array(UInt64)}")
 
 
@@ -218,14 +221,22 @@ class OwnRecords:
             "partition_ids": [place.partition_id for place in places],
             "offsets": [place.offset for place in places],
         }
-        place = ("partition_id", "record_offset")
-        query = Select(
-            self._request.project_id, Table.ARRIVALS, place, _AT_PLACES, group_by=place, parameters=parameters
+        arrived = Select(
+            self._request.project_id, Table.ARRIVALS, _PLACE, _AT_PLACES, group_by=_PLACE, parameters=parameters
         )
+        stored = await self._read(arrived)
+        if not stored.issuperset(places):  # log records, whose spans may not have come
+            events = Select(self._request.project_id, Table.EVENTS, _PLACE_OF_EVENT)
+            logged = Select(
+                self._request.project_id, events, _PLACE, _AT_PLACES, group_by=_PLACE, parameters=parameters
+            )
+            stored |= await self._read(logged)
+        self._found |= {place: place in stored for place in places}
+
+    async def _read(self, query: Select) -> set[Place]:
         rows = await project_spans(self._request, explain=False).select(query)
         pairs = zip(rows["partition_id"].to_pylist(), rows["record_offset"].to_pylist(), strict=True)
-        stored = {Place(partition_id.decode(), offset) for partition_id, offset in pairs}
-        self._found |= {place: place in stored for place in places}
+        return {Place(partition_id.decode(), offset) for partition_id, offset in pairs}
 
 
 def coordinates_header(request: Request, where: Sequence[Coordinates]) -> dict[str, str]:

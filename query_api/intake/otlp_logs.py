@@ -38,8 +38,9 @@ MESSAGE: Final = (
 
 
 async def export_logs(request: Request) -> Response:
-    """Publish the log records of an `ExportLogsServiceRequest` that are kept: those of Claude Code and Codex. Respond
-    when Kafka has acknowledged all of them; `partial_success` says which are refused, and why."""
+    """Publish the log records of an `ExportLogsServiceRequest` that are kept: those that name a span, which become its
+    events, and those of Claude Code and Codex, which become spans. Respond when Kafka has acknowledged all of them;
+    `partial_success` says which are refused, and why."""
     is_json = encoding_of(request.headers.get("Content-Type")) == JSON
     encoding = Encoding.OTLP_JSON if is_json else Encoding.OTLP_PROTO
     return await publish_export(request, request.body, encoding, topic=request.context.settings.kafka.logs_topic)
@@ -60,15 +61,15 @@ def prepare_logs(body: bytes, context: PrepareContext) -> PreparedIntake:
         return _refuse_all(len(codec.lay_out(body).spans), encoding=encoding)
     decoded = codec.decode(body, limits=context.limits, now_ns=context.now_ns)
     logs = keep_logs(decoded)
-    trace_ids: list[bytes | None] = [None] * (1 + max(logs.span_indexes, default=-1))
-    for index, span in zip(logs.span_indexes, logs.spans, strict=True):
-        trace_ids[index] = span.trace_id
+    kept_ids = {index: span.trace_id for index, span in zip(logs.span_indexes, logs.spans, strict=True)}
+    kept_ids |= {index: log.trace_id for log, index in logs.events if log.trace_id is not None}
+    trace_ids = [kept_ids.get(index) for index in range(1 + max(kept_ids, default=-1))]
     is_whole = not decoded.rejections and not logs.refusals
     kept = KeptTraces(body, trace_ids, lambda: decoded.layout or codec.lay_out(body), is_whole=is_whole)
     records = finished(records_of(kept, context.logs_partitions, context.limits))
     response = response_body(_report(decoded.rejections, logs.refusals), encoding=encoding)
     rejected_count = len(decoded.rejections) + len(logs.refusals)
-    return PreparedIntake(IntakeRecords.of(records), len(logs.spans), response, rejected_count)
+    return PreparedIntake(IntakeRecords.of(records), len(kept_ids), response, rejected_count)
 
 
 def _refuse_all(count: int, *, encoding: str) -> PreparedIntake:

@@ -5,7 +5,7 @@ Responses are written from stored JSON (``spans/rows.py``); these models only do
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -24,6 +24,12 @@ class EventModel(ApiModel):
     time_unix_nano: UnixNano
     attributes: Json | None = Field(None, description="Attributes of the event.")
     dropped_attributes_count: DroppedCount = None
+    body: Any = Field(None, description="The body of the log record that the event came as.")
+    severity_text: str | None = Field(None, description="The severity of the log record, as it was sent.")
+    severity_number: int | None = Field(None, description="The severity of the log record: 1 to 24, as in OTLP.")
+    source: Literal["log"] | None = Field(
+        None, description="`log` if the event came as a log record; absent if it came with its span."
+    )
 
 
 class LinkModel(ApiModel):

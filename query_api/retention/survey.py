@@ -156,14 +156,16 @@ async def _within_bytes(
     return replace(found, expired=expired, before_us=before_us, limit="max_bytes", old_hours=old_hours)
 
 
-async def chunks_of(make_spans: MakeSpans, versions_max: int) -> AsyncIterator[TraceChunk]:
-    """Yield the chunks of all traces of the project, in the order of their ids."""
+async def chunks_of(
+    make_spans: MakeSpans, versions_max: int, table: Table = Table.VERSIONS
+) -> AsyncIterator[TraceChunk]:
+    """Yield the chunks of all traces of the project in a table, in the order of their ids."""
     after = FIRST_ID
     while after != LAST_ID:
         spans = make_spans()
         following = Select(
             spans.project_id,
-            Table.VERSIONS,
+            table,
             ["trace_id"],
             where=[_AFTER],
             order_by=["trace_id"],  # that of the table

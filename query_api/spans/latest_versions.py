@@ -18,8 +18,11 @@ import pyarrow as pa
 from common.clickhouse.select import Select, Table
 from common.fair_share import in_thread
 from common.span import NO_METRICS
+from common.span_version import offset_of
 from common.usage import Report, counted
 from query_api.filter.sql.compile import Compiled
+from query_api.spans.late_events import DELETION_COLUMNS as EVENT_DELETION_COLUMNS
+from query_api.spans.late_events import event_deletions
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.usage import TraceSums
 from query_api.spans.versions import (
@@ -154,15 +157,19 @@ async def sums_of_traces(spans: ProjectSpans, trace_ids: Iterable[bytes]) -> Tra
 
 
 async def delete_trace(spans: ProjectSpans, trace_id: bytes) -> list[SpanKey]:
-    """Delete all spans of the trace; return the keys of those that were visible until now, sorted. Safe to repeat.
+    """Delete all spans of the trace, and their events; return the keys of those that were visible until now, sorted.
+    Safe to repeat.
 
-    One statement: it deletes what it reads, and a span that arrives while it runs is a new record. The rows of
-    ``spans`` stay, and no route returns them, until retention removes them.
+    A statement deletes what it reads, and a span that arrives while it runs is a new record. Spans go first: a version
+    with further events stays below the deletion. The rows of ``spans`` stay, and no route returns them, until retention
+    removes them.
     """
     visible = await latest_of_ids(spans, trace_ids=[trace_id])
     of_trace = "trace_id = toFixedString(unhex({trace_id:String}), 16)"
-    deleted = deletions(spans.project_id, [of_trace], {"trace_id": trace_id.hex()})
-    await spans.insert(Table.VERSIONS, DELETION_COLUMNS, deleted)
+    values = {"trace_id": trace_id.hex()}
+    await spans.insert(Table.VERSIONS, DELETION_COLUMNS, deletions(spans.project_id, [of_trace], values))
+    events = event_deletions(spans.project_id, [of_trace], values)
+    await spans.insert(Table.EVENTS, EVENT_DELETION_COLUMNS, events)
     return sorted(version.key for version in visible)
 
 
@@ -223,7 +230,9 @@ def _deleted(versions_sent: SentVersions, latest: Latest, stale: Sequence[Versio
     for index, key in enumerate(versions_sent.keys):
         if key in gone and versions_sent.rank(last.setdefault(key, index)) < versions_sent.rank(index):
             last[key] = index
-    return {versions_sent.sent[index] for index in last.values()}.intersection(stale)
+    ends = {(sent.partition_id, offset_of(sent.version)) for sent in (versions_sent.sent[at] for at in last.values())}
+    of_record = sorted(version for version in stale if (version.partition_id, offset_of(version.version)) in ends)
+    return {_KEY(version): version for version in of_record}.values()
 
 
 def _of_spans_of(seen: Collection[Version], others: set[Version]) -> set[Version]:

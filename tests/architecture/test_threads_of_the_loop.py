@@ -43,6 +43,7 @@ ALLOWED: Final = {
     ("ingest/clickhouse_sink.py", "to_thread"): STORING,
     ("ingest/decoding/decoder.py", "to_thread"): STORING,
     ("ingest/flush.py", "to_thread"): STORING,
+    ("ingest/joiner.py", "to_thread"): STORING,
     ("query_api/delivery/addresses.py", "TCPConnector"): "with the resolver of common.host_names",
     ("query_api/delivery/targets/http.py", "ClientSession"): "with this connector",
 }

@@ -34,6 +34,8 @@ from tests.support.retention import (
 from tests.support.scale import scaled
 from tests.support.span_pages import SpanPages
 
+TRACE_NUMBER = "reinterpretAsUInt64(reverse(trace_id))"
+
 
 @pytest.fixture
 async def world(store: ColumnStore, database: Database) -> AsyncIterator[RetentionWorld]:
@@ -139,6 +141,21 @@ async def test_trace_is_kept_while_one_of_its_spans_is_young(world: RetentionWor
     assert await read_all(world) == {(1, 1): "0-0", (1, 2): "0-0"}
     assert [await world.rows(table) for table in ("spans", "span_arrivals")] == [2, 2]
     assert await world.rows("span_versions", "version % 2 = 0") == 2
+
+
+async def test_events_of_log_records_go_with_their_spans(world: RetentionWorld) -> None:
+    """Those of an expired trace, and old ones whose span never came; not those of a span that stays, nor new ones."""
+    old_us, new_us = NOW_US - 9 * DAY_US, NOW_US - DAY_US
+    await world.send([SentSpan(1, 1, old_us)])
+    await world.send([SentSpan(2, 2, new_us)])
+    for trace, at_us in ((1, old_us), (2, old_us), (3, old_us), (4, new_us)):
+        await world.send_event(trace, at_us)
+
+    with world.freeing_at_once():
+        await world.run(KeepRules(max_age_days=3.0))
+
+    assert await world.rows("span_events", f"version % 2 = 0 AND {TRACE_NUMBER} IN (1, 3)") == 0
+    assert await world.rows("span_events", f"version % 2 = 0 AND {TRACE_NUMBER} IN (2, 4)") == 2
 
 
 async def test_span_that_is_not_surely_visible_is_not_deleted(world: RetentionWorld) -> None:

@@ -10,11 +10,12 @@ from datetime import timedelta
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid4
 
+from common.clickhouse.event_columns import EVENTS_TABLE, EventColumns, LateEvent, stamped_events
 from common.clickhouse.span_columns import SPANS_TABLE, SpanColumns, stamped
 from common.clickhouse.store import ColumnStore, Statement
 from common.postgres.pool import Database
 from common.postgres.projects import Projects
-from common.span import Span
+from common.span import Event, LogMembers, Span
 from ingest.normalize import normalize
 from jobs.retention.expire import RetentionLimits
 from jobs.retention.run import Retention
@@ -25,6 +26,9 @@ from tests.support.feed import settle
 DAY_US: Final = 24 * 3_600_000_000
 NOW_US: Final = ManualClock().now_ns() // 1_000
 PARTITIONS: Final = ("cluster/spans/0", "cluster/spans/1")
+
+
+LOGS = "cluster/otlp_logs/0"
 
 
 class SentSpan(NamedTuple):
@@ -138,6 +142,7 @@ class RetentionWorld:
     model: RetentionModel = field(default_factory=RetentionModel)
     sent: list[SentRecord] = field(default_factory=list)
     inserts_count: int = 0
+    events_count: int = 0
 
     @property
     def retention(self) -> Retention:
@@ -184,6 +189,17 @@ class RetentionWorld:
         record = record._replace(spans=sized)
         self.model.store(record)
         return record
+
+    async def send_event(self, trace: int, at_us: int) -> None:
+        """Store a log record that names a span of a trace, as a worker does."""
+        self.events_count += 1
+        columns = EventColumns()
+        event = Event("e", at_us * 1_000, {}, log=LogMembers())
+        late = LateEvent(self.project_id, trace.to_bytes(16, "big"), trace.to_bytes(8, "big") * 2, event, 0)
+        columns.append_record([late], partition_id=LOGS, record_offset=self.events_count, record_ms=1)
+        rows = stamped_events(columns.rows(), stored_us=self.events_count)
+        await self.store.insert(EVENTS_TABLE, rows, dedup_token=str(uuid4()), deadline_s=60.0)
+        await settle(self.store, offset=self.events_count, partition_id=LOGS, project_id=self.project_id)
 
     async def run(self, rules: KeepRules | None = None) -> None:
         """Run retention once, with these rules of the project."""

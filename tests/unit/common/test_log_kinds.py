@@ -33,8 +33,6 @@ def test_log_records_are_sorted_by_what_they_are() -> None:
 @pytest.mark.parametrize(
     ("log", "refusal"),
     [
-        (log_of(**IDS), LogRefusal.EVENT_OF_SPAN),
-        (log_of(**IDS, **AGENT), LogRefusal.EVENT_OF_SPAN),
         (log_of(name=EVALUATION, attributes={"gen_ai.response.id": "r"}), LogRefusal.EVALUATION),
         (log_of(attributes={"event.name": EVALUATION, "gen_ai.response.id": "r"}), LogRefusal.EVALUATION),
         (log_of(name=EVALUATION), LogRefusal.NAMES_NO_SPAN),
@@ -49,6 +47,15 @@ def test_log_record_that_is_not_stored_is_refused(log: LogRecord, refusal: LogRe
     assert not found.spans
     assert not found.events
     assert found.refusals.counts == {refusal: 1}
+
+
+@pytest.mark.parametrize("log", [log_of(**IDS), log_of(**IDS, **AGENT), log_of(**IDS, name=EVALUATION)])
+def test_log_record_that_names_a_span_is_an_event_of_it(log: LogRecord) -> None:
+    found = keep_logs(decoded(log))
+
+    assert not found.spans
+    assert found.events == [(log, 0)]
+    assert not found.refusals
 
 
 def test_refusals_take_little_memory() -> None:

@@ -150,11 +150,11 @@ def test_spans_of_existing_projects_are_kept() -> None:
     found = decoded(request(["a"], project=str(OF_RESOURCE)))
 
     assert found.claimed == {OF_RESOURCE}
-    assert without_projects(found, {OF_TOPIC}) == found
+    assert without_projects(found, frozenset({OF_TOPIC})) == found
 
 
 def test_unknown_project_of_a_topic_rejects_the_record() -> None:
-    found = without_projects(decoded(request(["a", "b"]), topic="owned"), {OF_TOPIC})
+    found = without_projects(decoded(request(["a", "b"]), topic="owned"), frozenset({OF_TOPIC}))
 
     assert found.spans == []
     assert [rejection.span_index for rejection in found.rejections.in_full] == [None]
@@ -163,7 +163,7 @@ def test_unknown_project_of_a_topic_rejects_the_record() -> None:
 def test_rejected_span_keeps_its_index_if_the_project_is_unknown_too() -> None:
     found = decoded(request(["bad", "a"], project=str(OF_RESOURCE), absurd=["bad"]))
 
-    rejected = without_projects(found, {OF_RESOURCE}).rejections.in_full
+    rejected = without_projects(found, frozenset({OF_RESOURCE})).rejections.in_full
 
     assert [(rejection.span_index, rejection.code) for rejection in rejected] == [
         (0, RejectionCode.ABSURD_TIME),

@@ -100,7 +100,6 @@ def test_what_is_refused_is_counted_by_reason() -> None:
     counted = {refusal: each._value.get() - before[refusal] for refusal, each in counter.items()}
     assert {refusal: count for refusal, count in counted.items() if count} == {
         LogRefusal.NAMES_NO_SPAN: 2,
-        LogRefusal.EVENT_OF_SPAN: 1,
     }
 
 

@@ -9,9 +9,11 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
+from common.clickhouse.event_columns import NO_EVENTS
 from common.clickhouse.stored_through import STORED_THROUGH_TABLE
 from common.errors import ServiceError, Unavailable
 from common.ids import DEFAULT_PROJECT_ID
+from common.span_version import version_of
 from common.stored_position import ALL_PROJECTS, StoredPosition, decode_positions
 from ingest.batch import Extent, SpanBatch
 from ingest.stored_positions import PENDING_MAX, Announcer, StoredPositions, open_announcer, positions_after
@@ -30,7 +32,7 @@ def rows(*of: tuple[UUID, str, int, int]) -> pa.Table:
         {
             "project_id": pa.array([project.bytes for project in projects], pa.binary(16)),
             "partition_id": pa.array([partition_id.encode() for partition_id in partition_ids]).dictionary_encode(),
-            "record_offset": pa.array(offsets, pa.uint64()),
+            "version": pa.array(map(version_of, offsets), pa.uint64()),
             "record_ms": pa.array(record_ms, pa.int64()),
         }
     )
@@ -50,7 +52,9 @@ def test_position_is_the_last_offset_per_project_and_the_last_record_overall() -
 
 
 def test_records_without_spans_advance_the_position_of_all_projects() -> None:
-    assert positions_after({"x": Extent(3, 9, 90)}, None, stored_us=7) == [StoredPosition(ALL_PROJECTS, "x", 9, 90, 7)]
+    assert positions_after({"x": Extent(3, 9, 90)}, NO_EVENTS, stored_us=7) == [
+        StoredPosition(ALL_PROJECTS, "x", 9, 90, 7)
+    ]
 
 
 class PositionTable(InsertOnlyStore):

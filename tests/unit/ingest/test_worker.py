@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from uuid import UUID
 
+import pyarrow as pa
 import pytest
 from structlog.testing import capture_logs
 
@@ -23,6 +24,7 @@ from ingest.batch import FlushPolicy
 from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk
 from ingest.decoding.decoder import ThreadDecoder
+from ingest.joining.chunk import JoiningChunk
 from ingest.policy import Dependencies, Policy
 from ingest.worker import FLUSHING_POLL_S, Worker
 from tests.fakes.dead_letters import MemoryDeadLetters
@@ -754,6 +756,9 @@ class GatedDecoder:
         self.gates.append(gate)
         await gate.wait()
         return decode_chunk(chunk, RULES)
+
+    async def join(self, _chunk: JoiningChunk, /) -> pa.Table:
+        raise AssertionError
 
     async def close(self) -> None:
         """Nothing is held."""

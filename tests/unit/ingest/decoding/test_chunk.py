@@ -17,6 +17,7 @@ from common.kafka.record import Partition, Record
 from common.limits import SpanLimits
 from common.settings import Encoding, TopicSettings
 from common.span import Span
+from common.span_version import version_of
 from ingest.codecs import decode
 from ingest.decode import Rules
 from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk, records_of
@@ -45,7 +46,7 @@ def test_each_record_has_its_own_rows() -> None:
     assert [record.partition_id for record in records] == ["c/t/0", "c/t/1", "c/t/0", "c/t/1", "c/t/0"]
     assert [record.outcome.is_undecodable for record in records] == [False, False, True, False, False]
     assert decoded.rows["partition_id"].to_pylist() == [b"c/t/0", b"c/t/0", b"c/t/1"]
-    assert decoded.rows["record_offset"].to_pylist() == [0, 0, 3]
+    assert decoded.rows["version"].to_pylist() == [version_of(0), version_of(0), version_of(3)]
 
 
 def test_records_share_the_memory_of_the_rows_by_their_size() -> None:

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import asyncio
 
+import pyarrow as pa
 import pytest
 
 from common.kafka.record import Record
 from common.limits import MIB
 from ingest.decoding.chunk import Chunk, DecodedChunk
 from ingest.decoding.queue import CHUNK_BYTES, CHUNK_RECORDS_MAX, DecodingQueue, WaitingRecords
+from ingest.joining.chunk import JoiningChunk
 
 
 def records(*sizes: int | None) -> list[Record]:
@@ -83,6 +85,9 @@ class StuckDecoder:
 
     async def decode(self, _chunk: Chunk, /) -> DecodedChunk:
         await asyncio.Event().wait()
+        raise AssertionError
+
+    async def join(self, _chunk: JoiningChunk, /) -> pa.Table:
         raise AssertionError
 
     async def close(self) -> None:

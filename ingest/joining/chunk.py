@@ -1,0 +1,82 @@
+"""Stored spans with the events that were added to them, as rows: what a decoder makes of them (ADR 0006, ADR 0046).
+
+Everything here can be sent to another process and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from common.clickhouse.span_columns import SpanColumns
+from common.prices.table import PriceTable
+from common.span_version import JOINED_EVENTS_MAX, offset_of, version_of
+from ingest.joining.derive import with_events
+from ingest.joining.stored_spans import StoredSpan, events_of
+from ingest.masking.dead_letters import Masking
+
+ARRIVAL_COLUMNS = ("arrival_partition_id", "arrival_offset")
+
+
+class Arrival(NamedTuple):
+    """The record and the index in it at which a version arrives in the feed."""
+
+    partition_id: str
+    record_offset: int
+    span_index: int
+
+
+class Addition(NamedTuple):
+    """What is added to a stored span: the events that are shown, and how many there are.
+
+    ``events`` are JSON texts, as in ``span_events``.
+    """
+
+    span: StoredSpan
+    events: Sequence[bytes]
+    events_count: int
+    arrival: Arrival
+
+
+@dataclass(frozen=True, slots=True)
+class JoiningChunk:
+    """Spans that are derived together."""
+
+    additions: Sequence[Addition]
+    masking: Masking
+
+
+def joined_rows(chunk: JoiningChunk, prices: PriceTable) -> pa.Table:
+    """Return the row of the next version of each span, in their order, without ``stored_us``."""
+    columns = SpanColumns()
+    masks = chunk.masking.by_project()
+    for stored, texts, events_count, arrival in chunk.additions:
+        mask = masks.get(stored.project_id)
+        if mask is not None:
+            mask.begin()
+        span, normalized = with_events(stored, events_of(texts), prices, mask)
+        left_out = events_count - len(texts)
+        columns.append_record(
+            project_ids=stored.project_id,
+            partition_id=stored.partition_id,
+            record_offset=offset_of(stored.version),
+            record_ms=stored.record_ms,
+            spans=[span._replace(dropped_events_count=span.dropped_events_count + left_out)],
+            span_indexes=[arrival.span_index],
+            normalized_spans=[normalized],
+        )
+    versions = [
+        version_of(offset_of(each.span.version), min(each.events_count, JOINED_EVENTS_MAX)) for each in chunk.additions
+    ]
+    rows = columns.rows()
+    rows = rows.set_column(rows.column_names.index("version"), "version", pa.array(np.array(versions, np.uint64)))
+    partition_ids, offsets, _ = zip(*(each.arrival for each in chunk.additions), strict=True)
+    in_partitions = pa.array([name.encode() for name in partition_ids], pa.binary()).dictionary_encode()
+    arrived = (in_partitions, pa.array(np.array(offsets, np.uint64)))
+    for name, column in zip(ARRIVAL_COLUMNS, arrived, strict=True):
+        rows = rows.append_column(name, column)
+    return rows
