@@ -162,3 +162,21 @@ async def test_totals_of_a_trace_count_each_call_once(explorer: Explorer):
     [summary] = explorer.stack.ask("/traces/summaries/query", {"filtering": of_trace})["summaries"]
     tokens = explorer.page.locator(".trace-head .facts div", has_text="Tokens").locator("dd")
     assert (await tokens.inner_text()) == str(summary["tokens"])
+
+
+async def test_log_record_is_shown_as_an_event_of_its_span(explorer: Explorer):
+    trace_id, span_id = "e5" * 16, "e5" * 8
+    span = {"trace_id": trace_id, "span_id": span_id, "span_name": "judged", "start_time": "2025-01-01T10:00:00Z"}
+    explorer.stack.ask("/tracing/spans/ingest", {"spans": [span]})
+    ids = {"traceId": trace_id, "spanId": span_id, "timeUnixNano": "1735725600500000000"}
+    log = {**ids, "eventName": "review", "severityText": "WARN", "body": {"stringValue": "Too short."}}
+    explorer.stack.ask("/otlp/v1/logs", {"resourceLogs": [{"scopeLogs": [{"logRecords": [log]}]}]})
+    explorer.stack.ask_until(
+        f"/spans/{trace_id}/{span_id}", None, lambda answer: answer["count"] == 1 and "events" in answer["span"]
+    )
+    await explorer.open(f"traces/{trace_id}", span=span_id)
+    await explorer.page.get_by_role("tab", name="Events 1").click()
+    event = explorer.page.locator(".event")
+    await expect(event).to_contain_text("review")
+    await expect(event).to_contain_text("500 ms after the start, from a log record, WARN")
+    await expect(event).to_contain_text("Too short.")
