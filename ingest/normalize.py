@@ -5,7 +5,8 @@ Combines the steps, and computes what follows from the rest of the span: typed t
 (``common/nesting``), other instrumentations (``semconv``), the shape of ``ag`` with references and their hashes
 (``ag``), costs, failures, and the roll-up inside the record (``rollup``). Attributes of other instrumentations are kept
 next to the ``ag`` that they are mapped to; what was sent as ``ag`` wins over it (reference §4.5). What depends on the
-keys of the attributes alone is planned once per set of keys (``common/plans``).
+keys of the attributes alone is planned once per set of keys (``common/plans``). Attributes that only an event of the
+span has, as some conventions send content, count for ``ag`` like its own (``semconv/details``).
 
 Pure, and total on JSON-ready spans: nothing raises, nothing that was sent is changed (resources and values are shared).
 """
@@ -46,7 +47,8 @@ from ingest.masking.derived import masked_ag
 from ingest.masking.planned import PlannedMask
 from ingest.rollup import roll_up, without_duplicate_usage
 from ingest.semconv.conventions import USAGE_ROOTS
-from ingest.semconv.engine import map_attributes, united
+from ingest.semconv.details import with_details
+from ingest.semconv.engine import Mapped, map_attributes, united
 from ingest.semconv.events import with_events
 from ingest.semconv.key_mapping import KeyMapping, mapping_of
 from ingest.semconv.named_spans import with_named_kind
@@ -131,15 +133,11 @@ def _normalized(span: Span, trace_type: str, prices: PriceTable, mask: PlannedMa
         sent = decode_ag_attributes(sent)
         plan = _plans.of(tuple(sent))
     attributes = Nesting(sent, plan.shape)
-    mapped = map_attributes(plan.mapping, sent, attributes.nested, _mapping_of)
-    mapped = with_named_kind(mapped, span.scope.name, span.name)
-    if mapped is not None and span.events:
-        mapped = with_events(mapped, span.events)
-    if mapped is not None and (tokens := _tokens_with_parts(mapped.ag)):
-        include_parts(tokens, mapped.ag, span.scope.name, attributes.nested())
+    source, source_plan = _with_details(attributes, plan, span.events) if span.events else (attributes, plan)
+    mapped = _mapped(span, source, source_plan.mapping)
     sent_ag = attributes.nested().get("ag") if "ag" in plan.roots else None
     ag = _ag(sent_ag, None if mapped is None else mapped.ag, trace_type)
-    error_type = _error_type(attributes.nested()) if "error" in plan.roots else None
+    error_type = _error_type(source.nested()) if "error" in source_plan.roots else None
     failure = _failure_of(span, error_type, None if mapped is None else mapped.ag)
     if failure is not None and not _has_exception(sent_ag):
         ag["exception"] = failure
@@ -160,10 +158,32 @@ def _normalized(span: Span, trace_type: str, prices: PriceTable, mask: PlannedMa
         metrics,
         sent if plan.shape is not None and sent_ag is None else None,  # flat
         () if mapped is None else mapped.mapping_errors,
-        metrics is not NO_METRICS and not plan.has_usage,  # usage_is_own
+        metrics is not NO_METRICS and not source_plan.has_usage,  # usage_is_own
         cost_is_computed,
         *(_promoted(ag) if span.parent_id is None else span[_PROMOTED_FIRST:]),
     )
+
+
+def _with_details(attributes: Nesting, plan: KeyPlan, events: Iterable[Event]) -> tuple[Nesting, KeyPlan]:
+    """Return what ``ag`` is derived from, and its plan: the attributes of a span, and those that only events have."""
+    united = with_details(attributes.flat, events)
+    if united is attributes.flat:
+        return attributes, plan
+    plan = _plans.of(tuple(united))
+    return Nesting(united, plan.shape), plan
+
+
+def _mapped(span: Span, source: Nesting, mapping: KeyMapping | None) -> Mapped | None:
+    """Return what a convention says about a span with the attributes ``source``; ``None`` if it follows none."""
+    mapped = map_attributes(mapping, source.flat, source.nested, _mapping_of)
+    mapped = with_named_kind(mapped, span.scope.name, span.name)
+    if mapped is None:
+        return None
+    if span.events:
+        mapped = with_events(mapped, span.events)
+    if tokens := _tokens_with_parts(mapped.ag):
+        include_parts(tokens, mapped.ag, span.scope.name, source.nested())
+    return mapped
 
 
 def _tokens_with_parts(mapped: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ from common.plans import Keys
 from common.span import Attributes
 from common.usage import is_amount, rounded
 from ingest.semconv.converters import is_json_text
-from ingest.semconv.key_mapping import HELD, KeyMapping, Step
+from ingest.semconv.key_mapping import HELD, ROOTS, KeyMapping, Step
 from ingest.semconv.rows import MappingError
 
 TOTAL_END: Final = 2**64
@@ -193,6 +193,12 @@ def _complete_finish_reasons(ag: dict[str, Any]) -> None:
             ag.setdefault("meta", {}).setdefault("response", {})["finish_reasons"] = said
     elif len(messages) == len(reasons) == 1 and isinstance(messages[0], dict) and "role" in messages[0]:
         ag["data"]["outputs"] = {**outputs, "messages": [{"finish_reason": reasons[0], **messages[0]}]}
+
+
+def flattened(attributes: Attributes) -> Attributes:
+    """Return attributes with those of instrumentations flattened that came nested; the same if none did."""
+    roots = [key for key, value in attributes.items() if isinstance(value, dict) and key in ROOTS]
+    return _spread_out(attributes, roots) if roots else attributes
 
 
 def _spread_out(flat: Attributes, roots: Sequence[str]) -> Attributes:

@@ -1,8 +1,9 @@
-"""Chats that came as events of a span, in three generations of OpenTelemetry's GenAI conventions:
+"""Chats that came as events of a span, in two generations of OpenTelemetry's GenAI conventions:
 
 - until 1.29: ``gen_ai.content.prompt`` and ``gen_ai.content.completion``, each with a chat in an attribute;
-- until 1.36: one event per message, ``gen_ai.user.message`` and the like, and ``gen_ai.choice`` for each answer;
-- since 1.37: ``gen_ai.client.inference.operation.details``, with the attributes that spans have.
+- until 1.36: one event per message, ``gen_ai.user.message`` and the like, and ``gen_ai.choice`` for each answer.
+
+The event of later ones has the attributes that spans have, and is read with them (``details.py``).
 
 The events stay as they were sent. What attributes say (``engine.py``) wins over events, except that instructions on one
 side and messages on the other are one chat. The events of a tool's span hold its arguments and its result.
@@ -14,13 +15,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from common.span import Attributes, Event, Value
-from ingest.semconv.converters import as_inputs, first_of, parsed_if_json, present, unquoted
+from ingest.semconv.converters import first_of, parsed_if_json, present
 from ingest.semconv.engine import Mapped
 from ingest.semconv.messages import (
     Message,
     are_instructions,
     chat_of,
-    chat_with_instructions,
     has_content,
     instructed,
     messages_of,
@@ -28,6 +28,7 @@ from ingest.semconv.messages import (
     without_answer,
 )
 from ingest.semconv.rows import MappingError
+from ingest.semconv.tool_messages import arguments_in, result_in
 
 _BEGINNING: Final = "gen_ai."
 _CHOICE: Final = "gen_ai.choice"
@@ -36,8 +37,10 @@ _ROLES: Final = {f"gen_ai.{role}.message": role for role in ("system", "user", "
 _REFERENCES: Final = frozenset({"messages_ref", "system_instructions_ref"})
 """Members of inputs and outputs that say where their messages are stored instead."""
 
-_INPUTS: Final = frozenset({"gen_ai.content.prompt", "gen_ai.client.inference.operation.details", *_ROLES})
-_OUTPUTS: Final = frozenset({"gen_ai.content.completion", "gen_ai.client.inference.operation.details", _CHOICE})
+_OF_TOOL: Final = (("inputs", arguments_in), ("outputs", result_in))
+
+_INPUTS: Final = frozenset({"gen_ai.content.prompt", *_ROLES})
+_OUTPUTS: Final = frozenset({"gen_ai.content.completion", _CHOICE})
 
 
 def with_events(mapped: Mapped, events: Iterable[Event]) -> Mapped:
@@ -80,16 +83,8 @@ def _joined(own: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
 
 def _of_tool(data: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments and the result of a tool, which came as one message each."""
-    values: dict[str, Any] = {}
-    for name, chat in data.items():
-        values[name] = chat
-        if len(chat["messages"]) == 1:
-            (message,) = chat["messages"]
-            calls = message.get("tool_calls", ())
-            value = calls[0].get("arguments") if len(calls) == 1 else parsed_if_json(message.get("content"))
-            if value is not None:
-                values[name] = as_inputs(value) if name == "inputs" else unquoted(value)
-    return values
+    values = {name: value_in(data[name]["messages"]) for name, value_in in _OF_TOOL if name in data}
+    return data | {name: value for name, value in values.items() if value is not None}
 
 
 def _is_answered(mapped: dict[str, Any]) -> bool:
@@ -126,10 +121,7 @@ def _read(events: Iterable[Event], read: Callable[[str, Attributes], list[Messag
 def _input_messages(name: str, said: Attributes) -> list[Message]:
     if name in _ROLES:
         return _message({"role": _ROLES[name], **said})
-    if name == "gen_ai.content.prompt":
-        return _chat(chat_of, said.get("gen_ai.prompt"))
-    messages, instructions = said.get("gen_ai.input.messages"), said.get("gen_ai.system_instructions")
-    return _chat(chat_with_instructions, messages, instructions)
+    return _chat(said.get("gen_ai.prompt"))
 
 
 def _output_messages(name: str, said: Attributes) -> list[Message]:
@@ -138,9 +130,7 @@ def _output_messages(name: str, said: Attributes) -> list[Message]:
         if not isinstance(message, dict):
             message = {**said, "content": said.get("content") if message is None else message}
         return _message({"role": "assistant", **message, "finish_reason": said.get("finish_reason")})
-    return _chat(
-        chat_of, said.get("gen_ai.completion" if name == "gen_ai.content.completion" else "gen_ai.output.messages")
-    )
+    return _chat(said.get("gen_ai.completion"))
 
 
 def _message(said: Attributes) -> list[Message]:
@@ -150,7 +140,7 @@ def _message(said: Attributes) -> list[Message]:
     return [message for message in messages if has_content(message)]
 
 
-def _chat(read: Callable[..., Any], *sent: Value) -> list[Message]:
-    chat = None if all(attribute is None for attribute in sent) else read(*sent)
+def _chat(sent: Value) -> list[Message]:
+    chat = None if sent is None else chat_of(sent)
     messages: list[Message] = chat["messages"] if chat else []
     return messages

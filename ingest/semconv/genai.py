@@ -11,6 +11,7 @@ from ingest.semconv import converters as to
 from ingest.semconv.chats import SAID_INPUTS, SAID_OUTPUTS, TOOLS_OF_REQUEST
 from ingest.semconv.messages import CHAT, CHAT_WITH_INSTRUCTIONS
 from ingest.semconv.rows import Convention, Converter, Row
+from ingest.semconv.tool_messages import ARGUMENTS_IN_MESSAGES, RESULT_IN_MESSAGES
 from ingest.semconv.tools import TOOLS
 
 _TOKENS = "metrics.tokens.incremental."
@@ -22,6 +23,8 @@ _OF_PROMPT = "a part of `prompt`"
 _OF_COMPLETION = "a part of `completion`"
 _OF_CACHED = "a part of `cached`"
 _AS_DOCUMENTED = "as its documentation spells it"
+_OF_TOOL = ("gen_ai.operation.name", "gen_ai.tool.name")
+_OF_MODEL = r"gen_ai\.request\.model"
 _PROMPT_TEMPLATE = "data.parameters.prompt_template."
 
 _OPERATIONS: Final = {
@@ -162,6 +165,20 @@ GENAI: Final = Convention(
             unless=r"pydantic_ai\.all_messages",
         ),
         Row("gen_ai.output.messages", "data.outputs", CHAT),
+        Row(
+            ("gen_ai.input.messages", *_OF_TOOL),
+            "data.inputs",
+            ARGUMENTS_IN_MESSAGES,
+            requires=r"gen_ai\.input\.messages",
+            unless=_OF_MODEL,
+        ),
+        Row(
+            ("gen_ai.output.messages", *_OF_TOOL),
+            "data.outputs",
+            RESULT_IN_MESSAGES,
+            requires=r"gen_ai\.output\.messages",
+            unless=_OF_MODEL,
+        ),
         Row("gen_ai.tool.definitions", "data.parameters.tools", TOOLS),
         Row("gen_ai.input.messages.ref", "data.inputs.messages_ref", to.TEXT, note=_AS_DOCUMENTED),
         Row("gen_ai.input.messages_ref", "data.inputs.messages_ref", to.TEXT),

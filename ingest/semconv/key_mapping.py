@@ -58,7 +58,9 @@ HELD: Final = "\0"
 
 _ROWS: Final = tuple(row for convention in CONVENTIONS for row in convention.rows)
 _SOURCES: Final = frozenset(source for row in _ROWS for source in row.sources)
-_ROOTS: Final = frozenset(source.partition(".")[0] for source in _SOURCES if "." in source)
+ROOTS: Final = frozenset(source.partition(".")[0] for source in _SOURCES if "." in source)
+"""The first segments of all dotted keys in the tables."""
+
 _KNOWN: Final = re.compile(
     "\0(?:" + "|".join(sorted({re.escape(source.partition(".")[0]) for source in _SOURCES})) + r")[.\0]"
 )
@@ -97,7 +99,7 @@ def mapping_of(keys: Keys) -> KeyMapping | None:
     if not _is_known(keys):
         return None
     key_set = _Keys(keys)
-    roots = tuple(key for key in keys if key in _ROOTS)
+    roots = tuple(key for key in keys if key in ROOTS)
     applied = [(row, names) for row in _ROWS if (names := _names_read(row, key_set)) is not None]
     if not applied and not roots:
         return None

@@ -174,7 +174,7 @@ _MESSAGES: Final = "messages in `ag.data`, if no attribute has them"
 EVENTS: Final = {
     "gen_ai.assistant.message": _MESSAGES,
     "gen_ai.choice": _MESSAGES,
-    "gen_ai.client.inference.operation.details": _MESSAGES,
+    "gen_ai.client.inference.operation.details": "`ag`, as if its attributes were those of the span",
     "gen_ai.client.operation.exception": "`ag.exception`",
     "gen_ai.content.completion": _MESSAGES,
     "gen_ai.content.prompt": _MESSAGES,

@@ -27,6 +27,7 @@ from ingest.decoding.chunk import Chunk, DecodedChunk, decode_chunk, records_of
 from ingest.masking import spans as masking_spans
 from ingest.masking.dead_letters import Masking
 from ingest.rejected_spans import CutDeadLetter
+from ingest.semconv.details import DETAILS_EVENT
 from tests.support.attributes import attributes_of
 from tests.support.otlp import START_NS, request
 from tests.support.scale import rest_is_long
@@ -218,6 +219,35 @@ def test_span_json_is_masked_in_every_member() -> None:
 
     assert decoded.rows.num_rows == 2
     assert SECRET not in everything_in(decoded)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        MaskRule(MaskAction.REDACT, value="sk-[A-Za-z0-9]+"),
+        MaskRule(MaskAction.REDACT, value="sk-[A-Za-z0-9]+", places=(MaskPlace.EVENTS,)),
+        MaskRule(MaskAction.REDACT, value="sk-[A-Za-z0-9]+", places=(MaskPlace.ATTRIBUTES,)),
+        MaskRule(MaskAction.REDACT, key="gen_ai.input.messages"),
+        MaskRule(MaskAction.DROP, key="gen_ai.input.messages"),
+        MaskRule(MaskAction.REDACT, key="ag.data.inputs"),
+    ],
+)
+def test_content_of_an_event_is_masked_in_ag(rule: MaskRule) -> None:
+    said = {"gen_ai.input.messages": [{"role": "user", "content": f"My key is {SECRET}"}], "gen_ai.request.model": "m"}
+    event = {"name": DETAILS_EVENT, "timestamp": "2026-01-02T03:04:05Z", "attributes": said}
+    span = {
+        "trace_id": "1" * 32,
+        "span_id": "2" * 16,
+        "start_time": "2026-01-02T03:04:05Z",
+        "attributes": {"gen_ai.operation.name": "chat"},
+        "events": [event],
+    }
+    chunk = of(json.dumps(span).encode(), content_type="application/vnd.clearspan.span+json", masking=masking(rule))
+
+    [stored] = attributes_of(decode_chunk(chunk, RULES).rows)
+
+    assert SECRET not in stored.decode()
+    assert json.loads(stored)["ag"]["meta"]["request"] == {"model": "m"}
 
 
 def test_place_of_a_repair_that_a_rule_drops_is_gone() -> None:

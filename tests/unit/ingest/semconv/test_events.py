@@ -42,21 +42,6 @@ def events(*named: tuple[str, dict[str, Any]]) -> list[Event]:
             ("gen_ai.user.message", {"content": "Hello."}),
             ("gen_ai.choice", {"finish_reason": "stop", "content": "Good day."}),
         ),
-        events(
-            (
-                "gen_ai.client.inference.operation.details",
-                {
-                    "gen_ai.input.messages": '[{"role": "user", "parts": [{"type": "text", "content": "Hello."}]}]',
-                    "gen_ai.output.messages": [
-                        {
-                            "role": "assistant",
-                            "parts": [{"type": "text", "content": "Good day."}],
-                            "finish_reason": "stop",
-                        }
-                    ],
-                },
-            )
-        ),
     ],
 )
 def test_every_generation_gives_the_same_chat(sent: list[Event]) -> None:
@@ -88,14 +73,6 @@ def test_messages_with_calls_and_results_keep_the_order_of_events() -> None:
     assert not mapping_errors
 
 
-def test_instructions_come_first() -> None:
-    attributes = {"gen_ai.system_instructions": "Be brief.", "gen_ai.input.messages": [ASKED]}
-
-    data, _ = data_of_events(events(("gen_ai.client.inference.operation.details", attributes)))
-
-    assert data == {"inputs": {"messages": [{"role": "system", "content": "Be brief."}, ASKED]}}
-
-
 @pytest.mark.parametrize(
     "sent",
     [
@@ -108,7 +85,7 @@ def test_instructions_come_first() -> None:
             ("gen_ai.tool.message", {"id": "c1"}),
             ("gen_ai.choice", {"finish_reason": "stop"}),
         ),
-        events(("gen_ai.content.prompt", {}), ("gen_ai.client.inference.operation.details", {})),
+        events(("gen_ai.content.prompt", {})),
     ],
 )
 def test_events_without_content_map_to_nothing(sent: list[Event]) -> None:
