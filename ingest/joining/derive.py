@@ -97,11 +97,11 @@ def _is_known(value: Any, derived: Any) -> bool:
 
 def _write_sums_of_record(normalized: NormalizedSpan, stored: StoredSpan, ag: Mapping[str, Any]) -> None:
     """Replace the sums of the span alone by those of its record, with what the events add to them."""
-    sums = _cumulative(ag.get("metrics", _NOTHING))
-    own = zip(sums, normalized.metrics, stored.metrics, strict=True)
+    known = ag.get("metrics", _NOTHING)
+    own = zip(_cumulative(known), normalized.metrics, stored.metrics, strict=True)
     metrics = normalized.ag["metrics"]
-    for metric in metrics.values():
-        if metric is not metrics["duration"]:
+    for name, metric in metrics.items():
+        if name != "duration" and "cumulative" in known.get(name, _NOTHING):  # else an event may have sent sums
             metric.pop("cumulative", None)
     write_cumulative(metrics, Metrics._make(total + (now - before) for total, now, before in own))
 

@@ -39,7 +39,13 @@ CHAT: dict[str, Any] = {
     "gen_ai.request.model": "gpt-4o",
     "gen_ai.usage.input_tokens": 7,
 }
-
+DETAILED: dict[str, Any] = {
+    "gen_ai.output.messages": orjson.dumps(ANSWERED).decode(),
+    "gen_ai.response.id": "r1",
+    "gen_ai.tool.definitions": '[{"type": "function", "name": "count"}]',
+    "gen_ai.usage.input_tokens": 8,
+    "gen_ai.usage.output_tokens": 3,
+}
 
 CHATS = [
     BARE._replace(attributes=CHAT),
@@ -99,6 +105,8 @@ def chat_events() -> list[Event]:
         Event("gen_ai.user.message", 10, {"content": "How many?"}, log=LogMembers({"content": "How many?"})),
         Event("gen_ai.choice", 30, {"message": '{"content":"Three."}', "finish_reason": "stop"}, log=LogMembers()),
         Event("gen_ai.system.message", 5, {"content": "Count."}, log=LogMembers()),
+        Event(DETAILS, 15, DETAILED, log=LogMembers()),
+        Event(DETAILS, 25, {**DETAILED, "gen_ai.response.id": "r2", "gen_ai.input.messages": "[]"}, log=LogMembers()),
         Event("exception", 20, {"exception.type": "TimeoutError", "exception.message": "late"}, log=LogMembers("x")),
     ]
 
@@ -119,6 +127,17 @@ def test_sample_gets_its_events_later(name: str) -> None:
         before = rows_of([span._replace(events=())])
 
         assert shown(joined(before, [whole.events])) == shown(rows_of([whole]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sample_gets_its_attributes_later(name: str) -> None:
+    for span in spans_of(name):
+        own = {key: value for key, value in span.attributes.items() if key.startswith("ag")}
+        said = {key: value for key, value in span.attributes.items() if key not in own}
+        alone = span._replace(attributes=own, events=())
+        whole = alone._replace(events=(Event(DETAILS, span.end_ns, said, log=LogMembers()),))
+
+        assert shown(joined(rows_of([alone]), [whole.events])) == shown(rows_of([whole]))
 
 
 @given(data=st.data())
@@ -164,16 +183,18 @@ def test_what_is_in_both_is_taken_once() -> None:
 def test_next_version_has_the_number_of_its_events_and_the_place_of_the_last() -> None:
     [row] = joined(rows_of([BARE]), [chat_events()]).to_pylist()
 
-    assert row["version"] == version_of(5, 4)
+    assert row["version"] == version_of(5, len(chat_events()))
     assert (row["partition_id"], row["arrival_partition_id"]) == (b"c/spans/0", b"c/otlp_logs/0")
     assert (row["arrival_offset"], row["span_index"]) == (7, 3)
 
 
 def test_events_beyond_the_limit_are_counted() -> None:
-    [row] = joined(rows_of([BARE._replace(dropped_events_count=1)]), [chat_events()], count=EVENTS_MAX + 4).to_pylist()
+    [row] = joined(
+        rows_of([BARE._replace(dropped_events_count=1)]), [chat_events()], count=EVENTS_MAX + len(chat_events())
+    ).to_pylist()
 
     assert row["dropped_events_count"] == 1 + EVENTS_MAX
-    assert row["version"] == version_of(5, EVENTS_MAX + 4)
+    assert row["version"] == version_of(5, EVENTS_MAX + len(chat_events()))
 
 
 def test_event_and_log_record_with_the_same_content_are_one() -> None:
