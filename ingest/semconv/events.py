@@ -1,7 +1,8 @@
 """Chats that came as events of a span, in two generations of OpenTelemetry's GenAI conventions:
 
 - until 1.29: ``gen_ai.content.prompt`` and ``gen_ai.content.completion``, each with a chat in an attribute;
-- until 1.36: one event per message, ``gen_ai.user.message`` and the like, and ``gen_ai.choice`` for each answer.
+- until 1.36: one event per message, ``gen_ai.user.message`` and the like, and ``gen_ai.choice`` for each answer; as log
+  records they have the message in the body.
 
 The event of later ones has the attributes that spans have, and is read with them (``details.py``).
 
@@ -115,7 +116,13 @@ def data_of_events(events: Iterable[Event]) -> tuple[dict[str, Any], Sequence[st
 
 
 def _read(events: Iterable[Event], read: Callable[[str, Attributes], list[Message]]) -> list[Message]:
-    return [message for event in events for message in read(event.name, event.attributes)]
+    return [message for event in events for message in read(event.name, _members_of(event))]
+
+
+def _members_of(event: Event) -> Attributes:
+    """Return the attributes of an event, and the members of the body of a log record, which has the message."""
+    body = None if event.log is None else parsed_if_json(event.log.body)
+    return {**body, **event.attributes} if isinstance(body, dict) else event.attributes
 
 
 def _input_messages(name: str, said: Attributes) -> list[Message]:

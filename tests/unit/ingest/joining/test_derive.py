@@ -104,7 +104,7 @@ def chat_events() -> list[Event]:
     return [
         Event("gen_ai.user.message", 10, {"content": "How many?"}, log=LogMembers({"content": "How many?"})),
         Event("gen_ai.choice", 30, {"message": '{"content":"Three."}', "finish_reason": "stop"}, log=LogMembers()),
-        Event("gen_ai.system.message", 5, {"content": "Count."}, log=LogMembers()),
+        Event("gen_ai.system.message", 5, {"gen_ai.system": "openai"}, log=LogMembers({"content": "Count."})),
         Event(DETAILS, 15, DETAILED, log=LogMembers()),
         Event(DETAILS, 25, {**DETAILED, "gen_ai.response.id": "r2", "gen_ai.input.messages": "[]"}, log=LogMembers()),
         Event("exception", 20, {"exception.type": "TimeoutError", "exception.message": "late"}, log=LogMembers("x")),

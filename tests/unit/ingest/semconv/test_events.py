@@ -7,17 +7,22 @@ from typing import Any
 
 import pytest
 
-from common.span import Event
+from common.span import Event, LogMembers, Value
 from ingest.semconv.events import data_of_events
 
 ASKED = {"role": "user", "content": "Hello."}
 SAID = {"role": "assistant", "content": "Good day."}
 CHAT = {"inputs": {"messages": [ASKED]}, "outputs": {"messages": [SAID | {"finish_reason": "stop"}]}}
+WITHOUT_CONTENT: list[Value] = [None, "a text", {"role": "user"}, []]
 CALL = {"id": "c1", "name": "roll", "arguments": {"sides": 6}}
 
 
 def events(*named: tuple[str, dict[str, Any]]) -> list[Event]:
     return [Event(name, 0, attributes) for name, attributes in named]
+
+
+def logged(name: str, body: Value, **attributes: Any) -> Event:
+    return Event(name, 0, {"gen_ai.system": "openai", **attributes}, log=LogMembers(body))
 
 
 @pytest.mark.parametrize(
@@ -42,6 +47,14 @@ def events(*named: tuple[str, dict[str, Any]]) -> list[Event]:
             ("gen_ai.user.message", {"content": "Hello."}),
             ("gen_ai.choice", {"finish_reason": "stop", "content": "Good day."}),
         ),
+        [
+            logged("gen_ai.user.message", {"content": "Hello."}),
+            logged("gen_ai.choice", {"index": 0, "finish_reason": "stop", "message": SAID}),
+        ],
+        [
+            logged("gen_ai.user.message", '{"role": "user", "content": "Hello."}'),
+            logged("gen_ai.choice", {"finish_reason": "error", "message": SAID}, finish_reason="stop"),
+        ],
     ],
 )
 def test_every_generation_gives_the_same_chat(sent: list[Event]) -> None:
@@ -86,6 +99,7 @@ def test_messages_with_calls_and_results_keep_the_order_of_events() -> None:
             ("gen_ai.choice", {"finish_reason": "stop"}),
         ),
         events(("gen_ai.content.prompt", {})),
+        [logged("gen_ai.user.message", body) for body in WITHOUT_CONTENT],
     ],
 )
 def test_events_without_content_map_to_nothing(sent: list[Event]) -> None:
