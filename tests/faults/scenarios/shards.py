@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -21,7 +22,7 @@ def one_of_two_shards_fails(seed: int, *, size: float = 1.0) -> Outcome:
         TemporaryDirectory(prefix="clearspan-faults-shards-") as directory,
         installation(Path(directory), shards_count=2) as found,
     ):
-        return play(found, _fault, seed, size=size)
+        return replace(play(found, _fault, seed, size=size), scenario=one_of_two_shards_fails.__name__)
 
 
 def _fault(played: Round) -> None:
