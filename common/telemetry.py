@@ -43,6 +43,9 @@ EVENTS_STORED: Final = Counter(
 SPANS_JOINED: Final = Counter(
     "clearspan_spans_joined_total", "Versions stored because events of log records were added to a span."
 )
+SPANS_NOT_JOINED: Final = Counter(
+    "clearspan_spans_not_joined_total", "Spans that keep a version without events because the next one cannot be made."
+)
 DEAD_LETTERS: Final = Counter(
     "clearspan_dead_letters_total", "Records and spans published to the dead-letter topic, by code.", ["code"]
 )

@@ -180,7 +180,8 @@ class SpanBatch:
             for partition_id, extent in self._extents.items()
         ]
         return hashlib.sha1(
-            "\n".join([*extents, str(self.rows_count), str(self._timestamps_ms)]).encode(), usedforsecurity=False
+            "\n".join([*extents, str(self.rows_count), str(self.events_count), str(self._timestamps_ms)]).encode(),
+            usedforsecurity=False,
         ).hexdigest()
 
     @property

@@ -19,7 +19,7 @@ import asyncio
 import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -31,10 +31,11 @@ from common.clickhouse.event_columns import EVENTS_TABLE, stamped_events
 from common.clickhouse.span_columns import SPANS_TABLE, stamped
 from common.clickhouse.store import ColumnStore, Statement
 from common.clickhouse.stored_through import read_positions_of
+from common.errors import ServiceError
 from common.limits import MIB
 from common.span_version import JOINED_EVENTS_MAX, OFFSET_STEP, offset_of
 from common.stored_position import ALL_PROJECTS
-from common.telemetry import EVENTS_STORED, SPANS_JOINED
+from common.telemetry import EVENTS_STORED, SPANS_JOINED, SPANS_NOT_JOINED, get_logger
 from common.times import Clock
 from ingest.batch import NAMING
 from ingest.decoding.decoder import Decoder
@@ -43,12 +44,18 @@ from ingest.joining.derive import EVENTS_MAX
 from ingest.joining.stored_spans import COLUMNS, PROJECT, StoredSpan, stored_spans
 from ingest.masking.dead_letters import Masking
 
+_log = get_logger(__name__)
+
 EVENTS_BYTES_MAX: Final = 4 * MIB
 """Of the events of log records in one span, as much as a span may have when it is sent."""
 
+EVENT_ROWS_MAX: Final = 2 * EVENTS_MAX
+"""Rows of ``span_events`` that are read of one span, so that one with millions costs little. Events beyond are kept,
+and neither shown nor counted."""
+
 CHUNK_SPANS: Final = 500
 CHUNK_BYTES: Final = 16 * MIB
-"""Spans that are joined at once, by their number and by the size of their rows."""
+"""Spans that are joined at once, by their number, and by the size of their rows and events."""
 
 _LATEST: Final = ("partition_id", "version", "start_us", "response_bytes")
 
@@ -61,7 +68,7 @@ class SpanName(NamedTuple):
     span_id: bytes
 
 
-class _Behind(NamedTuple):
+class Behind(NamedTuple):
     """The latest version of a span that has fewer events than there are."""
 
     name: SpanName
@@ -99,84 +106,109 @@ class Joiner:
         of_traces = rows.filter(pc.is_in(rows.column("trace_id"), traces))
         arrivals = _arrivals(of_traces, await self._stored_through())
         named = {name: count for name, count in counts.items() if name in arrivals}
-        if named:
-            for chunk in _chunks(await self._behind(named, arrivals)):
+        behind = await self._behind(named, arrivals) if named else []
+        for some in batched(behind, CHUNK_SPANS):
+            for chunk in chunks_of(some, await self._shown_events(some)):
                 await self._join_chunk(chunk, masking)
 
     async def _events_counts(self, rows: pa.Table) -> Mapping[SpanName, int]:
         of_rows = {
             "project_ids": [str(UUID(bytes=id_)) for id_ in pc.unique(rows.column("project_id")).to_pylist()],
             "trace_ids": b"".join(pc.unique(rows.column("trace_id")).to_pylist()),
+            "rows_max": EVENT_ROWS_MAX,
         }
         counts = await self._store.select(Statement(SQL["events_counts"], of_rows), deadline_s=self._timeout_s)
         return dict(zip(_names(counts), counts.column("events_count").to_pylist(), strict=True))
 
-    async def _behind(self, counts: Mapping[SpanName, int], arrivals: Mapping[SpanName, Arrival]) -> list[_Behind]:
-        rows = await self._select("latest_versions_of_spans", counts)
+    async def _behind(self, counts: Mapping[SpanName, int], arrivals: Mapping[SpanName, Arrival]) -> list[Behind]:
+        rows = await self._select("latest_versions_of_spans", counts, {})
         columns = (rows.column(name).to_pylist() for name in _LATEST)
         latest = (
-            _Behind._make((name, *members, arrivals[name]))
+            Behind._make((name, *members, arrivals[name]))
             for name, *members in zip(_names(rows), *columns, strict=True)
             if name in counts  # a statement about several spans returns more
         )
         return [each for each in latest if is_behind(each.version, counts[each.name])]
 
-    async def _join_chunk(self, behind: Sequence[_Behind], masking: Masking) -> None:
-        spans, events = await asyncio.gather(self._spans(behind), self._events([each.name for each in behind]))
+    async def _join_chunk(self, chunk: Mapping[Behind, ShownEvents], masking: Masking) -> None:
+        spans, texts = await asyncio.gather(self._spans(chunk), self._texts(chunk))
         through = await self._stored_through()  # after the events: another worker may have joined them since
         additions = [
-            Addition._make((spans[each.name], *events[each.name], each.arrival))
-            for each in behind
+            Addition(
+                spans[each.name],
+                [text for id_ in shown.event_ids if (text := texts.get((each.name, id_)))],  # or deleted meanwhile
+                shown.events_count,
+                each.arrival,
+            )
+            for each, shown in chunk.items()
             if each.name in spans  # else its row is being stored, by a worker that joins it afterwards
-            and each.name in events  # else they were deleted meanwhile
             and is_ahead(each.arrival, through)
         ]
-        if not additions:
+        if additions:
+            await self._store_joined(additions, masking)
+
+    async def _store_joined(self, additions: Sequence[Addition], masking: Masking) -> None:
+        """Store the next versions. A span for which that fails keeps its version, is counted and logged."""
+        try:
+            rows = await self._decoder.join(JoiningChunk(additions, masking))
+            stored = await asyncio.to_thread(stamped, rows, stored_us=self._clock.now_ns() // 1_000)
+            await self._store.insert(SPANS_TABLE, stored, dedup_token=_token(rows), deadline_s=self._timeout_s)
+        except MemoryError:
+            raise
+        except Exception as exc:
+            if isinstance(exc, ServiceError) and exc.transient:
+                raise
+            if len(additions) == 1:
+                span = additions[0].span
+                SPANS_NOT_JOINED.inc()
+                _log.error("A span cannot be joined with its events.", project_id=str(span.project_id), error=str(exc))
+                return
+        else:
+            SPANS_JOINED.inc(rows.num_rows)
             return
-        rows = await self._decoder.join(JoiningChunk(additions, masking))
-        stored = await asyncio.to_thread(stamped, rows, stored_us=self._clock.now_ns() // 1_000)
-        await self._store.insert(SPANS_TABLE, stored, dedup_token=_token(rows), deadline_s=self._timeout_s)
-        SPANS_JOINED.inc(rows.num_rows)
+        half = len(additions) // 2
+        for some in (additions[:half], additions[half:]):
+            await self._store_joined(some, masking)
 
     async def _stored_through(self) -> Mapping[str, int]:
         """Return the last offset of each partition that is recorded as stored."""
         positions = await read_positions_of(self._store, ALL_PROJECTS, deadline_s=self._timeout_s)
         return {position.partition_id: position.through_offset for position in positions}
 
-    async def _spans(self, behind: Sequence[_Behind]) -> Mapping[SpanName, StoredSpan]:
+    async def _spans(self, behind: Collection[Behind]) -> Mapping[SpanName, StoredSpan]:
         """Return the rows of these versions."""
         starts = np.array([each.start_us for each in behind], "<i8").tobytes()
-        rows = await self._select("rows_of_spans", [each.name for each in behind], starts=starts)
+        versions = sorted({each.version for each in behind})
+        names = [each.name for each in behind]
+        rows = await self._select("rows_of_spans", names, {"starts": starts, "versions": versions})
         wanted = {(each.name, each.partition_id, each.version) for each in behind}
         identities = zip(_names(rows), *(rows.column(name).to_pylist() for name in _LATEST[:2]), strict=True)
         kept = {identity[0]: index for index, identity in enumerate(identities) if identity in wanted}
         spans = await asyncio.to_thread(list, stored_spans(rows.take(pa.array(kept.values(), pa.int64()))))
         return dict(zip(kept, spans, strict=True))
 
-    async def _events(self, names: Sequence[SpanName]) -> Mapping[SpanName, tuple[list[bytes], int]]:
-        """Return the events of each span that are shown, and how many there are."""
-        sizes = await self._select("events_of_spans", names)
-        columns = (sizes.column(name).to_pylist() for name in ("time_us", "event_id", "bytes_count"))
+    async def _shown_events(self, behind: Sequence[Behind]) -> Mapping[SpanName, ShownEvents]:
+        """Return which events of each span are shown."""
+        rows_max = {"rows_max": EVENT_ROWS_MAX}
+        rows = await self._select("events_of_spans", [each.name for each in behind], rows_max)
+        columns = (rows.column(name).to_pylist() for name in ("time_us", "event_id", "bytes_count"))
         by_span: dict[SpanName, list[_SizedEvent]] = defaultdict(list)
-        for name, *members in zip(_names(sizes), *columns, strict=True):
+        for name, *members in zip(_names(rows), *columns, strict=True):
             by_span[name].append(_SizedEvent(*members))
-        shown = {name: [event.event_id for event in _shown(events)] for name, events in by_span.items()}
-        ids = b"".join({event_id for event_ids in shown.values() for event_id in event_ids})
-        rows = await self._select("texts_of_events", names, event_ids=ids)
-        identities = zip(_names(rows), rows.column("event_id").to_pylist(), strict=True)
-        texts = dict(zip(identities, rows.column("event").to_pylist(), strict=True))
-        return {
-            name: ([texts[name, event_id] for event_id in event_ids], len(by_span[name]))
-            for name, event_ids in shown.items()
-        }
+        return {name: ShownEvents.of(events) for name, events in by_span.items()}
 
-    async def _select(self, statement: str, names: Collection[SpanName], **values: bytes) -> pa.Table:
-        """Run a statement about these spans; it may return more."""
-        project_ids, trace_ids, span_ids = map(set, zip(*names, strict=True))
+    async def _texts(self, chunk: Mapping[Behind, ShownEvents]) -> Mapping[tuple[SpanName, bytes], bytes]:
+        ids = {event_id for shown in chunk.values() for event_id in shown.event_ids}
+        rows = await self._select("texts_of_events", [each.name for each in chunk], {"event_ids": b"".join(ids)})
+        identities = zip(_names(rows), rows.column("event_id").to_pylist(), strict=True)
+        return dict(zip(identities, rows.column("event").to_pylist(), strict=True))
+
+    async def _select(self, statement: str, names: Collection[SpanName], values: Mapping[str, Any]) -> pa.Table:
+        """Run a statement about these spans; it may return spans of the same ids of other projects."""
         parameters = {
-            "project_ids": list(map(str, project_ids)),
-            "trace_ids": b"".join(trace_ids),
-            "span_ids": b"".join(span_ids),
+            "project_ids": list({str(name.project_id) for name in names}),
+            "trace_ids": b"".join({name.trace_id for name in names}),
+            "names": b"".join({name.trace_id + name.span_id for name in names}),
             **values,
         }
         sql = SQL[statement].replace("{columns}", ", ".join(COLUMNS))
@@ -192,7 +224,7 @@ class _SizedEvent(NamedTuple):
 def is_behind(version: int, events_count: int) -> bool:
     """Return whether a version lacks events, so that the next one is stored.
 
-    Past ``EVENTS_MAX`` events only their number changes, so the next one is stored when it has doubled.
+    Past ``EVENTS_MAX`` events the next one is stored when their number has doubled.
     """
     joined_count = version % OFFSET_STEP // 2
     if joined_count < EVENTS_MAX:
@@ -200,25 +232,46 @@ def is_behind(version: int, events_count: int) -> bool:
     return min(events_count, JOINED_EVENTS_MAX) >= 2 * joined_count
 
 
-def _shown(events: Iterable[_SizedEvent]) -> Iterator[_SizedEvent]:
-    """Yield the first events, as many as a span may have."""
-    bytes_count = 0
-    for event in sorted(events)[:EVENTS_MAX]:
-        bytes_count += event.bytes_count
-        if bytes_count > EVENTS_BYTES_MAX:
-            return
-        yield event
+class ShownEvents(NamedTuple):
+    """The events of a span that are shown, their size, and how many there are."""
+
+    event_ids: Sequence[bytes]
+    bytes_count: int
+    events_count: int
+
+    @classmethod
+    def of(cls, events: Collection[_SizedEvent]) -> ShownEvents:
+        """Return the first events, as many as a span may have."""
+        event_ids: list[bytes] = []
+        total = 0
+        for event in sorted(events)[:EVENTS_MAX]:
+            if total + event.bytes_count > EVENTS_BYTES_MAX:
+                break
+            total += event.bytes_count
+            event_ids.append(event.event_id)
+        return cls(event_ids, total, len(events))
 
 
-def _chunks(behind: Iterable[_Behind]) -> Iterator[list[_Behind]]:
-    chunk: list[_Behind] = []
+def batched(items: Sequence[Behind], size: int) -> Iterator[Sequence[Behind]]:
+    """Divide a sequence into parts of this size."""
+    return (items[begin : begin + size] for begin in range(0, len(items), size))
+
+
+def chunks_of(
+    behind: Iterable[Behind], shown: Mapping[SpanName, ShownEvents]
+) -> Iterator[Mapping[Behind, ShownEvents]]:
+    """Divide spans that have events into parts of ``CHUNK_BYTES``; each has at least one."""
+    chunk: dict[Behind, ShownEvents] = {}
     bytes_count = 0
     for each in behind:
-        if chunk and (len(chunk) == CHUNK_SPANS or bytes_count + each.response_bytes > CHUNK_BYTES):
+        if (events := shown.get(each.name)) is None:  # they were deleted meanwhile
+            continue
+        size = each.response_bytes + events.bytes_count
+        if chunk and bytes_count + size > CHUNK_BYTES:
             yield chunk
-            chunk, bytes_count = [], 0
-        chunk.append(each)
-        bytes_count += each.response_bytes
+            chunk, bytes_count = {}, 0
+        chunk[each] = events
+        bytes_count += size
     if chunk:
         yield chunk
 

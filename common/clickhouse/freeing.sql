@@ -33,6 +33,12 @@ project_id = {project_{n}:UUID}
     AND toInt64(intDiv(version, 131072)) <= transform(
         toString(partition_id), {partitions_{n}:Array(String)}, {offsets_{n}:Array(Int64)}, toInt64(-1)
     )
+    AND (
+        arrival_partition_id = ''
+        OR toInt64(arrival_offset) <= transform(
+            toString(arrival_partition_id), {partitions_{n}:Array(String)}, {offsets_{n}:Array(Int64)}, toInt64(-1)
+        )
+    )
     AND (trace_id, span_id, partition_id, version) NOT IN (
         SELECT trace_id, span_id, partition_id, version
         FROM span_versions{local} FINAL

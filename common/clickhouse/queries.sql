@@ -67,14 +67,20 @@ FROM system.tables
 WHERE database = currentDatabase() AND endsWith(engine, 'MergeTree') AND partition_key != ''
 
 -- events_counts --
--- How many events of log records the spans of some traces have, if they have any.
+-- How many events of log records the spans of some traces have, if they have any. Of each span so many rows are read.
 SELECT toString(project_id) AS project, trace_id, span_id, uniqExact(event_id) AS events_count
 FROM
 (
     SELECT project_id, trace_id, span_id, event_id
-    FROM span_events
-    WHERE project_id IN {project_ids:Array(UUID)}
-        AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
+    FROM
+    (
+        SELECT project_id, trace_id, span_id, event_id, partition_id, version
+        FROM span_events
+        WHERE project_id IN {project_ids:Array(UUID)}
+            AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
+        ORDER BY project_id, trace_id, span_id, event_id, partition_id
+        LIMIT {rows_max:UInt32} BY project_id, trace_id, span_id
+    )
     GROUP BY project_id, trace_id, span_id, event_id, partition_id
     HAVING max(version) % 2 = 0
 )
@@ -93,7 +99,7 @@ FROM
     FROM span_versions
     WHERE project_id IN {project_ids:Array(UUID)}
         AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
-        AND span_id IN reinterpret({span_ids:String}, 'Array(FixedString(16))')
+        AND concat(trace_id, span_id) IN reinterpret({names:String}, 'Array(FixedString(32))')
     GROUP BY project_id, trace_id, span_id, partition_id
     HAVING latest.1 % 2 = 0
 )
@@ -103,22 +109,31 @@ LIMIT 1 BY project_id, trace_id, span_id
 -- rows_of_spans --
 SELECT toString(project_id) AS project, {columns}
 FROM spans
-WHERE project_id IN {project_ids:Array(UUID)}
+PREWHERE project_id IN {project_ids:Array(UUID)}
     AND start_us IN reinterpret({starts:String}, 'Array(Int64)')
-    AND span_id IN reinterpret({span_ids:String}, 'Array(FixedString(16))')
+    AND version IN {versions:Array(UInt64)}
+    AND concat(trace_id, span_id) IN reinterpret({names:String}, 'Array(FixedString(32))')
 
 -- events_of_spans --
--- Each event of some spans, with its size.
-SELECT toString(project_id) AS project, trace_id, span_id, event_id, any(time_us) AS time_us, max(bytes_count) AS bytes_count
+-- Each event of some spans, with its size. Of each span so many rows are read.
+SELECT
+    toString(project_id) AS project, trace_id, span_id, event_id,
+    any(event_us) AS time_us, max(size) AS bytes_count
 FROM
 (
     SELECT
-        project_id, trace_id, span_id, event_id, any(time_us) AS time_us,
-        argMax(length(event), version) AS bytes_count
-    FROM span_events
-    WHERE project_id IN {project_ids:Array(UUID)}
-        AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
-        AND span_id IN reinterpret({span_ids:String}, 'Array(FixedString(16))')
+        project_id, trace_id, span_id, event_id, any(time_us) AS event_us, argMax(bytes_count, version) AS size
+    FROM
+    (
+        SELECT
+            project_id, trace_id, span_id, event_id, partition_id, version, time_us, length(event) AS bytes_count
+        FROM span_events
+        WHERE project_id IN {project_ids:Array(UUID)}
+            AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
+            AND concat(trace_id, span_id) IN reinterpret({names:String}, 'Array(FixedString(32))')
+        ORDER BY project_id, trace_id, span_id, event_id, partition_id
+        LIMIT {rows_max:UInt32} BY project_id, trace_id, span_id
+    )
     GROUP BY project_id, trace_id, span_id, event_id, partition_id
     HAVING max(version) % 2 = 0
 )
@@ -129,6 +144,6 @@ SELECT toString(project_id) AS project, trace_id, span_id, event_id, max(event) 
 FROM span_events
 WHERE project_id IN {project_ids:Array(UUID)}
     AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
-    AND span_id IN reinterpret({span_ids:String}, 'Array(FixedString(16))')
+    AND concat(trace_id, span_id) IN reinterpret({names:String}, 'Array(FixedString(32))')
     AND event_id IN reinterpret({event_ids:String}, 'Array(FixedString(16))')
 GROUP BY project_id, trace_id, span_id, event_id

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +18,10 @@ from common.span_version import JOINED_EVENTS_MAX, offset_of, version_of
 from ingest.joining.derive import with_events
 from ingest.joining.stored_spans import StoredSpan, events_of
 from ingest.masking.dead_letters import Masking
+from ingest.masking.spans import masked_events
 
-ARRIVAL_COLUMNS = ("arrival_partition_id", "arrival_offset")
+UINT32_MAX: Final = 2**32 - 1
+ARRIVAL_COLUMNS: Final = ("arrival_partition_id", "arrival_offset")
 
 
 class Arrival(NamedTuple):
@@ -54,18 +56,19 @@ def joined_rows(chunk: JoiningChunk, prices: PriceTable) -> pa.Table:
     """Return the row of the next version of each span, in their order, without ``stored_us``."""
     columns = SpanColumns()
     masks = chunk.masking.by_project()
+    for mask in masks.values():
+        mask.begin()
     for stored, texts, events_count, arrival in chunk.additions:
-        mask = masks.get(stored.project_id)
-        if mask is not None:
-            mask.begin()
-        span, normalized = with_events(stored, events_of(texts), prices, mask)
-        left_out = events_count - len(texts)
+        own_mask = masks.get(stored.project_id)
+        events = events_of(texts) if own_mask is None else masked_events(own_mask, events_of(texts))
+        span, normalized = with_events(stored, events, prices, own_mask)
+        dropped_count = min(span.dropped_events_count + events_count - len(texts), UINT32_MAX)
         columns.append_record(
             project_ids=stored.project_id,
             partition_id=stored.partition_id,
             record_offset=offset_of(stored.version),
             record_ms=stored.record_ms,
-            spans=[span._replace(dropped_events_count=span.dropped_events_count + left_out)],
+            spans=[span._replace(dropped_events_count=dropped_count)],
             span_indexes=[arrival.span_index],
             normalized_spans=[normalized],
         )

@@ -20,7 +20,9 @@ from common.ids import span_id_hex, trace_id_hex
 from common.limits import SpanLimits
 from common.span import Event, Metrics, Span, SpanKind, StatusCode
 
-_NO_LIMITS: Final = SpanLimits(record_bytes_max=2**40, span_bytes_max=2**40, past_ns_min=-(2**63), ahead_ns_max=2**63)
+_NO_LIMITS: Final = SpanLimits(
+    record_bytes_max=2**40, span_bytes_max=2**40, nesting_depth_max=64, past_ns_min=-(2**63), ahead_ns_max=2**63
+)
 """What is stored was within the limits when it came."""
 
 _IDENTITY: Final = ("trace_id", "span_id", "partition_id", "version")

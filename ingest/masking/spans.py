@@ -114,7 +114,8 @@ def _masked_scope(mask: PlannedMask, sent: Scope) -> Scope:
     )
 
 
-def _masked_events(mask: PlannedMask, events: tuple[Event, ...]) -> tuple[Event, ...]:
+def masked_events(mask: PlannedMask, events: tuple[Event, ...]) -> tuple[Event, ...]:
+    """Return events masked; the same object if nothing changes."""
     masked = tuple(_masked_event(event, mask) for event in events)
     return events if all(map(is_, masked, events)) else masked
 
@@ -175,7 +176,7 @@ _OF_FIELD: Final[Mapping[str, Callable[[PlannedMask, Any], Any]]] = {
     "name": lambda mask, name: mask.text(MaskPlace.SPAN_NAME, name) or "",
     "status_message": lambda mask, message: mask.text(MaskPlace.STATUS_MESSAGE, message),
     "attributes": lambda mask, attributes: mask.attributes(MaskPlace.ATTRIBUTES, attributes),
-    "events": _masked_events,
+    "events": masked_events,
     "links": _masked_links,
     "trace_state": lambda mask, state: mask.text(MaskPlace.ATTRIBUTES, state) or "",
     "repaired": _masked_places,

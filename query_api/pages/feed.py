@@ -239,8 +239,8 @@ class _Reading:
         candidates = _in_order(rows, arrivals)
         if not candidates:
             return len(arrivals)
-        found = await self._page.look_up(list(candidates.values()))
-        for index, candidate in candidates.items():
+        found = await self._page.look_up([candidate for _, candidate in candidates])
+        for index, candidate in candidates:
             if candidate.version in found.latest:
                 if not self._page.add(candidate.version, candidate.response_bytes):
                     return index
@@ -277,17 +277,15 @@ def candidates_among(project_id: UUID, query: FeedQuery, arrivals: Arrivals) -> 
     )
 
 
-def _in_order(rows: pa.Table, arrivals: Arrivals) -> dict[int, Candidate]:
-    """Return candidates by their number among the arrivals, in order. A row may occur twice, or be no arrival.
+def _in_order(rows: pa.Table, arrivals: Arrivals) -> list[tuple[int, Candidate]]:
+    """Return candidates with their number among the arrivals, in order. A row may occur twice, or be no arrival.
 
-    Of several rows of one arrival, which are one span with more and more events, the last version counts.
+    Several versions may have arrived at one place: a span, and the same span with the events that waited for it.
     """
     places = zip(arrivals.partition_ids, arrivals.places, strict=True)
     number_of = {(partition_id.encode(), *place): number for number, (partition_id, place) in enumerate(places)}
     arrived = zip(*(rows.column(name).to_pylist() for name in _PLACE), strict=True)
-    found: dict[int, Candidate] = {}
-    for place, candidate in sorted(zip(arrived, candidates_of(rows), strict=True)):
-        number = number_of.get(place)
-        if number is not None:
-            found[number] = candidate
-    return dict(sorted(found.items()))
+    numbered = (
+        (number_of.get(place), candidate) for place, candidate in zip(arrived, candidates_of(rows), strict=True)
+    )
+    return sorted({(number, candidate) for number, candidate in numbered if number is not None})

@@ -160,16 +160,16 @@ async def delete_trace(spans: ProjectSpans, trace_id: bytes) -> list[SpanKey]:
     """Delete all spans of the trace, and their events; return the keys of those that were visible until now, sorted.
     Safe to repeat.
 
-    A statement deletes what it reads, and a span that arrives while it runs is a new record. Spans go first: a version
-    with further events stays below the deletion. The rows of ``spans`` stay, and no route returns them, until retention
-    removes them.
+    A statement deletes what it reads, and a span that arrives while it runs is a new record. Events go first: a span
+    that is sent again meanwhile must not count them. A version with further events stays below the deletion. The rows
+    of ``spans`` stay, and no route returns them, until retention removes them.
     """
     visible = await latest_of_ids(spans, trace_ids=[trace_id])
     of_trace = "trace_id = toFixedString(unhex({trace_id:String}), 16)"
     values = {"trace_id": trace_id.hex()}
-    await spans.insert(Table.VERSIONS, DELETION_COLUMNS, deletions(spans.project_id, [of_trace], values))
     events = event_deletions(spans.project_id, [of_trace], values)
     await spans.insert(Table.EVENTS, EVENT_DELETION_COLUMNS, events)
+    await spans.insert(Table.VERSIONS, DELETION_COLUMNS, deletions(spans.project_id, [of_trace], values))
     return sorted(version.key for version in visible)
 
 

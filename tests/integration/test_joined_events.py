@@ -30,12 +30,14 @@ from common.limits import SpanLimits
 from common.settings import ClickHouseSettings
 from common.span import Event, LogMembers, Span
 from common.stored_position import ALL_PROJECTS, StoredPosition
+from common.telemetry import SPANS_NOT_JOINED
 from common.times import SystemClock
 from ingest.batch import NAMING
 from ingest.decode import Rules
 from ingest.decoding.decoder import ThreadDecoder
-from ingest.joiner import Joiner
-from ingest.joining.derive import merged
+from ingest.joiner import CHUNK_BYTES, Behind, Joiner, ShownEvents, SpanName, chunks_of
+from ingest.joining.chunk import Arrival
+from ingest.joining.derive import EVENTS_MAX, merged
 from ingest.masking.dead_letters import NO_MASKING
 from ingest.normalize import normalize
 from query_api.spans.rows import Layout
@@ -300,3 +302,51 @@ async def test_every_interleaving_of_workers_gives_one_answer(world: World, seed
     assert [without_time(span) for span in read[-1:]] == [expected], taken
     contents = [orjson.dumps(without_time(span)) for span in read]
     assert len(set(contents)) == len(contents), taken
+
+
+async def test_span_that_cannot_be_joined_costs_only_itself(world: World) -> None:
+    """Its events are kept, and it is counted; the others of the batch have theirs."""
+    await world.handle(*RECORDS[:1])
+    broken = SPAN._replace(span_id=b"b" * 16, dropped_events_count=2**32 - 1)
+    await world.handle(Sent(SPANS_LOG, 1, span=broken))
+    before = SPANS_NOT_JOINED._value.get()
+    rows = await world.insert(Sent(LOGS, 0, events=[ASKED]))
+    columns = EventColumns()
+    late = LateEvent(DEFAULT_PROJECT_ID, broken.trace_id, broken.span_id, ASKED, 0)
+    columns.append_record([late], partition_id=OTHER_LOGS, record_offset=0, record_ms=0)
+    of_broken = stamped_events(columns.rows(), stored_us=1)
+    unreadable = pa.array([b"{"])
+    of_broken = of_broken.set_column(of_broken.column_names.index("event"), "event", unreadable)
+    await world.store.insert(EVENTS_TABLE, of_broken, dedup_token=str(uuid4()), deadline_s=60.0)
+
+    await world.joiner.join(pa.concat_tables([rows, of_broken.select(NAMING)]), NO_MASKING)
+
+    counts = {span["span_id"]: len(span.get("events", ())) for span in await world.shown()}
+    assert counts == {b"s".hex() * 8: 1, b"b".hex() * 8: 0}
+    assert SPANS_NOT_JOINED._value.get() - before == 1
+
+
+async def test_span_shows_as_many_events_as_it_may(world: World) -> None:
+    events = [Event("e", START_NS + number, {}, log=LogMembers()) for number in range(EVENTS_MAX + 100)]
+    await world.handle(
+        Sent(SPANS_LOG, 0, span=SPAN._replace(dropped_events_count=2**32 - 50)), Sent(LOGS, 0, events=events)
+    )
+
+    [shown] = await world.shown()
+    assert len(shown["events"]) == EVENTS_MAX
+    assert shown["events"][0]["time_unix_nano"] == str(START_NS)
+    assert shown["dropped_events_count"] == 2**32 - 1
+
+
+def test_spans_are_joined_in_parts_of_bounded_size() -> None:
+    shown = {name: ShownEvents([], CHUNK_BYTES // 3, 1) for name in map(_name, range(7))}
+    behind = [Behind(name, b"p", 0, 0, 10, Arrival("p", 0, 0)) for name in shown]
+
+    parts = [[each.name for each in part] for part in chunks_of(behind, shown)]
+
+    assert [len(part) for part in parts] == [2, 2, 2, 1]
+    assert [name for part in parts for name in part] == list(shown)
+
+
+def _name(number: int) -> SpanName:
+    return SpanName(DEFAULT_PROJECT_ID, number.to_bytes(16, "big"), number.to_bytes(16, "big"))
