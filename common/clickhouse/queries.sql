@@ -61,10 +61,11 @@ FROM system.storage_policies
 ORDER BY policy, volume_priority
 
 -- tables_of_spans --
--- Only the rows of spans are divided into months.
+-- Only spans are moved; their events, which are divided into months as well, are few bytes.
 SELECT name, storage_policy AS policy, engine_full AS definition
 FROM system.tables
-WHERE database = currentDatabase() AND endsWith(engine, 'MergeTree') AND partition_key != ''
+WHERE database = currentDatabase() AND endsWith(engine, 'MergeTree')
+    AND partition_key != '' AND startsWith(name, 'spans')
 
 -- events_counts --
 -- How many events of log records the spans of some traces have, if they have any. Of each span so many rows are read.

@@ -24,7 +24,7 @@ from uuid import UUID
 
 from common.clickhouse.select import Select, Table
 from common.errors import InvalidCursor
-from common.span_version import ARRIVAL_SQL, OFFSET_SQL, offset_of
+from common.span_version import ARRIVAL_SQL, OFFSET_SQL
 from query_api.spans.versions import TracePosition, Version
 from query_api.spans.window import Window, place_of_reference
 from query_api.spans.windowing import Windowing
@@ -64,7 +64,7 @@ class Snapshot:
 
     def holds(self, version: Version) -> bool:
         """Return whether the version was stored then."""
-        return self.offsets.get(_digest(version.partition_id), -1) >= offset_of(version.version)
+        return self.offsets.get(_digest(version.partition_id), -1) >= version.record_offset
 
     def holds_sql(self) -> tuple[str, Mapping[str, Any]]:
         """Return ``holds`` as a condition on a row with ``partition_id`` and ``version``, and its values."""

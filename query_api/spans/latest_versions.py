@@ -18,7 +18,6 @@ import pyarrow as pa
 from common.clickhouse.select import Select, Table
 from common.fair_share import in_thread
 from common.span import NO_METRICS
-from common.span_version import offset_of
 from common.usage import Report, counted
 from query_api.filter.sql.compile import Compiled
 from query_api.spans.late_events import DELETION_COLUMNS as EVENT_DELETION_COLUMNS
@@ -230,8 +229,8 @@ def _deleted(versions_sent: SentVersions, latest: Latest, stale: Sequence[Versio
     for index, key in enumerate(versions_sent.keys):
         if key in gone and versions_sent.rank(last.setdefault(key, index)) < versions_sent.rank(index):
             last[key] = index
-    ends = {(sent.partition_id, offset_of(sent.version)) for sent in (versions_sent.sent[at] for at in last.values())}
-    of_record = sorted(version for version in stale if (version.partition_id, offset_of(version.version)) in ends)
+    ends = {(sent.partition_id, sent.record_offset) for sent in (versions_sent.sent[at] for at in last.values())}
+    of_record = sorted(version for version in stale if (version.partition_id, version.record_offset) in ends)
     return {_KEY(version): version for version in of_record}.values()
 
 

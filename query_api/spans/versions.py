@@ -172,6 +172,11 @@ class Version(NamedTuple):
         return SpanKey(self.trace_id, self.span_id)
 
     @property
+    def record_offset(self) -> int:
+        """Return the offset of its record."""
+        return self.version // OFFSET_STEP
+
+    @property
     def position(self) -> Position:
         """Return its place in the order of pages."""
         return Position(self.start_us, self.span_id, self.trace_id)
