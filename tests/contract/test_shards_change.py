@@ -36,7 +36,8 @@ def test_deletions_and_spans_that_are_sent_again(apis: TwoApis, cases: int) -> N
             trace_id = (bytes([1 + source.randrange(37)]) * 16).hex()
             agree(apis.ask("DELETE", f"/traces/{trace_id}"))
             again = [random_span(source, source.randrange(SPANS_COUNT)) for _ in range(source.randrange(1, 12))]
-            apis.send(again, partition_id=source.choice(PARTITIONS))
+            once = {(span.trace_id, span.span_id): span for span in again}  # as a worker reads a record
+            apis.send(list(once.values()), partition_id=source.choice(PARTITIONS))
             agree(apis.walks("/spans/query", {}, {"limit": 200}, items="spans"))
             agree(apis.ask("POST", "/spans/groups/query", {"group_by": ["trace_id"], "limit": 40}))
             agree(apis.ask("GET", f"/traces/{trace_id}"))
