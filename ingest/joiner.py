@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from common.clickhouse.engines import SQL
-from common.clickhouse.event_columns import EVENTS_TABLE, stamped_events
+from common.clickhouse.event_columns import EVENTS_TABLE
 from common.clickhouse.span_columns import SPANS_TABLE, stamped
 from common.clickhouse.store import ColumnStore, Statement
 from common.clickhouse.stored_through import read_positions_of
@@ -90,7 +90,7 @@ class Joiner:
 
     async def store(self, events: pa.Table, *, dedup_token: str) -> None:
         """Store the events of a batch. Raises transient errors; calling it again with the same token is harmless."""
-        stored = stamped_events(events, stored_us=self._clock.now_ns() // 1_000)
+        stored = await asyncio.to_thread(stamped, events, stored_us=self._clock.now_ns() // 1_000)
         await self._store.insert(EVENTS_TABLE, stored, dedup_token=f"{dedup_token}/events", deadline_s=self._timeout_s)
         EVENTS_STORED.inc(events.num_rows)
 

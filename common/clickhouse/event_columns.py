@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-import numpy as np
 import orjson
 import pyarrow as pa
 
@@ -48,11 +47,6 @@ class EventColumns:
     def __init__(self) -> None:
         self._columns: dict[str, list[Any]] = {name: [] for name in _KINDS}
 
-    @property
-    def rows_count(self) -> int:
-        """How many events were appended."""
-        return len(self._columns["event"])
-
     def append_record(
         self, events: Sequence[LateEvent], *, partition_id: str, record_offset: int, record_ms: int
     ) -> None:
@@ -82,8 +76,3 @@ def identity_of(event: Event) -> bytes:
 def event_id_of(event: Event) -> bytes:
     """Return the hash of its identity: 16 bytes."""
     return hashlib.blake2b(identity_of(event), digest_size=16).digest()
-
-
-def stamped_events(rows: pa.Table, *, stored_us: int) -> pa.Table:
-    """Return the rows with the time at which they are stored."""
-    return rows.append_column("stored_us", pa.array(np.full(rows.num_rows, stored_us, np.int64)))

@@ -364,8 +364,8 @@ def _values_by_key(sources: pa.DictionaryArray) -> pa.DictionaryArray:
 
 
 def stamped(rows: pa.Table, *, stored_us: int) -> pa.Table:
-    """Return rows of ``SpanColumns.rows``, one or several concatenated, in one piece and with the time at which they
-    are stored.
+    """Return rows of spans or of events, one table or several concatenated, in one piece and with the time at which
+    they are stored.
     """
     whole = rows.unify_dictionaries().combine_chunks()
     times = pa.py_buffer(np.full(whole.num_rows, stored_us, np.int64))

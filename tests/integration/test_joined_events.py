@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 from common.clickhouse.connect import open_store
-from common.clickhouse.event_columns import EVENTS_TABLE, EventColumns, LateEvent, stamped_events
+from common.clickhouse.event_columns import EVENTS_TABLE, EventColumns, LateEvent
 from common.clickhouse.migrate import migrate
 from common.clickhouse.span_columns import SPANS_TABLE, SpanColumns, stamped
 from common.clickhouse.store import ColumnStore
@@ -105,7 +105,7 @@ class World:
                 for index, event in enumerate(sent.events)
             ]
             events.append_record(late, **place)  # type: ignore[arg-type]
-            table, rows = EVENTS_TABLE, stamped_events(events.rows(), stored_us=stored_us)
+            table, rows = EVENTS_TABLE, stamped(events.rows(), stored_us=stored_us)
         await self.store.insert(
             table, rows, dedup_token=f"{sent.partition_id}-{sent.offset}-{uuid4()}", deadline_s=60.0
         )
@@ -314,7 +314,7 @@ async def test_span_that_cannot_be_joined_costs_only_itself(world: World) -> Non
     columns = EventColumns()
     late = LateEvent(DEFAULT_PROJECT_ID, broken.trace_id, broken.span_id, ASKED, 0)
     columns.append_record([late], partition_id=OTHER_LOGS, record_offset=0, record_ms=0)
-    of_broken = stamped_events(columns.rows(), stored_us=1)
+    of_broken = stamped(columns.rows(), stored_us=1)
     unreadable = pa.array([b"{"])
     of_broken = of_broken.set_column(of_broken.column_names.index("event"), "event", unreadable)
     await world.store.insert(EVENTS_TABLE, of_broken, dedup_token=str(uuid4()), deadline_s=60.0)
