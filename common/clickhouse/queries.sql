@@ -68,7 +68,7 @@ WHERE database = currentDatabase() AND endsWith(engine, 'MergeTree')
     AND partition_key != '' AND startsWith(name, 'spans')
 
 -- events_counts --
--- How many events of log records the spans of some traces have, if they have any. Of each span so many rows are read.
+-- The spans of some traces that have events of log records, and how many. It reads at most `rows_max` rows of a span.
 SELECT toString(project_id) AS project, trace_id, span_id, uniqExact(event_id) AS events_count
 FROM
 (
@@ -116,7 +116,7 @@ PREWHERE project_id IN {project_ids:Array(UUID)}
     AND concat(trace_id, span_id) IN reinterpret({names:String}, 'Array(FixedString(32))')
 
 -- events_of_spans --
--- Each event of some spans, with its size. Of each span so many rows are read.
+-- Each event of some spans, with its size. It reads at most `rows_max` rows of a span.
 SELECT
     toString(project_id) AS project, trace_id, span_id, event_id,
     any(event_us) AS time_us, max(size) AS bytes_count

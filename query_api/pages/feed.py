@@ -9,7 +9,8 @@ A page is found in rounds, each of a few statements:
 4. again, four times as many, until the page is full, everything that is stored is examined, or the budget ends.
 
 The reader passes all that was examined, matching or not. A version is at one place forever, so it is returned at
-most once; a version that is not the latest any more was replaced by one at a later place, or deleted.
+most once, except if two workers have joined it with its events at the same moment (ADR 0046); a version that is not the
+latest any more was replaced by one at a later place, or deleted.
 """
 
 from __future__ import annotations

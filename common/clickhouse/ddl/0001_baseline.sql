@@ -5,8 +5,9 @@
 -- (ADR 0004).
 
 -- The spans, one row for each version, in the order of pages: project, start, span, trace. Texts are stored as
--- responses show them. `partition_id` and `version` decide which version of a span is the latest. Merges keep every row, also of versions that were replaced: a merge that could drop rows would build
--- the text indexes again, which takes twice the processor time (ADR 0042).
+-- responses show them. `partition_id` and `version` decide which version of a span is the latest. Merges keep every
+-- row, also of versions that were replaced: a merge that could drop rows would build the text indexes again, which takes
+-- twice the processor time (ADR 0042).
 CREATE TABLE IF NOT EXISTS spans{local}
 (
     project_id                UUID,
@@ -274,8 +275,8 @@ SELECT
 FROM spans{local};
 
 -- Events of spans that came as log records (contract §4.1, ADR 0046): one row for each, whether its span is stored or
--- not. `event` is the event as responses show it; `event_id` is a hash of its time, name, body and attributes, so an event
--- that is sent twice is one. Deletions are rows here as in `span_versions`, without `event`.
+-- not. `event` is the event as responses show it; `event_id` is a hash of its time, name, body and attributes, so an
+-- event that is sent twice is one. Deletions are rows here as in `span_versions`, without `event`.
 CREATE TABLE IF NOT EXISTS span_events{local}
 (
     project_id                UUID,
