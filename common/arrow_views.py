@@ -103,3 +103,9 @@ class TextPool:
     def at(self, indexes: Numbers) -> pa.Array:
         """Return the texts at these indexes."""
         return pa.concat_arrays(self._parts).take(pa.array(indexes))
+
+
+def empty_maps(count: int) -> pa.MapArray:
+    """Return as many maps of texts, all empty."""
+    texts = pa.array([], pa.string())
+    return pa.MapArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), texts, texts)

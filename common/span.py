@@ -15,6 +15,7 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from common.nesting import Nesting
+from common.score import Score
 
 Value: TypeAlias = bool | int | float | str | list[Any] | dict[str, Any] | None
 Attributes: TypeAlias = dict[str, Any]
@@ -149,6 +150,7 @@ class Span(NamedTuple):
     ``references`` and ``hashes`` are JSON-ready objects, only ``span_json`` carries them.
     ``resource`` and ``scope`` are shared between the spans of one record: the same object, not an equal one.
     ``repaired`` are the places whose texts or values had to be repaired (``common/codec/repair.py``).
+    ``scores`` are those that came from elsewhere than the span's own events.
     """
 
     trace_id: bytes
@@ -173,6 +175,7 @@ class Span(NamedTuple):
     repaired: tuple[str, ...] = ()
     references: list[dict[str, Any]] | None = None
     hashes: list[dict[str, Any]] | None = None
+    scores: tuple[Score, ...] = ()
     session_id: str | None = None
     user_id: str | None = None
     agent_id: str | None = None
@@ -221,7 +224,8 @@ class NormalizedSpan(NamedTuple):
     spans: their leaves need no traversal. Otherwise ``None``. ``mapping_errors`` are the reasons why attributes of
     known meaning could not be read (``ingest/semconv/rows.py``), one each. ``usage_is_own``: whether ``metrics`` are
     the span's own by definition, so that spans above and below it do not report them too (ADR 0010).
-    ``cost_is_computed``: whether the costs among them are list prices.
+    ``cost_is_computed``: whether the costs among them are list prices. ``scores`` are all scores of the span, those of
+    its events among them, newest first.
     """
 
     sent: Nesting
@@ -235,6 +239,7 @@ class NormalizedSpan(NamedTuple):
     mapping_errors: Sequence[str] = ()
     usage_is_own: bool = False
     cost_is_computed: bool = False
+    scores: tuple[Score, ...] = ()
     session_id: str | None = None
     user_id: str | None = None
     agent_id: str | None = None

@@ -49,6 +49,7 @@ from ingest.rollup import roll_up, without_duplicate_usage
 from ingest.semconv.conventions import USAGE_ROOTS
 from ingest.semconv.details import with_details
 from ingest.semconv.engine import Mapped, map_attributes, united
+from ingest.semconv.evaluations import with_evaluations
 from ingest.semconv.events import with_events
 from ingest.semconv.key_mapping import KeyMapping, mapping_of
 from ingest.semconv.named_spans import with_named_kind
@@ -160,6 +161,7 @@ def _normalized(span: Span, trace_type: str, prices: PriceTable, mask: PlannedMa
         () if mapped is None else mapped.mapping_errors,
         metrics is not NO_METRICS and not source_plan.has_usage,  # usage_is_own
         cost_is_computed,
+        with_evaluations(span.scores, span.events) if span.scores or span.events else (),
         *(_promoted(ag) if span.parent_id is None else span[_PROMOTED_FIRST:]),
     )
 

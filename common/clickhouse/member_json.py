@@ -18,6 +18,7 @@ import orjson
 
 from common.ids import span_id_hex, trace_id_hex
 from common.paths import Located, located
+from common.score import Score
 from common.span import LOG_SOURCE, Event, Link, LogMembers, Resource, Scope
 from common.times import format_us
 
@@ -64,6 +65,31 @@ def _link(link: Link) -> dict[str, Any]:
             dropped_attributes_count=link.dropped_attributes_count,
         ),
     }
+
+
+def scores_json(scores: Sequence[Score]) -> bytes:
+    """Return the member ``scores`` as JSON text; empty if the span has none."""
+    return orjson.dumps(list(map(_score, scores))) if scores else b""
+
+
+def _score(score: Score) -> dict[str, Any]:
+    kind, trace_id, span_id, evaluator = score.source
+    members = {"value": score.value, "label": score.label, "explanation": score.explanation}
+    source = {
+        "trace_id": trace_id and trace_id_hex(trace_id),
+        "span_id": span_id and span_id_hex(span_id),
+        "evaluator": evaluator,
+    }
+    return {
+        "name": score.name,
+        **_not_null(members),
+        "source": {"kind": kind, **_not_null(source)},
+        "at": format_us(score.at_ns // 1000),
+    }
+
+
+def _not_null(members: dict[str, Any]) -> dict[str, Any]:
+    return {name: member for name, member in members.items() if member is not None}
 
 
 def source_json(source: Resource | Scope) -> bytes:

@@ -27,9 +27,11 @@ from common.clickhouse.member_json import (
     events_json,
     links_json,
     repaired_json,
+    scores_json,
     source_json,
     source_values,
 )
+from common.clickhouse.score_maps import SCORE_MAPS, ScoreMaps
 from common.span import PROMOTED_TEXTS, Metrics, NormalizedSpan, Span
 from common.span_version import OFFSET_STEP
 
@@ -75,6 +77,7 @@ OPTIONAL_MEMBERS: Final[Mapping[str, Member]] = {
     "resource": _JSON,
     "scope": _JSON,
     "repaired": _JSON,
+    "scores": _JSON,
 } | dict.fromkeys(PROMOTED_TEXTS, _NULLABLE_TEXT)
 """In the order of the bits of the column ``members``, lowest first; the engine sets them (``ddl/0001_baseline.sql``).
 Stored rows depend on the order: append only. The union keeps the places of the first promoted texts, and appends
@@ -120,18 +123,19 @@ _COLUMNS: Final = (
     "attributes_template",
     "attributes_by_key",
     "response_bytes",
+    *SCORE_MAPS,
     "leaves",
 )
 """The columns of a table in their order, without ``stored_us``."""
 
-_RENDERED: Final = frozenset({"parent_id", "events", "links", "references", "hashes"})
+_RENDERED: Final = frozenset({"parent_id", "events", "links", "references", "hashes", "scores"})
 _FROM_NORMALIZED: Final = tuple(name for name in NormalizedSpan._fields if name in _KINDS and name not in _RENDERED)
 _FROM_SPAN: Final = tuple(
     name for name in Span._fields if name in _KINDS and name not in _RENDERED and name not in NormalizedSpan._fields
 )
 """The columns that hold fields of a span as they are."""
 
-_DERIVED: Final = (*_FROM_NORMALIZED, "references", "hashes")
+_DERIVED: Final = (*_FROM_NORMALIZED, "references", "hashes", "scores")
 _SENT: Final = tuple(name for name in _KINDS if name not in _DERIVED)
 
 NORMALIZED: Final = (
@@ -140,6 +144,7 @@ NORMALIZED: Final = (
     "attributes_by_key",
     *_FLAGS,
     *Metrics._fields,
+    *SCORE_MAPS,
     "leaves",
 )
 """The columns that ``NormalizedColumns`` fills."""
@@ -231,6 +236,7 @@ class NormalizedColumns:
         self._metrics: list[Metrics] = []
         self._templates = _DictionaryColumn()
         self._by_key: list[bytes] = []
+        self._scores = ScoreMaps()
         self._leaf_offsets: list[int] = [0]
         self._leaf_paths: list[str] = []
         self._leaf_texts: list[str] = []
@@ -243,6 +249,8 @@ class NormalizedColumns:
             columns[name].extend(fields[name])
         for name in ("references", "hashes"):
             columns[name].extend(b"" if value is None else orjson.dumps(value) for value in fields[name])
+        columns["scores"].extend(map(scores_json, fields["scores"]))
+        self._scores.extend(fields["scores"])
         for name, flags in self._flags.items():
             flags.extend(fields[name])
         self._metrics.extend(fields["metrics"])
@@ -273,7 +281,7 @@ class NormalizedColumns:
         columns |= {name: pa.array(np.array(flags, np.uint8)) for name, flags in self._flags.items()}
         leaf_paths, leaf_texts = pa.array(self._leaf_paths, pa.string()), pa.array(self._leaf_texts, pa.string())
         columns["leaves"] = pa.MapArray.from_arrays(pa.array(self._leaf_offsets, pa.int32()), leaf_paths, leaf_texts)
-        return columns | _metric_columns(self._metrics)
+        return columns | self._scores.columns() | _metric_columns(self._metrics)
 
 
 _NOTHING: Final = object()
@@ -316,7 +324,7 @@ def time_columns(start_ns: Numbers, end_ns: Numbers) -> dict[str, pa.Array]:
 def table_of(columns: Mapping[str, pa.Array]) -> pa.Table:
     """Return the rows of these columns, with those that follow from the others."""
     lengths = _attributes_bytes(columns["attributes_template"], columns["leaves"])
-    lengths += sum(lengths_of(columns[name]) for name in ("events", "links"))
+    lengths += sum(lengths_of(columns[name]) for name in ("events", "links", "scores"))
     response_bytes = pa.array(lengths + RESPONSE_FRAME_BYTES, pa.uint32())
     followed = {f"{name}_by_key": _values_by_key(columns[name]) for name in ("resource", "scope")}
     complete = {**columns, **followed, "response_bytes": response_bytes}

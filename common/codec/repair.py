@@ -21,6 +21,7 @@ import orjson
 
 from common.errors import Rejected, RejectionCode
 from common.log_record import LogRecord
+from common.score import Score
 from common.span import PROMOTED_TEXTS, Event, Link, LogMembers, Resource, Scope, Span
 
 REPAIRED_MAX: Final = 20
@@ -218,6 +219,11 @@ class _Repairs:
             body=self.value(log.body, "events.body"), severity_text=self.text(log.severity_text, "events.severity_text")
         )
 
+    def score(self, score: Score) -> Score:
+        texts = {name: self.value(getattr(score, name), f"scores.{name}") for name in ("name", "label", "explanation")}
+        evaluator = self.value(score.source.evaluator, "scores.source.evaluator")
+        return score._replace(**texts, source=score.source._replace(evaluator=evaluator))
+
     def link(self, link: Link) -> Link:
         return link._replace(
             attributes=self.value(link.attributes, "links.attributes"),
@@ -244,6 +250,7 @@ def _repaired_span(span: Span) -> Span:
         links=None if span.links is None else tuple(map(repairs.link, span.links)),
         references=repairs.value(span.references, "references"),
         hashes=repairs.value(span.hashes, "hashes"),
+        scores=tuple(map(repairs.score, span.scores)),
         **{member: repairs.value(getattr(span, member), member) for member in PROMOTED_TEXTS},
     )
     return repaired._replace(repaired=_places(repaired, repairs.places))

@@ -38,11 +38,13 @@ from common.codec.json_members import (
     parts_of,
     text_of,
 )
+from common.codec.json_scores import read_score
 from common.codec.repair import PLACE_LENGTH_MAX, REPAIRED_MAX
 from common.errors import Rejected, RejectionCode
 from common.ids import ZERO_ID, parse_span_id, parse_trace_id
 from common.json_values import INT64_MIN, UINT64_MAX
 from common.limits import SpanLimits
+from common.score import Score
 from common.span import (
     LOG_SOURCE,
     NO_RESOURCE,
@@ -181,6 +183,7 @@ class _Reader(JsonReader):
             repaired=_places(get("repaired")),
             references=self._identified(get("references"), "references"),
             hashes=self._identified(get("hashes"), "hashes"),
+            scores=self._scores(get("scores"), end_ns),
             **{member: _optional_text(get(member), member) for member in PROMOTED_TEXTS},
         )
         return self._faults.repaired(span)
@@ -212,6 +215,18 @@ class _Reader(JsonReader):
             severity_text=text_of(members.get("severity_text"), "events.severity_text"),
             severity_number=count_of(members.get("severity_number"), "events.severity_number"),
         )
+
+    def _scores(self, found: Any, end_ns: int) -> tuple[Score, ...]:
+        """Read scores; one without a time was given at the end of its span."""
+        scores = []
+        for index, sent in enumerate(parts_of(found, "scores")):
+            where = f"scores[{index}]"
+            members = {
+                name: self._value(member, self._faults.depth_max, f"{where}.{name}")
+                for name, member in object_of(sent, where).items()
+            }
+            scores.append(read_score(members, where, end_ns))
+        return tuple(scores)
 
     def _read_link(self, found: Any) -> Link:
         members = object_of(found, "A link")

@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from common.arrow_views import Numbers, TextPool, ranges, without_nulls
+from common.arrow_views import Numbers, TextPool, empty_maps, ranges, without_nulls
 from common.clickhouse.leaves import typed_text
 from common.clickhouse.member_json import source_json
+from common.clickhouse.score_maps import SCORE_MAPS
 from common.clickhouse.span_columns import NORMALIZED, table_of, time_columns
 from common.codec.checks import json_double
 from common.codec.otlp_columns import SpanArrays
@@ -66,6 +67,8 @@ def _derived_columns(arrays: SpanArrays, spans: Numbers, key_sets: Sequence[KeyS
         "cost_is_computed": pa.array(np.zeros(count, np.uint8)),
         "references": nothing,
         "hashes": nothing,
+        "scores": nothing,
+        **dict.fromkeys(SCORE_MAPS, empty_maps(count)),
         "attributes_template": texts.templates(),
         "attributes_by_key": nothing,
         "leaves": texts.leaves(),

@@ -26,7 +26,7 @@ _NO_LIMITS: Final = SpanLimits(
 """What is stored was within the limits when it came."""
 
 _IDENTITY: Final = ("trace_id", "span_id", "partition_id", "version")
-_JSON_MEMBERS: Final = ("events", "links", "references", "hashes", "resource", "scope", "repaired")
+_JSON_MEMBERS: Final = ("events", "links", "references", "hashes", "resource", "scope", "repaired", "scores")
 _OTHER_MEMBERS: Final = tuple(name for name in OPTIONAL_MEMBERS if name not in _JSON_MEMBERS)
 _NUMBERS: Final = ("start_us", "start_ns_rest", "end_us", "end_ns_rest", "kind", "status_code", "record_ms")
 

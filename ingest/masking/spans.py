@@ -12,10 +12,12 @@ from common.clickhouse.event_columns import LateEvent
 from common.codec.decoded import Rejection
 from common.errors import RejectionCode
 from common.masking import MaskPlace
+from common.score import Score
 from common.span import PROMOTED_TEXTS, Event, Link, LogMembers, Resource, Scope, Span
 from ingest.decode import DecodedRecord, only, without_events
 from ingest.masking.planned import PlannedMask
 from ingest.masking.repaired_places import masked_place
+from ingest.semconv.evaluations import SCORE_KEYS, score_of
 from ingest.semconv.logfire import with_readable_name
 
 _FAILED: Final = "Clearspan failed to mask it, which is a defect of Clearspan. Replay it once the defect is fixed."
@@ -147,6 +149,24 @@ def _masked_link(link: Link, mask: PlannedMask) -> Link:
     return link._replace(trace_state=trace_state, attributes=attributes)
 
 
+def masked_scores(mask: PlannedMask, scores: tuple[Score, ...]) -> tuple[Score, ...]:
+    """Return scores masked, by the rules for the attributes of an evaluation; one without a name, or with nothing
+    left, is dropped. The same object if nothing changes.
+    """
+    masked = tuple(_masked_score(score, mask) for score in scores)
+    return scores if all(map(is_, masked, scores)) else tuple(filter(None, masked))
+
+
+def _masked_score(score: Score, mask: PlannedMask) -> Score | None:
+    evaluator = score.source.evaluator
+    said = {key: value for name, key in SCORE_KEYS.items() if (value := getattr(score, name)) is not None}
+    masked = mask.attributes(MaskPlace.EVENTS, said)
+    shown = evaluator and mask.text(MaskPlace.EVENTS, evaluator)
+    if masked is said and shown == evaluator:
+        return score
+    return score_of(masked, score.source._replace(evaluator=shown), score.at_ns)
+
+
 def _masked_places(mask: PlannedMask, places: tuple[str, ...]) -> tuple[str, ...]:
     return places and tuple(filter(None, (masked_place(place, mask) for place in places)))
 
@@ -180,6 +200,7 @@ _OF_FIELD: Final[Mapping[str, Callable[[PlannedMask, Any], Any]]] = {
     "links": _masked_links,
     "trace_state": lambda mask, state: mask.text(MaskPlace.ATTRIBUTES, state) or "",
     "repaired": _masked_places,
+    "scores": masked_scores,
     "references": partial(_masked_objects, "ag.references"),
     "hashes": partial(_masked_objects, "ag.hashes"),
     **{name: partial(_masked_value, promoted.mask_key) for name, promoted in PROMOTED_TEXTS.items()},

@@ -21,6 +21,7 @@ from common.codec.json_lenient import parse_leniently
 from common.kafka.record import Encoding, Signal
 from common.masking import DROPPED, Mask, MaskPlace
 from common.span import PROMOTED_TEXTS
+from ingest.semconv.evaluations import SCORE_KEYS
 
 MaskOf: TypeAlias = Callable[[Any], Mask | None]
 """Returns the mask of spans whose resource has this ``project.id``, which is ``None`` without one."""
@@ -252,9 +253,24 @@ def _span_member(name: str, member: Any, mask: Mask) -> Any:
         return mask.member(place, PROMOTED_TEXTS[name].mask_key, member)
     if name in ("references", "hashes"):
         return mask.member(place, f"ag.{name}", member)
+    if name == "scores" and isinstance(member, list):
+        return [_score(element, mask) for element in member]
     if place is MaskPlace.ATTRIBUTES:
         return mask.member(place, name, member)
     return _source(member, mask, place)
+
+
+def _score(sent: Any, mask: Mask) -> Any:
+    """Return a score: what an evaluation says of it masked by the keys of its attributes, the rest as text."""
+    if not isinstance(sent, dict):
+        return _source(sent, mask, MaskPlace.EVENTS)
+    members = {
+        name: mask.member(MaskPlace.EVENTS, SCORE_KEYS[name], member)
+        if name in SCORE_KEYS
+        else _source(member, mask, MaskPlace.EVENTS)
+        for name, member in sent.items()
+    }
+    return {mask.text_anywhere(name) or "": member for name, member in members.items() if member is not DROPPED}
 
 
 def _source(member: Any, mask: Mask, place: MaskPlace) -> Any:

@@ -129,7 +129,7 @@ def _all_columns() -> Iterable[Column]:
     yield Column("user", pa.string(), "`ag.user.id` of any span.", _text("user"))
     yield Column("tokens", pa.float64(), "`ag.metrics.tokens.incremental.total`.", _number("tokens"))
     yield Column("cost", pa.float64(), "`ag.metrics.costs.incremental.total`, in US dollars.", _number("cost"))
-    for name in (ATTRIBUTES, "events", "links", "references", "hashes", "resource", "scope", "repaired"):
+    for name in (ATTRIBUTES, "events", "links", "references", "hashes", "resource", "scope", "repaired", "scores"):
         yield Column(name, pa.string(), "The member of the span, as JSON text.", _json(name))
     yield from _texts("trace_state")
     for name in ("flags", "dropped_attributes_count", "dropped_events_count", "dropped_links_count"):

@@ -155,7 +155,7 @@ def _stored() -> Mapping[str, _Stored]:
     }
     for name in ("status_message", *PROMOTED_TEXTS):
         stored[name] = _Stored((name,), partial(_text_or_null, name))
-    for name in ("events", "links", "references", "hashes", "resource", "scope", "repaired", "trace_state"):
+    for name in ("events", "links", "references", "hashes", "resource", "scope", "repaired", "scores", "trace_state"):
         stored[name] = _Stored((name,), partial(_text, name))
     for name in ("flags", "dropped_attributes_count", "dropped_events_count", "dropped_links_count"):
         stored[name] = _Stored((name,), partial(_count, name))

@@ -105,6 +105,7 @@ class SpanInput(PromotedTexts, _Sent):
     links: ListedSpans[LinkInput] | None = Field(None, description="Links to other spans.")
     hashes: ListedSpans[HashInput] | None = Field(None, description="Hashes of references and links.")
     events: ListedSpans[EventInput] | None = Field(None, description="Events of the span.")
+    scores: ListedSpans[Json] | None = Field(None, description="Scores of the span, as responses have them.")
     spans: NamedSpans[str, SpanNodes] | None = Field(None, description="Child spans by name.")
 
 

@@ -77,6 +77,28 @@ class ScopeModel(ApiModel):
     dropped_attributes_count: DroppedCount = None
 
 
+class ScoreSourceModel(ApiModel):
+    """Where a score comes from."""
+
+    kind: Literal["event", "annotation"] = Field(
+        description="`event`: an event `gen_ai.evaluation.result` of the span; `annotation`: a trace that links to it."
+    )
+    trace_id: str | None = Field(None, description="The trace of the annotation.")
+    span_id: str | None = Field(None, description="The span of the annotation that links to this span.")
+    evaluator: str | None = Field(None, description="The evaluator that gave the score.")
+
+
+class ScoreModel(ApiModel):
+    """What an evaluation or an annotation says about a span: a value, a label, or both."""
+
+    name: str = Field(description="What was judged, such as `Relevance`.")
+    value: float | None = Field(None, description="The number; 1 or 0 if a boolean was sent.")
+    label: str | None = Field(None, description="The text; `true` or `false` if a boolean was sent.")
+    explanation: str | None = Field(None, description="Why the score was given.")
+    source: ScoreSourceModel = Field(description="Where the score comes from.")
+    at: ShownTime = Field(description="When the score was given.")
+
+
 class SpanModel(PromotedTexts):
     """One span. Members without a value are omitted."""
 
@@ -112,4 +134,7 @@ class SpanModel(PromotedTexts):
         None,
         description="The places whose values could not be stored as they were sent: characters that no text may hold"
         " are U+FFFD there, and values nested too deep are JSON text. At most 20; absent if nothing was repaired.",
+    )
+    scores: list[ScoreModel] | None = Field(
+        None, description="Scores of the span, newest first: the newest of each name and source. At most 1,000."
     )

@@ -22,6 +22,8 @@ OF_A_SPAN: Final = {
     "attributes_by_key": "attributes",
     "resource_by_key": "resource",
     "scope_by_key": "scope",
+    "score_values": "scores",
+    "score_labels": "scores",
 }
 """Columns that are made of a field of ``Span`` with another name."""
 

@@ -185,6 +185,28 @@ RECORDS = [
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
+def evaluation(value: float, at_ns: int) -> Event:
+    said = {"gen_ai.evaluation.name": "Relevance", "gen_ai.evaluation.score.value": value}
+    return Event("gen_ai.evaluation.result", at_ns, said, log=LogMembers())
+
+
+async def test_evaluation_that_comes_later_is_a_score(world: World) -> None:
+    later = evaluation(0.25, START_NS + 3_000)
+    records = [
+        Sent(SPANS_LOG, 1, span=SPAN),
+        Sent(LOGS, 1, events=[later]),
+        Sent(LOGS, 2, events=[evaluation(0.5, START_NS + 2_000)]),
+        Sent(LOGS, 3, events=[ANSWERED]),
+    ]
+    await world.handle(*records)
+
+    [span] = await world.shown()
+
+    assert [(score["name"], score["value"], score["source"]) for score in span["scores"]] == [
+        ("Relevance", 0.25, {"kind": "event"})
+    ]
+
+
 async def test_answer_does_not_depend_on_the_order(world: World, order: Sequence[int]) -> None:
     await world.handle(*(RECORDS[index] for index in order))
 

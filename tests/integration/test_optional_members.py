@@ -14,6 +14,7 @@ from common.clickhouse.span_columns import OPTIONAL_MEMBERS
 from common.clickhouse.store import ColumnStore, Statement
 from common.ids import DEFAULT_PROJECT_ID
 from common.limits import MIB
+from common.score import EVENT_SOURCE, Score
 from common.settings import ClickHouseSettings
 from common.span import PROMOTED_TEXTS, Event, Link, Resource, Scope, Span
 from common.times import SystemClock
@@ -45,6 +46,7 @@ GIVEN: dict[str, Any] = {
     "resource": Resource({"service": {"name": "shop"}}),
     "scope": Scope("hand"),
     "repaired": ("attributes.a", "span_name"),
+    "scores": (Score("Relevance", 0.5, None, None, EVENT_SOURCE, START_NS),),
 }
 
 

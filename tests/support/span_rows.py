@@ -64,7 +64,10 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     "resource": _WORD,
     "scope": _WORD,
     "repaired": _WORD,
+    "scores": _TEXT,
     "response_bytes": pa.uint32(),
+    "score_values": pa.map_(pa.binary(), pa.binary()),
+    "score_labels": pa.map_(pa.binary(), pa.binary()),
     "leaves": pa.map_(pa.binary(), pa.binary()),
 }
 

@@ -69,6 +69,13 @@ CREATE TABLE IF NOT EXISTS spans{local}
     resource                  LowCardinality(String),
     scope                     LowCardinality(String),
     repaired                  LowCardinality(String),
+    scores                    String                               CODEC(ZSTD(1)),
+
+    -- The newest score of each name, whose source does not matter: name -> typed text as in `leaves`. `score_values`
+    -- has the value, or the label if there is no value, `score_labels` the label, or the value if there is no label
+    -- (ADR 0047, common/clickhouse/score_maps.py).
+    score_values              Map(LowCardinality(String), String)  CODEC(ZSTD(1)),
+    score_labels              Map(LowCardinality(String), String)  CODEC(ZSTD(1)),
 
     -- What only names with dots lead to in the attributes, the resource and the scope, by the key that finds it, as JSON
     -- text; '' in nearly every row (common/clickhouse/member_json.py).
@@ -98,6 +105,7 @@ CREATE TABLE IF NOT EXISTS spans{local}
         + 8192 * notEmpty(resource)
         + 16384 * notEmpty(scope)
         + 32768 * notEmpty(repaired)
+        + 65536 * notEmpty(scores)
         CODEC(ZSTD(1)),
 
     -- `service.name` of the resource: '' if it is absent, U+0000 if it is not a text (no stored text contains U+0000).

@@ -250,6 +250,52 @@ def test_content_of_an_event_is_masked_in_ag(rule: MaskRule) -> None:
     assert json.loads(stored)["ag"]["meta"]["request"] == {"model": "m"}
 
 
+@pytest.mark.parametrize(
+    ("rule", "shown"),
+    [
+        (FIND, [{"name": "n", "label": REDACTED, "explanation": f"as {REDACTED}"}]),
+        (
+            MaskRule(MaskAction.DROP, key="gen_ai.evaluation.explanation"),
+            [{"name": "n", "label": SECRET}],
+        ),
+        (MaskRule(MaskAction.DROP, key="gen_ai.evaluation.score.label"), []),
+        (MaskRule(MaskAction.DROP, key="gen_ai.evaluation.name"), []),
+    ],
+)
+@pytest.mark.parametrize("is_event", [True, False])
+def test_scores_are_masked_by_the_keys_of_evaluations(rule: MaskRule, shown: list[Any], is_event: bool) -> None:
+    said = {"name": "n", "label": SECRET, "explanation": f"as {SECRET}"}
+    event = {
+        "name": "gen_ai.evaluation.result",
+        "attributes": {f"gen_ai.evaluation.{key.replace('label', 'score.label')}": text for key, text in said.items()},
+    }
+    span = {
+        "trace_id": "1" * 32,
+        "span_id": "2" * 16,
+        "start_time": "2026-01-02T03:04:05Z",
+        **({"events": [event]} if is_event else {"scores": [said]}),
+    }
+    sent = of(json.dumps(span).encode(), content_type="application/vnd.clearspan.span+json", masking=masking(rule))
+
+    [row] = decode_chunk(sent, RULES).rows.to_pylist()
+
+    source = {"source": {"kind": "event"}, "at": "2026-01-02T03:04:05Z"}
+    assert json.loads(row["scores"] or "[]") == [each | source for each in shown]
+    assert (SECRET in str(row["score_labels"])) == (bool(shown) and rule is not FIND)
+
+
+def test_scores_of_a_dead_letter_are_masked() -> None:
+    said = {"name": "n", "label": "good", "explanation": "why", "source": {"evaluator": SECRET}, SECRET: 1}
+    span = {"trace_id": "x", "span_id": "2" * 16, "scores": [said, SECRET]}
+    rules = masking(FIND, MaskRule(MaskAction.DROP, key="gen_ai.evaluation.explanation"))
+    sent = of(json.dumps(span).encode(), content_type="application/vnd.clearspan.span+json", masking=rules)
+
+    [letter] = letters(sent)
+
+    kept = {"name": "n", "label": "good", "source": {"evaluator": REDACTED}, REDACTED: 1}
+    assert json.loads(letter.value)["scores"] == [kept, REDACTED]
+
+
 def test_place_of_a_repair_that_a_rule_drops_is_gone() -> None:
     places = ["attributes.a", f"attributes.{SECRET}"]
     span = {"trace_id": "a" * 32, "span_id": "b" * 16, "start_time": "2026-01-02T03:04:05Z", "repaired": places}

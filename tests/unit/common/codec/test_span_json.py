@@ -11,6 +11,7 @@ from common.codec.decoded import Decoded, Rejections
 from common.codec.span_json import decode, lay_out
 from common.errors import Rejected, RejectionCode
 from common.limits import SpanLimits
+from common.score import EVENT_SOURCE, Score, ScoreSource
 from common.span import Event, Link, Resource, Scope, SpanKind, StatusCode
 from tests.strategies import NOW_NS
 
@@ -59,6 +60,16 @@ ANSWER = {
     "resource": {"attributes": {"service": {"name": "shop"}}, "dropped_attributes_count": 5, "schema_url": "r"},
     "scope": {"name": "lib", "version": "1", "attributes": {"a": 1}, "dropped_attributes_count": 6, "schema_url": "c"},
     "repaired": ["attributes.n"],
+    "scores": [
+        {
+            "name": "Relevance",
+            "value": 2.0,
+            "label": "good",
+            "explanation": "because",
+            "source": {"kind": "annotation", "trace_id": TRACE_ID, "span_id": SPAN_ID, "evaluator": "judge"},
+            "at": "2024-05-01T12:00:00.000001Z",
+        }
+    ],
 }
 
 
@@ -113,6 +124,16 @@ def test_every_member_of_a_response_is_read():
         "user_id": "u",
         "agent_id": "g",
         "repaired": ("attributes.n",),
+        "scores": (
+            Score(
+                "Relevance",
+                2,
+                "good",
+                "because",
+                ScoreSource("annotation", bytes.fromhex(TRACE_ID), bytes.fromhex(SPAN_ID * 2), "judge"),
+                NOON_NS + 1_000,
+            ),
+        ),
     }
 
 
@@ -318,3 +339,57 @@ def test_keys_that_are_equal_after_a_repair_keep_their_values():
     kept = {"a\ufffd2": 1, "a\ufffd": 2, "a\ufffd3": 3, "a\ufffd1": 4, "b": {"\ufffd": 5, "\ufffd1": 6}}
     assert decoded.attributes == kept
     assert len(decoded.repaired) == 4
+
+
+@pytest.mark.parametrize(
+    ("said", "value", "label"),
+    [
+        ({"value": 0.5}, 0.5, None),
+        ({"value": True}, 1, "true"),
+        ({"value": False, "label": "no"}, 0, "no"),
+        ({"value": "0.90"}, 0.9, None),
+        ({"value": "good"}, None, "good"),
+        ({"value": "high", "label": "good"}, None, "good"),
+        ({"label": "good", "value": None}, None, "good"),
+        ({"label": 3}, None, "3"),
+        ({"value": 2**64 - 1}, 2**64 - 1, None),
+    ],
+)
+def test_value_and_label_of_a_score(said, value, label):
+    span = the_span(scores=[{"name": "n", **said}], end_time="2024-05-01T12:00:00Z")
+
+    assert span.scores == (Score("n", value, label, None, EVENT_SOURCE, NOON_NS),)
+
+
+@pytest.mark.parametrize(
+    ("score", "place"),
+    [
+        ({"name": "n"}, "scores[1] has no value and no label"),
+        ({"value": 1}, "scores[1].name is null; it must be a text of 1 to 500 characters"),
+        ({"name": "", "value": 1}, "scores[1].name"),
+        ({"name": "n" * 501, "value": 1}, "scores[1].name"),
+        ({"name": "n", "value": "NaN"}, "scores[1].value is NaN; it must be a finite number, a boolean or a text"),
+        ({"name": "n", "value": [1]}, "scores[1].value"),
+        ({"name": "n", "value": 2**64}, "scores[1].value"),
+        ({"name": "n", "value": 1, "label": {}}, "scores[1].label"),
+        ({"name": "n", "value": 1, "explanation": 1}, "scores[1].explanation"),
+        ({"name": "n", "value": 1, "at": "soon"}, "scores[1].at"),
+        ({"name": "n", "value": 1, "at": "1950-01-01"}, "scores[1].at"),
+        ({"name": "n", "value": 1, "source": "event"}, "scores[1].source"),
+        ({"name": "n", "value": 1, "source": {"kind": "person"}}, "scores[1].source.kind"),
+        ({"name": "n", "value": 1, "source": {"trace_id": "x"}}, "scores[1].source.trace_id"),
+        ({"name": "n", "value": 1, "source": {"span_id": 1}}, "scores[1].source.span_id"),
+        (5, "scores[1]"),
+    ],
+)
+def test_bad_score_is_rejected_with_its_place(score, place):
+    rejection = the_rejection(scores=[{"name": "n", "value": 1}, score])
+
+    assert rejection.reason.startswith(place), rejection.reason
+
+
+def test_texts_of_scores_are_repaired():
+    span = the_span(scores=[{"name": "\0", "label": "\ud800", "explanation": "\0", "source": {"evaluator": "\0"}}])
+
+    assert span.repaired == ("scores.name", "scores.label", "scores.explanation", "scores.source.evaluator")
+    assert span.scores[0][:4] == ("\ufffd", None, "\ufffd", "\ufffd")

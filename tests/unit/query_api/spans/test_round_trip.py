@@ -11,6 +11,7 @@ import pytest
 
 from common.clickhouse.migrate import DDL
 from common.clickhouse.span_columns import OPTIONAL_MEMBERS, SpanColumns, stamped
+from common.score import Score, ScoreSource
 from common.span import PROMOTED_TEXTS, Event, Link, NormalizedSpan, Resource, Scope, Span
 from ingest.normalize import normalize
 from query_api.spans.rows import Layout
@@ -35,6 +36,10 @@ OPTIONAL: dict[str, Any] = {
     "resource": Resource({"service": {"name": "shop"}}),
     "scope": Scope("library", "1"),
     "repaired": ("attributes.a", "span_name"),
+    "scores": (
+        Score("Relevance", 0.5, "good", "because", ScoreSource("annotation", b"a" * 16, b"n" * 16, "judge"), TIME_NS),
+        Score("ok", 1, None, None, ScoreSource(), 0),
+    ),
 }
 RENDERED = {
     **OPTIONAL,
@@ -43,12 +48,28 @@ RENDERED = {
     "resource": {"attributes": {"service": {"name": "shop"}}},
     "scope": {"name": "library", "version": "1"},
     "repaired": ["attributes.a", "span_name"],
+    "scores": [
+        {
+            "name": "Relevance",
+            "value": 0.5,
+            "label": "good",
+            "explanation": "because",
+            "source": {
+                "kind": "annotation",
+                "trace_id": b"a".hex() * 16,
+                "span_id": b"n".hex() * 8,
+                "evaluator": "judge",
+            },
+            "at": TIME,
+        },
+        {"name": "ok", "value": 1, "source": {"kind": "event"}, "at": "1970-01-01T00:00:00Z"},
+    ],
 }
 
 
 def round_trip(span: Span) -> dict[str, Any]:
     [normalized] = normalize([span])
-    derived = {name: getattr(span, name) for name in (*PROMOTED_TEXTS, "references", "hashes")}
+    derived = {name: getattr(span, name) for name in (*PROMOTED_TEXTS, "references", "hashes", "scores")}
     columns = SpanColumns()
     columns.append_record(
         project_ids=UUID(int=1),
