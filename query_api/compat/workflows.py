@@ -10,16 +10,12 @@ from typing import Final
 
 from query_api.registry.applications import APPLICATION
 from query_api.registry.environments import DeployableRevisions, RetrieveDeployed
-from query_api.registry.kinds import Labels
+from query_api.registry.kinds import WORKFLOWS
 from query_api.registry.responses import RetrievedRevisionResponse
 from query_api.registry.routes import in_kind, resolving_route
-from query_api.registry.values import Kind
 from query_api.request.route import Route
 
-WORKFLOW: Final = replace(
-    APPLICATION,
-    labels=Labels(Kind.APPLICATION, "workflow", "workflows", ("workflow", "artifact"), "a workflow", "workflows"),
-)
+WORKFLOW: Final = replace(APPLICATION, labels=WORKFLOWS)
 _REVISIONS: Final = DeployableRevisions(WORKFLOW)
 
 # fmt: off

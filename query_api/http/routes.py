@@ -1,6 +1,6 @@
 """The table of routes: every route of the API (contract §1). ``Router`` finds the route of a request.
 
-The routes of applications, environments and queries follow one pattern, in ``registry/routes.py``.
+The routes of applications, evaluators, environments and queries follow one pattern, in ``registry/routes.py``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from query_api.keys.handlers import KEY_ROUTES
 from query_api.masking.handlers import MASKING_ROUTES
 from query_api.pages import by_ids, outline, sessions, spans, summaries, traces
 from query_api.queries import saved
-from query_api.queries.revisions import APPLICATION_ROUTES
+from query_api.queries.revisions import APPLICATION_ROUTES, EVALUATOR_ROUTES
 from query_api.queries.saved import QUERY_ROUTES
 from query_api.registry.routes import ENVIRONMENT_ROUTES
 from query_api.request.route import Access, Route
@@ -258,6 +258,7 @@ ROUTES: Final = about.with_about(
         *OTLP,
         *INTAKE,
         *APPLICATION_ROUTES,
+        *EVALUATOR_ROUTES,
         *ENVIRONMENT_ROUTES,
         *QUERY_ROUTES,
         *WORKFLOW_ROUTES,

@@ -1,4 +1,4 @@
-"""The routes of applications, one of which counts the spans of a revision.
+"""The routes of applications and of evaluators, one of which counts the spans of a revision.
 
 The spans of a revision are those that refer to it. They are counted in a window of their start time with one
 statement. A *run* is what a trace holds of the revision: it lasts from the first start of its spans to their last
@@ -23,17 +23,17 @@ from query_api.analytics.statements import IS_ERROR
 from query_api.filter.parse import FilteringModel, parse_filter
 from query_api.filter.sql.compile import compile_node
 from query_api.freshness.headers import with_freshness
-from query_api.registry.applications import APPLICATION
+from query_api.registry.applications import APPLICATION, EVALUATOR
 from query_api.registry.checks import path_id
 from query_api.registry.environments import DeployableRevisions, RetrieveDeployed
-from query_api.registry.kinds import APPLICATIONS
+from query_api.registry.kinds import History, Labels
 from query_api.registry.responses import RevisionResponse
-from query_api.registry.routes import kind_routes, resolving_route
+from query_api.registry.routes import deploying_route, kind_routes, resolving_route
 from query_api.registry.values import Revision
 from query_api.request.json_body import ApiModel, Strict
 from query_api.request.references import Moment as StartTime
 from query_api.request.references import Reference, moment_us
-from query_api.request.route import Request, Response
+from query_api.request.route import Request, Response, Route
 from query_api.spans.project_spans import ProjectSpans, project_spans
 from query_api.spans.visible_spans import visible_spans
 
@@ -116,8 +116,8 @@ class CountedRevisionResponse(RevisionResponse):
     counts: RevisionCounts | None = Field(None, description="Present if `include_counts` was set.")
 
 
-class ApplicationRevisions(DeployableRevisions):
-    """The routes of revisions, for applications."""
+class CountedRevisions(DeployableRevisions):
+    """The routes of revisions whose spans can be counted."""
 
     async def get(self, request: Request) -> Response:
         """Return a revision, archived or not. With `include_counts` its spans are counted, and the response says how
@@ -140,22 +140,22 @@ class ApplicationRevisions(DeployableRevisions):
             interval_min=None,
             now_us=now_us,
         )
-        counts = await _counts_of(project_spans(request), _spans_of(revision), window)
+        counts = await _counts_of(project_spans(request), _spans_of(self._labels, revision), window)
         return self._response(revision, counts=counts)
 
 
-def _spans_of(revision: Revision) -> FilteringModel:
+def _spans_of(labels: Labels, revision: Revision) -> FilteringModel:
     """Return the filter that selects the spans that refer to a revision; a client may send it to ``/spans/query``
     too.
 
     Three ways to refer are known (reference §3.2, §4.5): by the id of the revision, by its slug, or by its variant
     and its version, as clients do that only know what to run. An id needs no key, because it is unique. A slug does.
     """
-    by_itself = _refers([{"id": str(revision.id)}, {"slug": revision.slug, "attributes.key": APPLICATIONS.revision}])
+    by_itself = _refers([{"id": str(revision.id)}, {"slug": revision.slug, "attributes.key": labels.revision}])
     to_variant = _refers(
-        [{"id": str(revision.variant_id)}, {"slug": revision.variant_slug, "attributes.key": APPLICATIONS.variant}]
+        [{"id": str(revision.variant_id)}, {"slug": revision.variant_slug, "attributes.key": labels.variant}]
     )
-    to_version = _refers([{"version": str(revision.version), "attributes.key": APPLICATIONS.revision}])
+    to_version = _refers([{"version": str(revision.version), "attributes.key": labels.revision}])
     by_version = {"operator": "and", "conditions": [to_variant, to_version]}
     return FilteringModel.model_validate({"operator": "or", "conditions": [by_itself, by_version]})
 
@@ -200,15 +200,21 @@ def _members(row: Mapping[str, Any]) -> dict[str, Any]:
     return members
 
 
-_REVISIONS: Final = ApplicationRevisions(APPLICATION)
+def _family_routes(history: History) -> tuple[Route, ...]:
+    """Return the routes of a family of histories that are deployed to environments."""
+    revisions = CountedRevisions(history)
+    return (
+        *kind_routes(
+            history,
+            revisions,
+            found=CountedRevisionResponse,
+            found_parameters=CountParameters,
+            retrieve=RetrieveDeployed,
+        ),
+        resolving_route(history, revisions),
+        deploying_route(history, revisions),
+    )
 
-APPLICATION_ROUTES: Final = (
-    *kind_routes(
-        APPLICATION,
-        _REVISIONS,
-        found=CountedRevisionResponse,
-        found_parameters=CountParameters,
-        retrieve=RetrieveDeployed,
-    ),
-    resolving_route(APPLICATION, _REVISIONS),
-)
+
+APPLICATION_ROUTES: Final = _family_routes(APPLICATION)
+EVALUATOR_ROUTES: Final = _family_routes(EVALUATOR)

@@ -1,14 +1,15 @@
-"""Applications as a kind of history: what a revision holds, and the flags that follow from it.
+"""Applications and evaluators as kinds of history: what a revision holds, and the flags that follow from it.
 
-Source: reference ``applications-api`` §1.4 and §4–§8. The routes are in ``saved/revisions.py``, because one counts
-spans.
+Both show rows of one kind under the same ids; what differs is their names, and the role that each sets and that its
+lists require. Source: reference ``applications-api`` §1.4 and §4–§8, ``workflows-evaluators-testsets`` §1 and §3. The
+routes are in ``queries/revisions.py``, because one counts spans.
 """
 
 from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from jsonschema_rs import ValidationError, meta
@@ -16,6 +17,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from query_api.registry.kinds import (
     APPLICATIONS,
+    EVALUATORS,
     FlagConditions,
     FlagsFilter,
     History,
@@ -101,17 +103,18 @@ class Schemas(Loose):
 class ApplicationRoles(RoleFlags):
     """The roles of an application. `is_application` is always true."""
 
+    role: ClassVar[str] = "is_application"
     is_application: bool | None = None
     is_evaluator: bool | None = None
     is_snippet: bool | None = None
 
     def stored(self) -> str:
-        """Return the three roles as JSON text. Roles that were not sent are false, except the first."""
-        return json_text({role: bool(getattr(self, role)) for role in ROLES} | {"is_application": True})
+        """Return the three roles as JSON text. Roles that were not sent are false, except that of the family."""
+        return json_text({role: bool(getattr(self, role)) for role in ROLES} | {self.role: True})
 
 
 class ApplicationFlags(ApplicationRoles, RevisionFlags):
-    """The flags of an application. All except the first three follow from what a revision holds."""
+    """The flags of an application. All except the three roles follow from what a revision holds."""
 
     is_managed: bool | None = None
     is_custom: bool | None = None
@@ -133,17 +136,17 @@ class ApplicationFlagsFilter(ApplicationFlags, FlagsFilter):
     """Flags in a query: an unknown one is rejected."""
 
     def conditions(self) -> FlagConditions:
-        """Split the flags: roles are stored on the artifact, all others on the revision. ``is_application`` is always
-        true.
+        """Split the flags: roles are stored on the artifact, all others on the revision. The role of the family is
+        always true.
         """
         given = self.given()
-        roles = {name: given[name] for name in ROLES[1:] if name in given}
+        roles = {name: given[name] for name in ROLES if name in given and name != self.role}
         derived = {name: value for name, value in given.items() if name not in ROLES}
         return FlagConditions(json_text(roles) if roles else None, json_text(derived) if derived else None)
 
 
 ROLES: Final = tuple(ApplicationRoles.model_fields)
-"""Flags of the artifact. The first is always true here."""
+"""Flags of the artifact. A family sets one of them always."""
 
 URI_KEYS: Final = ("llm", "hook", "code", "match", "feedback", "agent", "skill")
 """Keys of a URI that a flag stands for: ``is_llm``."""
@@ -153,8 +156,22 @@ CHAT: Final = "chat"
 CUSTOM: Final = "custom"
 
 
+class EvaluatorRoles(ApplicationRoles):
+    """The roles of an evaluator. `is_evaluator` is always true."""
+
+    role: ClassVar[str] = "is_evaluator"
+
+
+class EvaluatorFlags(EvaluatorRoles, ApplicationFlags):
+    """The flags of an evaluator. All except the three roles follow from what a revision holds."""
+
+
+class EvaluatorFlagsFilter(EvaluatorFlags, ApplicationFlagsFilter):
+    """Flags in a query: an unknown one is rejected."""
+
+
 class ApplicationData(RevisionData):
-    """The data of an application revision."""
+    """The data of a revision of an application or an evaluator."""
 
     uri: Text | None = Field(None, description="provider:kind:key:version")
     url: WebAddress | None = None
@@ -203,4 +220,17 @@ APPLICATION: Final = History(
     role_flags=ApplicationRoles,
     revision_flags=ApplicationFlags,
     flags_filter=ApplicationFlagsFilter,
+)
+EVALUATOR: Final = History(
+    labels=EVALUATORS,
+    sample=Sample(
+        slug="helpfulness",
+        name="Helpfulness",
+        data={"schemas": {"outputs": {"type": "object", "properties": {"outputs": {"type": "object"}}}}},
+    ),
+    data=ApplicationData,
+    role_flags=EvaluatorRoles,
+    revision_flags=EvaluatorFlags,
+    flags_filter=EvaluatorFlagsFilter,
+    archives_with_variant=True,
 )

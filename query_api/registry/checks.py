@@ -43,10 +43,10 @@ class KindHandlers:
         return lineage_of(request, self._labels.kind)
 
     async def _page(self, request: Request, layer: type[Entity]) -> list[Entity]:
-        """Return the page of a layer that the body and the parameters of a query ask for."""
+        """Return the page of a layer that the body and the parameters of a query ask for, of the family's artifacts."""
         query: EntityQuery = with_parameters(request.body, request.query)
         refuse_versions(self._labels, query)
-        return await self._lineage(request).page(layer, query)
+        return await self._lineage(request).page(layer, query, role=self._history.role)
 
 
 class _PathId(ApiModel):

@@ -16,13 +16,15 @@ from pydantic import Field
 from common.errors import InvalidInput, NotFound
 from query_api.registry.checks import find_named_revision, lineage_of, path_id, references_of, refuse_contradicting
 from query_api.registry.kinds import (
-    APPLICATIONS,
     ENVIRONMENTS,
+    FAMILIES,
     Delta,
     FlagsFilter,
     History,
+    Labels,
     Loose,
     LooseReferenceIn,
+    PerKind,
     RevisionData,
     RevisionFlags,
     Sample,
@@ -143,16 +145,16 @@ class RetrieveDeployed(RetrieveRevision):
         return references_of(self.environment_ref, self.environment_variant_ref, self.environment_revision_ref)
 
 
-class DeployApplication(Loose):
+class DeployRevision(Loose, PerKind):
     """The revision to deploy, and the environment. Both must exist."""
 
     environment_ref: LooseReferenceIn | None = None
     environment_variant_ref: LooseReferenceIn | None = None
     environment_revision_ref: LooseReferenceIn | None = None
-    application_ref: LooseReferenceIn | None = None
-    application_variant_ref: LooseReferenceIn | None = None
-    application_revision_ref: LooseReferenceIn | None = None
-    key: Text | None = Field(None, description=_KEY.replace("artifact", "application"))
+    artifact_ref: LooseReferenceIn | None = None
+    variant_ref: LooseReferenceIn | None = None
+    revision_ref: LooseReferenceIn | None = None
+    key: Text | None = Field(None, description=_KEY)
     message: Text | None = Field(None, description="The message of the commit to the environment.")
 
 
@@ -170,6 +172,25 @@ class DeployableRevisions(RevisionHandlers):
         revision, info = await self._find_deployed(self._lineage(request), body)
         options = ResolveOptions() if body.resolve else None
         return await self._retrieved(request, revision, options, info=info)
+
+    async def deploy(self, request: Request) -> Response:
+        """Deploy a revision of an artifact to an environment, as a commit there. Returns the deployed revision."""
+        body: DeployRevision = request.body
+        named = references_of(body.artifact_ref, body.variant_ref, body.revision_ref)
+        environment = references_of(body.environment_ref, body.environment_variant_ref, body.environment_revision_ref)
+        async with lineage_of(request, Kind.ENVIRONMENT).transaction() as environments:
+            revision = await find_named_revision(environments.of(self._labels.kind), named, word=self._labels.artifact)
+            if revision is None:
+                raise NotFound(f"There is no revision of {self._labels.one} that these references name.")
+            where = await find_named_revision(environments, environment)
+            if where is None:
+                raise NotFound(_NO_ENVIRONMENT)
+            added = {body.key or f"{revision.artifact_slug}{KEY_SUFFIX}": _deployment(self._labels, revision)}
+            newest = await environments.lock_head(where.variant_id)  # of two deployments at once neither is lost
+            data = json_text(with_deployments({} if newest is None else _data(newest), added))
+            refuse_grown(data, bytes_max=request.context.settings.limits.body_bytes_max)
+            await environments.commit(CommitTarget(where.variant_id), Content(Header(), body.message, data=data))
+        return revision_response(self._labels, revision, with_slugs=True)
 
     async def _find_deployed(self, lineage: Lineage, body: RetrieveDeployed) -> tuple[Revision | None, dict[str, Any]]:
         """Return what is deployed under the key, by default the key of the application, and what led to it.
@@ -194,26 +215,6 @@ class DeployableRevisions(RevisionHandlers):
         return revision, {"references": reference_members(ENVIRONMENTS.artifact, where), "selector": {"key": key}}
 
 
-async def deploy_application(request: Request) -> Response:
-    """Deploy a revision of an application to an environment, as a commit there. Returns the deployed revision."""
-    body: DeployApplication = request.body
-    named = references_of(body.application_ref, body.application_variant_ref, body.application_revision_ref)
-    environment = references_of(body.environment_ref, body.environment_variant_ref, body.environment_revision_ref)
-    async with lineage_of(request, Kind.ENVIRONMENT).transaction() as environments:
-        revision = await find_named_revision(environments.of(Kind.APPLICATION), named)
-        if revision is None:
-            raise NotFound("There is no revision of an application that these references name.")
-        where = await find_named_revision(environments, environment)
-        if where is None:
-            raise NotFound(_NO_ENVIRONMENT)
-        added = {body.key or f"{revision.artifact_slug}{KEY_SUFFIX}": _deployment(revision)}
-        newest = await environments.lock_head(where.variant_id)  # of two deployments at once neither is lost
-        data = json_text(with_deployments({} if newest is None else _data(newest), added))
-        refuse_grown(data, bytes_max=request.context.settings.limits.body_bytes_max)
-        await environments.commit(CommitTarget(where.variant_id), Content(Header(), body.message, data=data))
-    return revision_response(APPLICATIONS, revision, with_slugs=True)
-
-
 async def _default_key(applications: Lineage, named: References, *, word: str) -> str:
     artifact = named.artifact
     if artifact is None or not artifact.identifies:
@@ -227,8 +228,11 @@ async def _default_key(applications: Lineage, named: References, *, word: str) -
 
 
 async def _find_stored(applications: Lineage, stored: Mapping[str, Any], *, at: str) -> Revision | None:
-    """Find the revision to which an environment refers. An error in these references is not one of the request's."""
-    names = (APPLICATIONS.artifact, APPLICATIONS.variant, APPLICATIONS.revision)
+    """Find the revision to which an environment refers, under the names of whatever family it was deployed as.
+
+    An error in these references is not one of the request's.
+    """
+    names = next((names for names in map(_names_of, FAMILIES) if any(name in stored for name in names)), ())
     named = References(
         *(ReferenceIn.model_validate(stored[name]).value() if name in stored else None for name in names)
     )
@@ -240,12 +244,16 @@ async def _find_stored(applications: Lineage, stored: Mapping[str, Any], *, at: 
         raise InvalidInput(f"The references deployed under the key {at} identify no revision: {exc.detail}") from exc
 
 
-def _deployment(revision: Revision) -> dict[str, dict[str, str]]:
+def _names_of(labels: Labels) -> tuple[str, str, str]:
+    return labels.artifact, labels.variant, labels.revision
+
+
+def _deployment(labels: Labels, revision: Revision) -> dict[str, dict[str, str]]:
     """Return references as the reference stores them: the ids of artifact and variant, and the whole revision."""
     return {
-        APPLICATIONS.artifact: {"id": str(revision.artifact_id)},
-        APPLICATIONS.variant: {"id": str(revision.variant_id)},
-        APPLICATIONS.revision: {"id": str(revision.id), "slug": revision.slug, "version": str(revision.version)},
+        labels.artifact: {"id": str(revision.artifact_id)},
+        labels.variant: {"id": str(revision.variant_id)},
+        labels.revision: {"id": str(revision.id), "slug": revision.slug, "version": str(revision.version)},
     }
 
 

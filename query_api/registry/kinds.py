@@ -209,6 +209,16 @@ APPLICATIONS: Final = Labels(
     "an application",
     "applications",
 )
+WORKFLOWS: Final = Labels(
+    Kind.APPLICATION, "workflow", "workflows", ("workflow", "artifact"), "a workflow", "workflows"
+)
+EVALUATORS: Final = Labels(
+    Kind.APPLICATION, "evaluator", "evaluators", ("evaluator", "workflow", "artifact"), "an evaluator", "evaluators"
+)
+FAMILIES: Final = (APPLICATIONS, WORKFLOWS, EVALUATORS)
+"""The names under which the rows of ``Kind.APPLICATION`` are shown, with the same ids. Lists of applications and of
+evaluators require a role of the artifact (``RoleFlags.role``); everything that names a row takes any of them."""
+
 QUERIES: Final = Labels(Kind.QUERY, "query", "queries", ("query", "artifact"), "a saved query", "saved queries")
 ENVIRONMENTS: Final = Labels(
     Kind.ENVIRONMENT, "environment", "environments", ("environment", "artifact"), "an environment", "environments"
@@ -293,6 +303,10 @@ class RevisionState(NamedTuple):
 class RoleFlags(FlagsIn):
     """The flags of an artifact."""
 
+    role: ClassVar[str | None] = None
+    """The flag that is always set on artifacts of this family, and that its lists require. ``None``: lists show all
+    rows of the kind."""
+
     def stored(self) -> str:
         """Return the flags to store on the artifact, as JSON text."""
         return json_text(self.given())
@@ -361,6 +375,11 @@ class History:
     flags_filter: type[FlagsFilter] = FlagsFilter
     archives_with_variant: bool = False
     """Whether the simple routes archive an artifact together with its first variant."""
+
+    @property
+    def role(self) -> str | None:
+        """The flag that its artifacts have, and that its lists require."""
+        return None if self.role_flags is None else self.role_flags.role
 
     def snapshot(self, data: RevisionData | None) -> RevisionState:
         """Return what a commit stores. Raises ``InvalidInput`` for valid JSON that means nothing."""

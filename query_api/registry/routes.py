@@ -11,8 +11,13 @@ from typing import Final, TypeAlias
 from pydantic import BaseModel
 
 from query_api.registry import responses, schemas, searches
-from query_api.registry.applications import APPLICATION
-from query_api.registry.environments import ENVIRONMENT, DeployApplication, deploy_application, guard, unguard
+from query_api.registry.environments import (
+    ENVIRONMENT,
+    DeployableRevisions,
+    DeployRevision,
+    guard,
+    unguard,
+)
 from query_api.registry.handlers import ArtifactHandlers, SimpleHandlers, VariantHandlers
 from query_api.registry.kinds import History, Labels
 from query_api.registry.revision_handlers import RevisionHandlers
@@ -146,6 +151,14 @@ def resolving_route(history: History, handlers: RevisionHandlers, *, tag: str = 
                                    responses.ResolvedRevisionResponse, body=schemas.ResolveRevision))
 
 
+def deploying_route(history: History, handlers: DeployableRevisions) -> Route:
+    """Return the route that deploys a revision to an environment."""
+    path = f"/{history.labels.artifacts}/revisions/deploy"
+    return _in_kind(history, Route("POST", path, handlers.deploy, "Deploy a revision to an environment.",
+                                   "Environments", responses.RevisionResponse, body=DeployRevision,
+                                   ignores_unknown=True))
+
+
 def _revisions_tag(labels: Labels) -> str:
     return f"{labels.artifact.title()} revisions"
 
@@ -163,8 +176,5 @@ ENVIRONMENT_ROUTES: Final = (
         Route("POST", f"{_ONE}/unguard", unguard, "Mark an environment as not guarded.", "Simple environments",
               responses.SimpleResponse),
     ),
-    Route("POST", "/applications/revisions/deploy", deploy_application, "Deploy a revision to an environment.",
-          "Environments",
-          for_kind(responses.RevisionResponse, APPLICATION), body=DeployApplication, ignores_unknown=True),
 )
 # fmt: on

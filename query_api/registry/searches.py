@@ -216,12 +216,16 @@ def columns_of(layer: type) -> str:
 
 
 def page_statement(
-    layer: type, rows: str, query: EntityQuery, *, scope: tuple[UUID, str], bytes_max: int
+    layer: type, rows: str, query: EntityQuery, *, scope: tuple[UUID, str], role: str | None = None, bytes_max: int
 ) -> tuple[str, list[object]]:
-    """Return the bounded statement of a page, and its arguments. ``rows`` selects all rows of the layer."""
+    """Return the bounded statement of a page, and its arguments. ``rows`` selects all rows of the layer; with ``role``
+    those of artifacts that have this flag.
+    """
     windowing = query.windowing or IdWindowing(order=Order.ASCENDING)
     is_descending = windowing.order is not Order.ASCENDING
     where = _Where("project_id = $1", "kind = $2", arguments=list(scope))
+    if role is not None:  # as a literal: partial indexes are used only then
+        where.add(f"artifact_flags @> '{{{{\"{role}\": true}}}}'")
     _add_query(where, query)
     _add_window(where, windowing, is_descending=is_descending)
     order = "id DESC" if is_descending else "id ASC"

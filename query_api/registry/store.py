@@ -175,10 +175,15 @@ class Lineage:
         rows = await self.database.fetch_all(BOUNDED_LOG, *self._scope, *arguments)
         return _entities(Revision, rows, bytes_max=bytes_max, advice="depth")
 
-    async def page(self, layer: type[Entity], query: EntityQuery, *, bytes_max: int = BYTES_MAX) -> list[Entity]:
-        """Return a page of one layer in the order of ids. Raises ``InvalidInput`` for more than ``bytes_max`` bytes."""
+    async def page(
+        self, layer: type[Entity], query: EntityQuery, *, role: str | None = None, bytes_max: int = BYTES_MAX
+    ) -> list[Entity]:
+        """Return a page of one layer in the order of ids; with ``role`` only of artifacts that have this flag.
+
+        Raises ``InvalidInput`` for more than ``bytes_max`` bytes.
+        """
         all_rows = _TEXTS[f"{layer.__name__.lower()}_rows"]
-        sql, arguments = page_statement(layer, all_rows, query, scope=self._scope, bytes_max=bytes_max)
+        sql, arguments = page_statement(layer, all_rows, query, scope=self._scope, role=role, bytes_max=bytes_max)
         rows = await self.database.fetch_all(sql, *arguments)
         return _entities(layer, rows, bytes_max=bytes_max, advice="windowing.limit")
 

@@ -6,6 +6,7 @@ with known members stands.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -22,6 +23,7 @@ from query_api.keys.handlers import KEY_ROUTES
 from query_api.request.json_body import SCOPE_PARAMETERS
 from query_api.request.route import Access, Request, Response, Route
 from tests.support.api import context_of, serving
+from tests.support.history import renamed
 
 UNKNOWN: Final = "slugg"
 FORBIDDEN: Final = "extra_forbidden"
@@ -109,7 +111,7 @@ def test_only_routes_that_create_or_edit_ignore_unknown_members() -> None:
         last = route.path.rsplit("/", 1)[-1]
         is_creating = route.method in ("PUT", "PATCH") or last in CREATING_WORDS
         is_creating |= route.method == "POST" and last in {
-            *("applications", "environments", "queries", "variants", "revisions", "traces")
+            *("applications", "evaluators", "environments", "queries", "variants", "revisions", "traces")
         }
         is_creating &= route.tag not in ("Subscriptions", "Alerts")  # a typo would deliver more than was meant
 
@@ -436,9 +438,15 @@ SENT_BY_CLIENTS: Final[list[tuple[str, Any, Any]]] = [
 """Everything that the references list for a question (``spans-api`` §1, §8 to §10; ``applications-api`` §6 to §8, §10.3): POST path, body
 and query string."""
 
+EVERY_QUERY: Final = [
+    *SENT_BY_CLIENTS,
+    *(tuple(json.loads(renamed(json.dumps(sent)))) for sent in SENT_BY_CLIENTS if "/applications/" in sent[0]),
+]
+"""Evaluators are asked for as applications are."""
+
 
 @pytest.mark.parametrize(
-    ("path", "body", "params"), SENT_BY_CLIENTS, ids=lambda value: value if isinstance(value, str) else ""
+    ("path", "body", "params"), EVERY_QUERY, ids=lambda value: value if isinstance(value, str) else ""
 )
 @pytest.mark.asyncio(loop_scope="module")
 async def test_every_member_that_clients_of_the_reference_send_is_known(
@@ -450,7 +458,7 @@ async def test_every_member_that_clients_of_the_reference_send_is_known(
 
 def test_every_query_of_the_reference_is_covered() -> None:
     asked = {route.path for route in NARROWING if route.method == "POST"}
-    twins = {path.replace("/tracing/", "/spans/").replace("/users/", "/sessions/") for path, *_ in SENT_BY_CLIENTS}
+    twins = {path.replace("/tracing/", "/spans/").replace("/users/", "/sessions/") for path, *_ in EVERY_QUERY}
     added = {"/spans/groups/query", "/spans/facets/query", "/traces/summaries/query", "/filters/parse"}
     beyond = {
         "/environments/revisions/log",

@@ -14,7 +14,7 @@ from common.postgres.pool import Database, open_database
 from common.settings import PostgresSettings
 from query_api.queries.revisions import APPLICATION_ROUTES
 from tests.support.cases import case
-from tests.support.history import HistoryClient, clients_of
+from tests.support.history import EvaluatorClient, HistoryClient, clients_of
 from tests.support.route_table import NO_ID, Row, check, post, untested
 
 FORKS = "/applications/variants/fork"
@@ -410,6 +410,18 @@ REVISIONS = {
         "/applications/revisions/query?application_variant_slug=app.main&limit=2", None, 200, '"count":2'
     ),
     "query, an author unreadable": post("/applications/revisions/query", revision(author="x"), 422, "author"),
+    "deploy": post(
+        "/applications/revisions/deploy",
+        {"application_ref": {"slug": "app"}, "environment_ref": {"slug": "staging"}},
+        200,
+        '"id":"$r2"',
+    ),
+    "deploy unknown": post(
+        "/applications/revisions/deploy",
+        {"application_ref": {"slug": "none"}, "environment_ref": {"slug": "staging"}},
+        404,
+        "no revision of an application",
+    ),
     "log": post(LOGS, logged(**ON_MAIN), 200, '"count":3'),
     "log of a revision": post(
         LOGS, logged(application_revision_id="$r1", application_variant_id="$empty"), 200, '"count":2'
@@ -605,17 +617,24 @@ class World:
         self.names["APP"] = UUID(app["id"]).hex.upper()
 
 
-@pytest.fixture
-async def world(shared_database: Database) -> AsyncIterator[World]:
-    async with clients_of(shared_database, count=2) as [mine, stranger]:
+FAMILIES: dict[str, type[HistoryClient]] = {"applications": HistoryClient, "evaluators": EvaluatorClient}
+"""The table holds for evaluators too, under their names."""
+
+
+@pytest.fixture(params=list(FAMILIES.values()), ids=list(FAMILIES))
+async def world(shared_database: Database, request: pytest.FixtureRequest) -> AsyncIterator[World]:
+    async with clients_of(shared_database, count=2, client=request.param) as [mine, stranger]:
         made = World(mine, stranger)
         await made.fill()
         yield made
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def lasting_world(shared_postgres: PostgresSettings) -> AsyncIterator[World]:
-    async with open_database(shared_postgres) as database, clients_of(database, count=2) as [mine, stranger]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=list(FAMILIES.values()), ids=list(FAMILIES))
+async def lasting_world(shared_postgres: PostgresSettings, request: pytest.FixtureRequest) -> AsyncIterator[World]:
+    async with (
+        open_database(shared_postgres) as database,
+        clients_of(database, count=2, client=request.param) as [mine, stranger],
+    ):
         made = World(mine, stranger)
         await made.fill()
         yield made

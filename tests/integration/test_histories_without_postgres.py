@@ -8,7 +8,7 @@ import pytest
 
 from common.postgres.pool import open_database
 from common.settings import PostgresSettings
-from query_api.queries.revisions import APPLICATION_ROUTES
+from query_api.queries.revisions import APPLICATION_ROUTES, EVALUATOR_ROUTES
 from query_api.queries.saved import QUERY_ROUTES
 from query_api.registry.routes import ENVIRONMENT_ROUTES
 from query_api.request.route import Route
@@ -43,7 +43,12 @@ async def test_postgres_away_is_503_until_it_is_back(shared_postgres: PostgresSe
     assert broker.records("spans")
 
 
-KINDS = {"application": APPLICATION_ROUTES, "environment": ENVIRONMENT_ROUTES, "query": QUERY_ROUTES}
+KINDS = {
+    "application": APPLICATION_ROUTES,
+    "evaluator": EVALUATOR_ROUTES,
+    "environment": ENVIRONMENT_ROUTES,
+    "query": QUERY_ROUTES,
+}
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,12 @@ from tests.support.trespass import Attempt, Known, attempts, chooses_an_id, nowh
 SECRET: Final = "xylophone-7f3a"
 COST: Final = 987654.25
 TRACE_ID, SPAN_ID = bytes([0xA7]) * 16, bytes([0xB9]) * 16
-KINDS: Final = {"applications": "application", "environments": "environment", "queries": "query"}
+KINDS: Final = {
+    "applications": "application",
+    "evaluators": "evaluator",
+    "environments": "environment",
+    "queries": "query",
+}
 DATA: Final = {"query": {"filtering": {"conditions": [{"field": "span_name", "value": SECRET}]}}}
 """Data of the newest revision of each kind; that of a saved query finds the span with all secrets."""
 
@@ -77,6 +82,7 @@ TELLS_NOTHING_OF_A_PROJECT: Final = {
     "DELETE /masking": "the same",
     "GET /access/permissions/check": "says that the key is in force",
     "POST /applications/revisions": "refused where there is a revision",
+    "POST /evaluators/revisions": "the same",
     "POST /environments/revisions": "the same",
     "POST /queries/revisions": "the same",
     "POST /subscriptions/{subscription_id}/skip": "refused without a batch under way",

@@ -113,6 +113,16 @@ _CREATED: Final[list[tuple[str, dict[str, Any]]]] = [
         },
     ),
     (
+        "/simple/evaluators",
+        {
+            "evaluator": {
+                "slug": "names-the-capital",
+                "name": "Names the capital",
+                "data": {"schemas": {"outputs": {"type": "object", "required": ["outputs"]}}},
+            }
+        },
+    ),
+    (
         "/simple/queries",
         {
             "query": {

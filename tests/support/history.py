@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import aiohttp
@@ -19,6 +21,13 @@ from tests.fakes.clock import ManualClock
 from tests.support.api import KnownKeys, context_of, serving
 
 USER_ID = UUID(int=7)
+
+_FAMILY: Final = re.compile("application(?!/json)|evaluator")
+
+
+def renamed(text: str) -> str:
+    """Return a text about applications with the names of evaluators, and the other way round."""
+    return _FAMILY.sub(lambda word: "evaluator" if word[0] == "application" else "application", text)
 
 
 @dataclass
@@ -80,13 +89,29 @@ class HistoryClient:
         return application, variant, revisions
 
 
+class EvaluatorClient(HistoryClient):
+    """Speaks of applications and means evaluators: every request and every answer is renamed on its way."""
+
+    async def try_call(self, method: str, path: str, **sent: Any) -> tuple[int, Any]:
+        """Status and body."""
+        if "json" in sent:
+            sent["json"] = json.loads(renamed(json.dumps(sent["json"])))
+        status, body = await super().try_call(method, renamed(path), **sent)
+        return status, json.loads(renamed(json.dumps(body)))
+
+
 @asynccontextmanager
 async def clients_of(
-    database: Database, *, count: int = 1, store: ColumnStore | None = None, clock: Clock | None = None
+    database: Database,
+    *,
+    count: int = 1,
+    store: ColumnStore | None = None,
+    clock: Clock | None = None,
+    client: type[HistoryClient] = HistoryClient,
 ) -> AsyncIterator[list[HistoryClient]]:
     """Clients of one API, each with a new project."""
     projects = Projects(database, ManualClock())
     ids = {f"key-{number}": (await projects.create(f"project {number}")).id for number in range(count)}
     context = context_of(keys=KnownKeys(ids, user_id=USER_ID), database=database, store=store, clock=clock)
     async with serving(context) as session:
-        yield [HistoryClient(session, key, project_id) for key, project_id in ids.items()]
+        yield [client(session, key, project_id) for key, project_id in ids.items()]

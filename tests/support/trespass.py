@@ -162,7 +162,13 @@ def _parameters(members: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _kind(path: str) -> str:
     """The word of the history that a path is about."""
-    words = {"applications": "application", "environments": "environment", "queries": "query", "workflows": "workflow"}
+    words = {
+        "applications": "application",
+        "evaluators": "evaluator",
+        "environments": "environment",
+        "queries": "query",
+        "workflows": "workflow",
+    }
     return next((words[part] for part in path.split("/") if part in words), "")
 
 

@@ -75,6 +75,9 @@ CREATE TABLE artifacts (
     PRIMARY KEY (project_id, id),
     CONSTRAINT artifacts_slug_unique UNIQUE (project_id, kind, slug)
 );
+-- Lists of applications and of evaluators, however few they are among the others.
+CREATE INDEX artifacts_applications ON artifacts (project_id, id) WHERE flags @> '{"is_application": true}';
+CREATE INDEX artifacts_evaluators ON artifacts (project_id, id) WHERE flags @> '{"is_evaluator": true}';
 
 -- Like a branch. `revisions_count` is the next version; the lock of the row makes versions consecutive.
 CREATE TABLE variants (

@@ -15,6 +15,9 @@ from query_api.registry.applications import (
     ApplicationFlags,
     ApplicationFlagsFilter,
     ApplicationRoles,
+    EvaluatorFlags,
+    EvaluatorFlagsFilter,
+    EvaluatorRoles,
 )
 from query_api.registry.kinds import JSON_DEPTH_MAX
 from tests.support.steps import steps_of
@@ -200,6 +203,21 @@ def test_roles_are_always_stored():
         "is_evaluator": False,
         "is_snippet": True,
     }
+
+
+def test_evaluator_always_has_its_role():
+    assert json.loads(EvaluatorRoles(is_evaluator=False).stored()) == {
+        "is_application": False,
+        "is_evaluator": True,
+        "is_snippet": False,
+    }
+    assert json.loads(EvaluatorFlags(is_application=True).stored()) == {
+        "is_application": True,
+        "is_evaluator": True,
+        "is_snippet": False,
+    }
+    asked = EvaluatorFlagsFilter(is_evaluator=False, is_application=False, is_feedback=True).conditions()
+    assert (asked.of_artifact, asked.of_revision) == ('{"is_application":false}', '{"is_feedback":true}')
 
 
 def test_flag_is_searched_where_it_is_stored():

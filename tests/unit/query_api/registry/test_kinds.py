@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from common.children.child import encode, receive
 from query_api.compat.workflows import WORKFLOW
-from query_api.queries.revisions import APPLICATION_ROUTES
+from query_api.queries.revisions import APPLICATION_ROUTES, EVALUATOR_ROUTES
 from query_api.queries.saved import QUERY, QUERY_ROUTES
-from query_api.registry.applications import APPLICATION, ApplicationData
+from query_api.registry.applications import APPLICATION, EVALUATOR, ApplicationData
 from query_api.registry.environments import ENVIRONMENT
 from query_api.registry.kinds import APPLICATIONS, QUERIES, History
 from query_api.registry.responses import RevisionOut
@@ -29,8 +29,13 @@ from query_api.registry.schemas import (
 )
 from query_api.registry.wire_models import for_kind
 
-KINDS = [APPLICATION, ENVIRONMENT, QUERY, WORKFLOW]
-ROUTES = {"applications": APPLICATION_ROUTES, "environments": ENVIRONMENT_ROUTES, "queries": QUERY_ROUTES}
+KINDS = [APPLICATION, EVALUATOR, ENVIRONMENT, QUERY, WORKFLOW]
+ROUTES = {
+    "applications": APPLICATION_ROUTES,
+    "evaluators": EVALUATOR_ROUTES,
+    "environments": ENVIRONMENT_ROUTES,
+    "queries": QUERY_ROUTES,
+}
 ONE, TWO = UUID(int=1), UUID(int=2)
 
 
