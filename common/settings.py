@@ -8,10 +8,10 @@ unknown name. ``environment.py`` reads them once, at the composition root. ``doc
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, Self
 from uuid import UUID
 
-from pydantic import Field, IPvAnyNetwork, SecretStr
+from pydantic import Field, IPvAnyNetwork, SecretStr, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import override
 
@@ -272,6 +272,11 @@ class Settings(BaseSettings):
     """off: every request belongs to the default project, and the API listens on loopback only."""
     admin_key: SecretStr = SecretStr("")
     """Key of the /admin routes; empty: they answer 401."""
+    settling_s: float = Field(30.0, gt=0, le=86_400)
+    """A complete trace settles when no version of its spans was stored for this long, in seconds."""
+    settling_max_s: float = Field(900.0, gt=0, le=604_800)
+    """A trace that is not complete, or that keeps changing, settles after this long, in seconds; at least
+    `CLEARSPAN_SETTLING_S`."""
     default_project_id: UUID = DEFAULT_PROJECT_ID
     """Project of spans that name none."""
     log_format: Literal["text", "json"] = "json"
@@ -293,6 +298,15 @@ class Settings(BaseSettings):
     compute: ComputeSettings = Field(default_factory=ComputeSettings)
     delivery: DeliverySettings = Field(default_factory=DeliverySettings)
     access: AccessSettings = Field(default_factory=AccessSettings)
+
+    @model_validator(mode="after")
+    def _settles_in_order(self) -> Self:
+        if self.settling_max_s < self.settling_s:
+            raise ValueError(
+                f"{PREFIX}SETTLING_MAX_S is {self.settling_max_s:g} and {PREFIX}SETTLING_S is {self.settling_s:g};"
+                " allowed: at least as much."
+            )
+        return self
 
     @classmethod
     @override

@@ -1,4 +1,5 @@
-"""The parts of ``clearspan deliver``: a runner of leases with the jobs of subscriptions, alerts and retention."""
+"""The parts of ``clearspan deliver``: a runner of leases with the jobs of subscriptions, alerts, retention and
+settling."""
 
 from __future__ import annotations
 
@@ -26,6 +27,8 @@ from jobs.context import JobContext
 from jobs.failures import counts_by_state
 from jobs.retention.run import Retention
 from jobs.runner import TICK_S, Job, LeaseRunner, Report
+from jobs.settling.records import SettlingRecords
+from jobs.settling.run import Settling, SettlingTimes
 from jobs.subscriptions.delivery import Subscribing
 from jobs.subscriptions.pace import Pace
 from jobs.subscriptions.reading import BatchReader
@@ -104,11 +107,15 @@ def jobs_of(context: JobContext, stored: StoredThrough) -> dict[Kind, Job]:
     alerts = AlertJobs(context, LeasedAlerts(context.leases))
     records = RetentionRecords(context.database)
     retention = Retention(context.store, records, context.clock, settings.retention.interval_s)
+    settling_records = SettlingRecords(context.leases)
+    times = SettlingTimes(settings.settling_s, settings.settling_max_s)
+    settling = Settling(context.store, settling_records, times, context.clock, settling_records.now_us)
     return {
         Kind.SUBSCRIPTION: Job(subscribing.run, MANY, MANY, count=SUBSCRIPTIONS_HELD.set),
         Kind.ALERT: Job(alerts.evaluate, EVALUATIONS_MAX, EVALUATIONS_MAX // 2),
         Kind.MESSAGES: Job(alerts.send, SENDERS_MAX, SENDERS_MAX // 2),
         Kind.RETENTION: Job(retention.work, 1, 1),
+        Kind.SETTLING: Job(settling.work, 1, 1),
     }
 
 

@@ -29,6 +29,8 @@ SHARDING_KEYS: Final = {
     "span_events": BY_TRACE,
     "stored_through": "cityHash64(project_id, partition_id)",
     "dead_letters": "cityHash64(id)",
+    "settled_traces": BY_TRACE,
+    "trace_settlings": None,  # filled by a view, as span_arrivals
 }
 """The tables, and the hash that says which shard a row is on. Everything about a trace is on one shard."""
 

@@ -22,7 +22,7 @@ from common.postgres.pool import Database, Transaction
 _SQL: Final = load_named_sql(Path(__file__).with_name("leases.sql"))
 
 RETENTION_ID: Final = UUID(int=0)
-"""The lease of retention belongs to no project."""
+"""The leases of retention and of settling belong to no project."""
 
 
 class Kind(StrEnum):
@@ -34,6 +34,7 @@ class Kind(StrEnum):
     """The messages of an alert; ``id`` is that of the alert."""
 
     RETENTION = "retention"
+    SETTLING = "settling"
 
 
 class LeaseLost(Exception):

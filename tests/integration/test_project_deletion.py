@@ -16,6 +16,13 @@ import pytest
 from pydantic import SecretStr
 
 from common.clickhouse.freeing import TABLES_OF_PROJECT
+from common.clickhouse.settled_traces import (
+    SETTLED_TRACES_TABLE,
+    SettledTrace,
+    SettlingReason,
+    TraceName,
+    settled_rows,
+)
 from common.clickhouse.store import ColumnStore
 from common.ids import DEFAULT_PROJECT_ID
 from common.postgres.keys import Keys
@@ -106,6 +113,9 @@ async def test_deleted_project_leaves_nothing(
         await ask(client, "PUT", "/retention", key_of(account), json={"retention": {"max_age_days": 100}})
         await world.run()
         await add_dead_letter(store, number, project=str(account.project.id))
+        name = TraceName(account.project.id, bytes(16))
+        settled = settled_rows([SettledTrace(name, 1, 1, NOW_US, SettlingReason.COMPLETE)])
+        await store.insert(SETTLED_TRACES_TABLE, settled, dedup_token=f"settled/{number}", deadline_s=60.0)
     before = await rows_of(database, opened[0].project.id)
     kept_id, deleted_id = (account.project.id for account in opened)
 
@@ -121,8 +131,8 @@ async def test_deleted_project_leaves_nothing(
 
     assert await rows_of(database, kept_id) == before
     assert set((await rows_of(database, deleted_id)).values()) == {0}
-    assert [await worlds[1].rows(table) for table in TABLES_OF_PROJECT] == [0, 0, 0, 0, 0]
-    assert [await worlds[0].rows(table) for table in TABLES_OF_PROJECT] == [2, 2, 2, 0, 1]
+    assert [await worlds[1].rows(table) for table in TABLES_OF_PROJECT] == [0] * len(TABLES_OF_PROJECT)
+    assert [await worlds[0].rows(table) for table in TABLES_OF_PROJECT] == [2, 2, 2, 0, 1, 1, 1]
     left = (await ask(client, "GET", "/admin/dead-letters", ADMIN))[1]["dead_letters"]
     assert [each["project"] for each in left] == [str(kept_id)]
 

@@ -259,7 +259,7 @@ SELECT
 FROM spans{local};
 
 -- The versions in the order of their partitions: what the feed reads (ADR 0007). `start_us` leads to the row in
--- `spans` by primary key; if no row is there, it has been freed.
+-- `spans` by primary key; if no row is there, it has been freed. `trace_id` says which trace has changed (ADR 0049).
 CREATE TABLE IF NOT EXISTS span_arrivals{local}
 (
     project_id                UUID,
@@ -267,10 +267,11 @@ CREATE TABLE IF NOT EXISTS span_arrivals{local}
     record_offset             UInt64                               CODEC(Delta, ZSTD(1)),
     span_index                UInt32                               CODEC(Delta, ZSTD(1)),
     start_us                  Int64                                CODEC(Delta, ZSTD(1)),
-    stored_us                 Int64                                CODEC(Delta, ZSTD(1))
+    stored_us                 Int64                                CODEC(Delta, ZSTD(1)),
+    trace_id                  FixedString(16)                      CODEC(ZSTD(1))
 )
 ENGINE = {replicated}ReplacingMergeTree({replica_arguments}record_offset)
-ORDER BY (project_id, partition_id, record_offset, span_index)
+ORDER BY (project_id, partition_id, record_offset, span_index, trace_id)
 SETTINGS {dedup_window_setting} = 1000, index_granularity = 4096,
     fsync_after_insert = 1, fsync_part_directory = 1;
 
@@ -279,7 +280,7 @@ SELECT
     project_id,
     if(arrival_partition_id = '', partition_id, arrival_partition_id) AS partition_id,
     if(arrival_partition_id = '', intDiv(version, 131072), arrival_offset) AS record_offset,
-    span_index, start_us, stored_us
+    span_index, start_us, stored_us, trace_id
 FROM spans{local};
 
 -- Events of spans that came as log records (contract §4.1, ADR 0046): one row for each, whether its span is stored or
@@ -343,3 +344,36 @@ CREATE TABLE IF NOT EXISTS dead_letters{local}
 ENGINE = {replicated}ReplacingMergeTree({replica_arguments}is_resolved)
 ORDER BY id
 SETTINGS {dedup_window_setting} = 1000, fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- Which traces are settled (contract §3.6, ADR 0049), in the order of the feed: run of the job, then trace. The rows of a
+-- run are inserted after the run has been finished in Postgres; they may be inserted twice, and are the same then.
+CREATE TABLE IF NOT EXISTS settled_traces{local}
+(
+    project_id                UUID,
+    run                       UInt64                               CODEC(Delta, ZSTD(1)),
+    trace_id                  FixedString(16)                      CODEC(ZSTD(1)),
+    generation                UInt32                               CODEC(T64, ZSTD(1)),  -- from 1
+    settled_us                Int64                                CODEC(Delta, ZSTD(1)),
+    reason                    LowCardinality(String)               -- complete or incomplete
+)
+ENGINE = {replicated}ReplacingMergeTree({replica_arguments}run)
+ORDER BY (project_id, run, trace_id)
+SETTINGS {dedup_window_setting} = 1000, index_granularity = 1024, fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- The same in the order of traces: how often and when a trace settled.
+CREATE TABLE IF NOT EXISTS trace_settlings{local}
+(
+    project_id                UUID,
+    trace_id                  FixedString(16)                      CODEC(ZSTD(1)),
+    run                       UInt64                               CODEC(T64, ZSTD(1)),
+    generation                UInt32                               CODEC(T64, ZSTD(1)),
+    reason                    LowCardinality(String)
+)
+ENGINE = {replicated}ReplacingMergeTree({replica_arguments}run)
+ORDER BY (project_id, trace_id, run)
+SETTINGS {dedup_window_setting} = 1000, index_granularity = 512, min_compress_block_size = 4096,
+    fsync_after_insert = 1, fsync_part_directory = 1;
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS trace_settlings_of_traces TO trace_settlings{local} AS
+SELECT project_id, trace_id, run, generation, reason
+FROM settled_traces{local};

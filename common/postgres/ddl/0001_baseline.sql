@@ -276,8 +276,8 @@ CREATE TABLE retention_results (
     bytes_total   bigint      NOT NULL DEFAULT 0
 );
 
--- Work that one process at a time does: a subscription, an alert, the messages of an alert, the retention of all
--- projects. `id` is that of the subscription or the alert. `holder` is made new by each claim; the lease ends by itself
+-- Work that one process at a time does: a subscription, an alert, the messages of an alert, the retention and the
+-- settling of all projects. `id` is that of the subscription or the alert. `holder` is made new by each claim; it ends
 -- at `expires_at`. `next_run` is when it may be claimed, 'infinity' while nothing is to be done. `failures` counts the
 -- runs in a row that failed unexpectedly. A transaction that locks a lease and the row that it is about locks the lease
 -- first.
@@ -294,7 +294,38 @@ CREATE TABLE leases (
 CREATE INDEX leases_due ON leases (next_run) WHERE holder IS NULL;
 CREATE INDEX leases_of_project ON leases (project_id);
 
-INSERT INTO leases (kind, id) VALUES ('retention', '00000000-0000-0000-0000-000000000000');
+INSERT INTO leases (kind, id) VALUES
+    ('retention', '00000000-0000-0000-0000-000000000000'),
+    ('settling', '00000000-0000-0000-0000-000000000000');
+
+-- How far traces are settled, for all projects: one row (ADR 0049). A run is finished by the update that finds the
+-- number of the run before it. `pending`: what the run settled, until it is in ClickHouse. `time_us` is the time by
+-- which traces are quiet; it goes on from `clock_us`, the clock at the run, and never back. `positions`: the offset to
+-- which each partition was stored. `complete_run` and `incomplete_run`: the last window that was examined after the
+-- shorter and after the longer time; `complete_rest` and `incomplete_rest`: what is left of the next one. Texts are
+-- JSON.
+CREATE TABLE settling (
+    id              boolean PRIMARY KEY DEFAULT true CHECK (id),
+    run             bigint  NOT NULL DEFAULT 0,
+    time_us         bigint  NOT NULL DEFAULT 0,
+    clock_us        bigint,
+    positions       text    NOT NULL DEFAULT '{}',
+    pending         bytea,
+    complete_run    bigint  NOT NULL DEFAULT 0,
+    complete_rest   text,
+    incomplete_run  bigint  NOT NULL DEFAULT 0,
+    incomplete_rest text
+);
+INSERT INTO settling DEFAULT VALUES;
+
+-- What arrived before each run: of each partition, the first and the last offset. A window is needed until it has been
+-- examined twice.
+CREATE TABLE settling_windows (
+    run              bigint  PRIMARY KEY,
+    time_us          bigint  NOT NULL,
+    ranges           text    NOT NULL, -- JSON
+    incomplete_count bigint  NOT NULL DEFAULT 0 -- traces that were quiet and not complete
+);
 
 -- The masking rules of a project: what workers replace or remove before they store its spans.
 CREATE TABLE masking (

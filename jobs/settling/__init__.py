@@ -1,0 +1,1 @@
+"""Says when traces are settled."""

@@ -1,0 +1,103 @@
+"""What arrived between two runs, as ranges of offsets, and which windows a run examines (ADR 0049).
+
+A run notes how far each partition is stored. What is new since the run before is its *window*. A trace is quiet if no
+later window has an arrival of it, so no clock of a worker decides. Times are those of the runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+import orjson
+
+RANGES_MAX: Final = 128
+"""Partitions in one statement; others follow."""
+
+
+class Range(NamedTuple):
+    """Offsets of one partition; both ends are included."""
+
+    first: int
+    last: int
+
+
+Ranges: TypeAlias = Mapping[str, Range]
+"""By partition id."""
+
+
+class RecordPlace(NamedTuple):
+    """A record: the last one that a statement has read, in the order of partition ids and offsets."""
+
+    partition_id: str
+    offset: int
+
+
+class StoredWindow(NamedTuple):
+    """What was stored between the run before and this one."""
+
+    run: int
+    ranges: Ranges
+
+
+class Frontier(NamedTuple):
+    """How far windows are examined: all up to ``run``, and of the next one all but ``rest``, if there is one."""
+
+    run: int
+    rest: Ranges | None = None
+
+
+def moved(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, Range]:
+    """Return what was stored since ``before``, both as the last offset of each partition.
+
+    A partition that went back was restored from a backup: what it stores from there on is new again.
+    """
+    return {
+        partition_id: Range(before.get(partition_id, -1) + 1, last)
+        for partition_id, last in now.items()
+        if last > before.get(partition_id, -1)
+    }
+
+
+def together(windows: Iterable[Ranges]) -> dict[str, Range]:
+    """Return the ranges of windows, in the order of their runs, as one range of each partition."""
+    joined: dict[str, Range] = {}
+    for ranges in windows:
+        for partition_id, (first, last) in ranges.items():
+            known = joined.get(partition_id, Range(first, last))
+            joined[partition_id] = Range(min(known.first, first), max(known.last, last))
+    return joined
+
+
+def part_of(ranges: Ranges) -> dict[str, Range]:
+    """Return the ranges that one statement reads: the first in the order of partition ids."""
+    return dict(sorted(ranges.items())[:RANGES_MAX])
+
+
+def parts_of(ranges: Ranges) -> list[dict[str, Range]]:
+    """Return all ranges in parts that one statement reads."""
+    in_order = sorted(ranges.items())
+    return [dict(in_order[first : first + RANGES_MAX]) for first in range(0, len(in_order), RANGES_MAX)]
+
+
+def rest_of(ranges: Ranges, read: Ranges, last: RecordPlace | None) -> dict[str, Range]:
+    """Return what is left of ``ranges`` after the part ``read``: all of it, or up to ``last``."""
+    left = {partition_id: whole for partition_id, whole in ranges.items() if partition_id not in read}
+    if last is None:
+        return left
+    for partition_id, (first, end) in read.items():
+        if partition_id == last.partition_id:
+            first = last.offset + 1  # noqa: PLW2901 - where it goes on
+        if partition_id >= last.partition_id and first <= end:
+            left[partition_id] = Range(first, end)
+    return left
+
+
+def ranges_json(ranges: Ranges) -> str:
+    """Return ranges as JSON."""
+    return orjson.dumps({name: list(each) for name, each in ranges.items()}).decode()
+
+
+def ranges_of_json(text: str) -> dict[str, Range]:
+    """Return what ``ranges_json`` wrote."""
+    return {name: Range(*each) for name, each in orjson.loads(text).items()}

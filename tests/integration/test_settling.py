@@ -1,0 +1,220 @@
+"""Which traces settle, when and why, with real stores and a clock that the tests move (contract §3.6, ADR 0049)."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pyarrow as pa
+import pytest
+
+from common.clickhouse.store import ColumnStore
+from common.errors import Unavailable
+from common.ids import DEFAULT_PROJECT_ID
+from common.postgres.leases import LeaseLost
+from common.postgres.pool import Database
+from jobs.settling.run import SettlingTimes
+from query_api.spans.latest_versions import delete_trace
+from query_api.spans.project_spans import ProjectSpans
+from tests.support.settling import SettlingWorld, span_in
+
+OTHER = UUID(int=77)
+
+
+@pytest.fixture
+def world(store: ColumnStore, database: Database) -> SettlingWorld:
+    return SettlingWorld(store, database)
+
+
+async def test_quiet_trace_with_root_and_all_parents_is_complete(world: SettlingWorld) -> None:
+    await world.send(span_in(1, 1), span_in(1, 2, 1))
+    await world.run(29.0)
+    assert await world.settled() == []
+    await world.run(2.0)
+    assert await world.settled() == [(1, 1, "complete")]
+    await world.run(2_000.0)
+    assert await world.settled() == [(1, 1, "complete")]
+    assert await world.windows_count() == 0
+
+
+async def test_trace_that_changes_is_not_quiet(world: SettlingWorld) -> None:
+    await world.send(span_in(1, 1))
+    await world.run(20.0)
+    await world.send(span_in(1, 2, 1), partition_id="cluster/spans/1")
+    await world.run(20.0)
+    assert await world.settled() == []
+    await world.run(20.0)
+    assert await world.settled() == [(1, 1, "complete")]
+
+
+async def test_trace_that_changes_after_it_settled_settles_again(world: SettlingWorld) -> None:
+    await world.send(span_in(1, 1), span_in(2, 1))
+    await world.run(31.0)
+    await world.send(span_in(1, 1, name="again"))
+    await world.run(31.0)
+    assert await world.settled() == [(1, 1, "complete"), (2, 1, "complete"), (1, 2, "complete")]
+
+
+@pytest.mark.parametrize(
+    "spans", [[span_in(1, 2, 9)], [span_in(1, 1), span_in(1, 2, 9)], [span_in(1, 1, 2), span_in(1, 2, 1)]]
+)
+async def test_incomplete_trace_settles_after_the_longer_time(world: SettlingWorld, spans: list[object]) -> None:
+    """Without a root, with a parent that is missing, or of a cycle alone."""
+    await world.send(*spans)  # type: ignore[arg-type] # spans
+    await world.run(890.0)
+    assert await world.settled() == []
+    await world.run(20.0)
+    assert await world.settled() == [(1, 1, "incomplete")]
+    await world.run(5_000.0)
+    assert await world.settled() == [(1, 1, "incomplete")]
+
+
+async def test_incomplete_trace_whose_root_comes_is_complete(world: SettlingWorld) -> None:
+    await world.send(span_in(1, 2, 1))
+    await world.run(910.0)
+    await world.send(span_in(1, 1))
+    await world.run(31.0)
+    assert await world.settled() == [(1, 1, "incomplete"), (1, 2, "complete")]
+
+
+async def test_trace_that_always_changes_settles_as_incomplete_and_then_as_complete(world: SettlingWorld) -> None:
+    for number in range(46):
+        await world.send(span_in(1, number + 1, 1 if number else None))
+        await world.run(20.0)
+    assert await world.settled() == [(1, 1, "incomplete")]
+    await world.run(31.0)
+    assert (await world.settled())[-1] == (1, 2, "complete")
+    await world.run(5_000.0)
+    assert len(await world.settled()) == 2
+
+
+async def test_self_parent_below_a_root_does_not_matter(world: SettlingWorld) -> None:
+    await world.send(span_in(1, 1), span_in(1, 2, 2), span_in(1, 3, 4), span_in(1, 4, 3))
+    await world.run(31.0)
+    assert await world.settled() == [(1, 1, "complete")]
+
+
+async def test_latest_version_decides(world: SettlingWorld) -> None:
+    """A span that is sent again with another parent, in another partition."""
+    await world.send(span_in(1, 1), span_in(1, 2, 9))
+    await world.run(40.0)
+    await world.send(span_in(1, 2, 1), partition_id="cluster/spans/1")
+    await world.run(40.0)
+    assert await world.settled() == [(1, 1, "complete")]
+
+
+async def test_projects_with_the_same_trace_id_are_apart(world: SettlingWorld) -> None:
+    await world.send(span_in(1, 1))
+    await world.send(span_in(1, 2, 9), project_id=OTHER)
+    await world.run(31.0)
+    assert (await world.settled(), await world.settled(OTHER)) == ([(1, 1, "complete")], [])
+    await world.run(900.0)
+    assert await world.settled(OTHER) == [(1, 1, "incomplete")]
+
+
+async def test_deleted_trace_does_not_settle(world: SettlingWorld) -> None:
+    await world.send(span_in(1, 1), span_in(2, 5, 6))
+    spans = ProjectSpans(world.store, DEFAULT_PROJECT_ID, clock=world.clock, budget_s=60.0)
+    for trace in (1, 2):
+        await delete_trace(spans, trace.to_bytes(16, "big"))
+    await world.run(31.0)
+    await world.run(900.0)
+    assert await world.settled() == []
+
+
+async def test_what_is_not_recorded_as_stored_is_not_new(world: SettlingWorld) -> None:
+    """A slow insert whose rows are visible before it has ended."""
+    await world.send(span_in(1, 1))
+    late = await world.send(span_in(1, 2, 1), is_recorded=False)
+    await world.run(31.0)
+    assert await world.settled() == [(1, 1, "complete")]
+    await world.record(late)
+    await world.run(31.0)
+    assert await world.settled() == [(1, 1, "complete"), (1, 2, "complete")]
+
+
+async def test_pause_of_an_hour_is_not_an_hour_of_quiet(world: SettlingWorld) -> None:
+    await world.send(span_in(1, 1), span_in(2, 1))
+    await world.run()
+    world.clock.advance(3_600.0)
+    await world.send(span_in(1, 2, 1))
+    await world.run()
+    assert await world.settled() == [(1, 1, "incomplete"), (2, 1, "complete")]
+    await world.run(31.0)
+    assert sorted(await world.settled()) == [(1, 1, "incomplete"), (1, 2, "complete"), (2, 1, "complete")]
+
+
+async def test_clock_that_is_set_back_delays_nothing(world: SettlingWorld) -> None:
+    await world.send(span_in(1, 1))
+    await world.run(10.0)
+    world.clock.advance(-7_200.0)
+    await world.run()
+    await world.run(31.0)
+    assert await world.settled() == [(1, 1, "complete")]
+
+
+async def test_run_that_reads_little_goes_on(world: SettlingWorld) -> None:
+    world.rows_max = 3
+    for number in range(20):
+        await world.send(span_in(number, 1), span_in(number + 100, 1, 7), partition_id=f"cluster/spans/{number % 3}")
+    await world.run(31.0)
+    assert sorted(await world.settled()) == [(number, 1, "complete") for number in range(20)]
+    await world.run(900.0)
+    incomplete = [(number + 100, 1, "incomplete") for number in range(20)]
+    assert sorted(await world.settled()) == [*((number, 1, "complete") for number in range(20)), *incomplete]
+
+
+async def test_record_with_more_spans_than_a_run_reads(world: SettlingWorld) -> None:
+    world.rows_max = 3
+    await world.send(*(span_in(number, 1) for number in range(1, 11)))
+    await world.send(*(span_in(number, 1) for number in range(11, 15)))
+    await world.run(31.0)
+    assert sorted(await world.settled()) == [(number, 1, "complete") for number in range(1, 15)]
+
+
+class FailingInserts:
+    """Passes everything on, and fails after the insert of settled traces, or before it."""
+
+    def __init__(self, store: ColumnStore, *, is_inserted: bool) -> None:
+        self._store = store
+        self._is_inserted = is_inserted
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+    async def insert(self, table: str, rows: pa.Table, /, *, dedup_token: str, deadline_s: float) -> None:
+        if self._is_inserted:
+            await self._store.insert(table, rows, dedup_token=dedup_token, deadline_s=deadline_s)
+        raise Unavailable("the engine is away")
+
+
+@pytest.mark.parametrize("is_inserted", [False, True])
+async def test_run_that_finished_without_its_insert_is_inserted_by_the_next(
+    world: SettlingWorld, is_inserted: bool
+) -> None:
+    await world.send(span_in(1, 1))
+    await world.run()
+    world.clock.advance(31.0)
+    with pytest.raises(Unavailable):
+        await world.job(FailingInserts(world.store, is_inserted=is_inserted)).step(await world.lease())  # type: ignore[arg-type]
+    await world.run()
+    assert await world.settled() == [(1, 1, "complete")]
+
+
+async def test_job_that_lost_its_lease_changes_nothing(world: SettlingWorld) -> None:
+    await world.send(span_in(1, 1))
+    await world.run()
+    world.clock.advance(31.0)
+    lost = await world.lease()
+    await world.lease()
+    with pytest.raises(LeaseLost):
+        await world.job().step(lost)
+    assert await world.settled() == []
+    await world.run()
+    assert await world.settled() == [(1, 1, "complete")]
+
+
+async def test_equal_times(world: SettlingWorld) -> None:
+    world.times = SettlingTimes(30.0, 30.0)
+    await world.send(span_in(1, 1), span_in(2, 1, 5))
+    await world.run(31.0)
+    assert await world.settled() == [(1, 1, "complete"), (2, 1, "incomplete")]
