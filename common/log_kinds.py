@@ -12,12 +12,10 @@ from typing import Final, NamedTuple
 from common.agent_logs.claude_code import claude_code_span
 from common.agent_logs.codex import codex_span
 from common.codec.decoded import DecodedLogs
-from common.log_record import EVENT_NAME, LogRecord
+from common.log_record import LogRecord
 from common.log_refusals import LogRefusal, LogRefusals
 from common.span import Span
 
-EVALUATION: Final = "gen_ai.evaluation.result"
-RESPONSE_ID: Final = "gen_ai.response.id"
 _AGENTS: Final = (claude_code_span, codex_span)
 
 
@@ -33,15 +31,6 @@ class LogsByKind(NamedTuple):
 
 
 def keep_logs(decoded: DecodedLogs) -> LogsByKind:
-    """Return the log records that are kept. Evaluations that name no span are refused: they are not stored yet."""
-    logs = sort_logs(decoded)
-    for log, index in logs.events:
-        if not log.names_span:
-            logs.refusals.add(index, LogRefusal.EVALUATION)
-    return logs._replace(events=[(log, index) for log, index in logs.events if log.names_span])
-
-
-def sort_logs(decoded: DecodedLogs) -> LogsByKind:
     """Return the log records by what they are."""
     logs = LogsByKind([], [], [], LogRefusals())
     for log, index in zip(decoded.logs, decoded.indexes, strict=True):
@@ -64,5 +53,4 @@ def _kind_of(log: LogRecord) -> Span | LogRefusal | None:
         kind = span_of(log)
         if kind is not None:
             return kind
-    is_evaluation = EVALUATION in (log.name, log.attributes.get(EVENT_NAME))
-    return None if is_evaluation and log.attributes.get(RESPONSE_ID) else LogRefusal.NAMES_NO_SPAN
+    return LogRefusal.NAMES_NO_SPAN if log.about is None else None

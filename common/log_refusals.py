@@ -16,7 +16,6 @@ class LogRefusal(StrEnum):
     """The kinds of log records that are not kept; labels of a metric."""
 
     NAMES_NO_SPAN = "names_no_span"
-    EVALUATION = "evaluation"
     NO_SESSION = "no_session"
     PART_OF_STREAM = "part_of_stream"
     LOGS_OFF = "logs_off"
@@ -24,11 +23,8 @@ class LogRefusal(StrEnum):
 
 REASONS: Final[Mapping[LogRefusal, str]] = {
     LogRefusal.NAMES_NO_SPAN: (
-        "It names no span (trace id and span id) and is of no known agent (claude_code.*, codex.*): Clearspan stores"
-        " spans and what belongs to them."
-    ),
-    LogRefusal.EVALUATION: (
-        "It is an evaluation that names a response and no span (trace id and span id); these are not stored yet."
+        "It names no span (trace id and span id), is no evaluation of a response (gen_ai.response.id), and is of no"
+        " known agent (claude_code.*, codex.*): Clearspan stores spans and what belongs to them."
     ),
     LogRefusal.NO_SESSION: (
         "It has no attribute that says to which trace it belongs: prompt.id or session.id of Claude Code,"

@@ -1,9 +1,9 @@
 """The number of a version of a span in its partition (ADR 0003, ADR 0046).
 
-A version is what one record says about a span, together with the events that log records added by then. Its number is
-the record's offset times ``OFFSET_STEP`` plus twice the number of these events. The deletion of a version has the last
-number of its offset, which is odd: it wins over everything that was stored of the record, or is stored later, and loses
-to the next record.
+A version is what one record says about a span, together with the events and the verdicts of annotations that were added
+by then. Its number is the record's offset times ``OFFSET_STEP`` plus twice the number of these. The deletion of a
+version has the last number of its offset, which is odd: it wins over everything that was stored of the record, or is
+stored later, and loses to the next record.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ async def open_worker(
             decoder=decoder,
             sinks=(ClickHouseSink(store, clock=clock, insert_timeout_s=timeout_s),),
             positions=StoredPositions(store, clock=clock, insert_timeout_s=timeout_s, announce=announcer.announce),
-            joiner=Joiner(store, decoder, clock=clock, timeout_s=timeout_s) if policy.rules.reads_logs else None,
+            joiner=Joiner(store, decoder, clock=clock, timeout_s=timeout_s),
             dead_letters=DeadLetterTable(store, deadline_s=timeout_s),
             publisher=publisher,
             projects=projects,

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from common.clickhouse.event_columns import NO_EVENTS
+from common.clickhouse.span_columns import SpanColumns
 from common.codec.decoded import Rejection
 from common.errors import RejectionCode
 from common.kafka.record import Record
@@ -28,6 +29,14 @@ NAMING: Final = ("project_id", "trace_id", "span_id", "partition_id", "version",
 """The columns that say which span a row is about, and where it came."""
 
 _NO_ROWS: Final = pa.table({})
+NO_SPANS: Final = SpanColumns().rows()
+
+
+def named_in(*tables: pa.Table) -> pa.Table:
+    """Return which spans the rows of spans and of events are about, and where they came: ``NAMING``, by offset."""
+    rows = pa.concat_tables([table.select(NAMING) for table in tables])
+    return rows.unify_dictionaries().combine_chunks().sort_by("version")
+
 
 RECORD_BYTES: Final = 400
 """Approximate memory of a record besides its key and value: the tuple, its headers, its entries in lists."""
@@ -96,8 +105,9 @@ class _Run(NamedTuple):
 class _Runs:
     """Rows of decoded chunks in the order in which they were added."""
 
-    def __init__(self) -> None:
+    def __init__(self, none: pa.Table) -> None:
         self.rows_count = 0
+        self._none = none
         self._runs: list[_Run] = []
         self._table: pa.Table | None = None
 
@@ -111,7 +121,9 @@ class _Runs:
         self.rows_count += count
 
     def table(self) -> pa.Table:
-        """Return all rows. Call it only when there are some, and no more are added."""
+        """Return all rows. Call it only when no more are added."""
+        if not self.rows_count:
+            return self._none
         if self._table is None:
             runs = [run.rows.slice(run.first_row, run.rows_count) for run in self._runs]
             self._table = pa.concat_tables(runs).unify_dictionaries().combine_chunks()
@@ -128,7 +140,7 @@ class SpanBatch:
         self.bytes_count = 0
         self.masking = NO_MASKING
         """The rules that its last record was masked by."""
-        self._spans, self._events = _Runs(), _Runs()
+        self._spans, self._events = _Runs(NO_SPANS), _Runs(NO_EVENTS)
         self._with_dead_letters: list[ChunkRecord] = []
         self._origins: list[ChunkRecord] = []
         self._origin_starts: list[int] = []
@@ -190,9 +202,7 @@ class SpanBatch:
         return dict(self._extents)
 
     def rows(self) -> pa.Table:
-        """Return the rows of all spans in the order in which they were added. Call it only on a complete batch that has
-        some.
-        """
+        """Return the rows of all spans in the order in which they were added. Call it only on a complete batch."""
         return self._spans.table()
 
     def events(self) -> pa.Table:
@@ -200,14 +210,8 @@ class SpanBatch:
         return self._events.table()
 
     def named(self) -> pa.Table:
-        """Return which spans it is about, and where each is named: the columns ``NAMING`` of spans and of events, by
-        offset. Call it only on a complete batch.
-        """
-        counts = ((self.rows_count, self.rows), (self.events_count, self.events))
-        tables = [rows().select(NAMING) for count, rows in counts if count]
-        if len(tables) < 2:
-            return tables[0] if tables else NO_EVENTS.select(NAMING)
-        return pa.concat_tables(tables).unify_dictionaries().combine_chunks().sort_by("version")
+        """Return which spans it is about; call it likewise."""
+        return named_in(self.rows(), self.events())
 
     def dead_letters(self, rejected_rows: Mapping[int, str]) -> Iterator[tuple[ChunkRecord, CutDeadLetter]]:
         """Yield the dead letters of the batch, each with its record.

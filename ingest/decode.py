@@ -113,11 +113,6 @@ class Rules:
     takes_logs: bool = True
     """Whether log records are kept; otherwise all are refused."""
 
-    @property
-    def reads_logs(self) -> bool:
-        """Whether any log record may be kept."""
-        return self.takes_logs and any(topic.signal is Signal.LOGS for topic in self.topics.values())
-
     def signal_of(self, record: Record) -> Signal:
         """Return what the record holds."""
         return self.topics[record.topic].signal
@@ -176,8 +171,8 @@ def _with_events(decoded: DecodedRecord, logs: Sequence[tuple[LogRecord, int]], 
     for log, index in logs:
         claim = None if of_header is not None else _claim(log.resource)
         project = of_header or (fallback if claim is None else _parsed(claim))
-        if isinstance(project, UUID) and log.trace_id is not None and log.span_id is not None:
-            events.append(LateEvent(project, log.trace_id, log.span_id, event_of(log), index))
+        if isinstance(project, UUID) and (about := log.about):
+            events.append(LateEvent(project, *about, event_of(log), index))
         else:
             rejections.append(Rejection(index, RejectionCode.UNKNOWN_PROJECT, str(project)))
     return decoded._replace(events=events, rejections=decoded.rejections.plus(rejections))

@@ -58,19 +58,19 @@ class PositionRecorder(Protocol):
 
 
 class EventJoiner(Protocol):
-    """Adds events of log records to the spans that they name."""
+    """Adds what comes later to the spans that it is about."""
 
     async def store(self, events: pa.Table, *, dedup_token: str) -> None:
         """Store the events of a batch. Raises transient errors; calling it again is harmless."""
         ...
 
-    async def join(self, rows: pa.Table, masking: Masking, /) -> None:
-        """Return when the spans of ``rows`` have their events. Raises and repeats as ``store`` does."""
+    async def join(self, spans: pa.Table, events: pa.Table, masking: Masking, /) -> None:
+        """Return when the spans that these rows are about have what is stored about them. Raises as ``store``."""
         ...
 
 
 class Destinations(NamedTuple):
-    """Where the spans of a batch go. ``joiner`` is ``None`` if no log records are read."""
+    """Where the spans of a batch go. ``joiner`` is ``None`` if nothing is joined."""
 
     sinks: Sequence[Sink]
     joiner: EventJoiner | None
@@ -134,11 +134,10 @@ class Flusher:
         joiner = self._joiner
         if joiner is None or not (batch.rows_count or batch.events_count):
             return
+        spans, events, token = batch.rows(), batch.events(), batch.dedup_token
         if batch.events_count:
-            events, token = batch.events(), batch.dedup_token
             await self._retry.until_done(lambda: joiner.store(events, dedup_token=token), component="store")
-        rows = batch.named()
-        await self._retry.until_done(lambda: joiner.join(rows, batch.masking), component="store")
+        await self._retry.until_done(lambda: joiner.join(spans, events, batch.masking), component="store")
 
     async def _record_position(self, batch: SpanBatch) -> None:
         await self._retry.until_done(lambda: self._positions.record(batch), component="store")

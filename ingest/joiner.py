@@ -19,7 +19,7 @@ import asyncio
 import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -27,21 +27,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from common.clickhouse.engines import SQL
-from common.clickhouse.event_columns import EVENTS_TABLE
+from common.clickhouse.event_columns import EVENTS_TABLE, NO_ID
 from common.clickhouse.span_columns import SPANS_TABLE, stamped
 from common.clickhouse.store import ColumnStore, Statement
 from common.clickhouse.stored_through import read_positions_of
 from common.errors import ServiceError
 from common.limits import MIB
-from common.span_version import JOINED_EVENTS_MAX, OFFSET_STEP, offset_of
+from common.log_record import response_name
+from common.span_version import OFFSET_STEP, offset_of
 from common.stored_position import ALL_PROJECTS
 from common.telemetry import EVENTS_STORED, SPANS_JOINED, SPANS_NOT_JOINED, get_logger
 from common.times import Clock
-from ingest.batch import NAMING
+from ingest.batch import NAMING, named_in
 from ingest.decoding.decoder import Decoder
-from ingest.joining.chunk import ARRIVAL_COLUMNS, Addition, Arrival, JoiningChunk
-from ingest.joining.derive import EVENTS_MAX
-from ingest.joining.stored_spans import COLUMNS, PROJECT, StoredSpan, stored_spans
+from ingest.joining.chunk import ARRIVAL_COLUMNS, Addition, Arrival, Counts, JoiningChunk
+from ingest.joining.derive import EVENTS_MAX, AnnotationScores
+from ingest.joining.span_name import SpanName, named, names_in
+from ingest.joining.stored_spans import COLUMNS, StoredSpan, stored_spans
+from ingest.joining.verdicts import response_ids_of
+from ingest.late_scores import LateScores
 from ingest.masking.dead_letters import Masking
 
 _log = get_logger(__name__)
@@ -60,14 +64,6 @@ CHUNK_BYTES: Final = 16 * MIB
 _LATEST: Final = ("partition_id", "version", "start_us", "response_bytes")
 
 
-class SpanName(NamedTuple):
-    """What names a span: its project, its trace and its id."""
-
-    project_id: UUID
-    trace_id: bytes
-    span_id: bytes
-
-
 class Behind(NamedTuple):
     """The latest version of a span that has fewer events than there are."""
 
@@ -79,6 +75,25 @@ class Behind(NamedTuple):
     arrival: Arrival
 
 
+class _SizedEvent(NamedTuple):
+    time_us: int
+    event_id: bytes
+    bytes_count: int
+
+
+class _StoredVerdict(NamedTuple):
+    source_trace_id: bytes
+    source_span_id: bytes
+    record_ms: int
+    version: int
+    partition_id: bytes
+    scores: bytes
+    verdicts_count: int
+
+
+_Tuple = TypeVar("_Tuple", _SizedEvent, _StoredVerdict)
+
+
 class Joiner:
     """Joins what batches contain; ``store`` and ``decoder`` are closed by the caller."""
 
@@ -87,57 +102,69 @@ class Joiner:
         self._decoder = decoder
         self._clock = clock
         self._timeout_s = timeout_s
+        self._late_scores = LateScores(store, clock=clock, timeout_s=timeout_s)
 
     async def store(self, events: pa.Table, *, dedup_token: str) -> None:
         """Store the events of a batch. Raises transient errors; calling it again with the same token is harmless."""
-        stored = await asyncio.to_thread(stamped, events, stored_us=self._clock.now_ns() // 1_000)
+        about_spans = events.filter(pc.not_equal(events.column("trace_id"), NO_ID))  # others only name what is deleted
+        stored = await asyncio.to_thread(stamped, about_spans, stored_us=self._clock.now_ns() // 1_000)
         await self._store.insert(EVENTS_TABLE, stored, dedup_token=f"{dedup_token}/events", deadline_s=self._timeout_s)
         EVENTS_STORED.inc(events.num_rows)
 
-    async def join(self, rows: pa.Table, masking: Masking) -> None:
-        """Return when each of these spans that is stored has all events that are stored.
+    async def join(self, spans: pa.Table, events: pa.Table, masking: Masking) -> None:
+        """Return when each span that is stored has all that is stored about it, of those that the rows are about.
 
-        ``rows`` are those of ``SpanBatch.named``. Raises transient errors; calling it again is harmless.
+        ``spans`` and ``events`` are the rows of a batch. Raises transient errors; calling it again is harmless.
         """
-        counts = await self._events_counts(rows)
+        judged = await self._late_scores.add(spans, events)
+        rows = named_in(spans, events, judged)
+        response_ids = response_ids_of(spans)
+        waiting_ids = {response_name(id_)[0]: id_ for id_ in response_ids.values()}
+        counts = await self._counts(rows, waiting_ids)
+        waited_for = {waiting_ids[name.trace_id] for name in counts if name.trace_id in waiting_ids}
+        if waited_for:
+            await self._late_scores.add_waiting({name: id_ for name, id_ in response_ids.items() if id_ in waited_for})
+            counts = await self._counts(rows, ())
         if not counts:
             return
         traces = pa.array({name.trace_id for name in counts}, rows.schema.field("trace_id").type)
         of_traces = rows.filter(pc.is_in(rows.column("trace_id"), traces))
         arrivals = _arrivals(of_traces, await self._stored_through())
-        named = {name: count for name, count in counts.items() if name in arrivals}
-        behind = await self._behind(named, arrivals) if named else []
+        named_counts = {name: count for name, count in counts.items() if name in arrivals}
+        behind = await self._behind(named_counts, arrivals) if named_counts else []
         for some in batched(behind, CHUNK_SPANS):
-            for chunk in chunks_of(some, await self._shown_events(some)):
+            for chunk in chunks_of(some, await self._shown(some)):
                 await self._join_chunk(chunk, masking)
 
-    async def _events_counts(self, rows: pa.Table) -> Mapping[SpanName, int]:
+    async def _counts(self, rows: pa.Table, further_traces: Collection[bytes]) -> Mapping[SpanName, Counts]:
         of_rows = {
             "project_ids": [str(UUID(bytes=id_)) for id_ in pc.unique(rows.column("project_id")).to_pylist()],
-            "trace_ids": b"".join(pc.unique(rows.column("trace_id")).to_pylist()),
+            "trace_ids": b"".join([*pc.unique(rows.column("trace_id")).to_pylist(), *further_traces]),
             "rows_max": EVENT_ROWS_MAX,
         }
         counts = await self._store.select(Statement(SQL["events_counts"], of_rows), deadline_s=self._timeout_s)
-        return dict(zip(_names(counts), counts.column("events_count").to_pylist(), strict=True))
+        numbers = (counts.column(name).to_pylist() for name in ("events_count", "verdicts_count"))
+        return dict(zip(names_in(counts), map(Counts, *numbers), strict=True))
 
-    async def _behind(self, counts: Mapping[SpanName, int], arrivals: Mapping[SpanName, Arrival]) -> list[Behind]:
+    async def _behind(self, counts: Mapping[SpanName, Counts], arrivals: Mapping[SpanName, Arrival]) -> list[Behind]:
         rows = await self._select("latest_versions_of_spans", counts, {})
         columns = (rows.column(name).to_pylist() for name in _LATEST)
         latest = (
             Behind._make((name, *members, arrivals[name]))
-            for name, *members in zip(_names(rows), *columns, strict=True)
+            for name, *members in zip(names_in(rows), *columns, strict=True)
             if name in counts  # a statement about several spans returns more
         )
         return [each for each in latest if is_behind(each.version, counts[each.name])]
 
-    async def _join_chunk(self, chunk: Mapping[Behind, ShownEvents], masking: Masking) -> None:
+    async def _join_chunk(self, chunk: Mapping[Behind, Shown], masking: Masking) -> None:
         spans, texts = await asyncio.gather(self._spans(chunk), self._texts(chunk))
         through = await self._stored_through()  # after the events: another worker may have joined them since
         additions = [
             Addition(
                 spans[each.name],
                 [text for id_ in shown.event_ids if (text := texts.get((each.name, id_)))],  # or deleted meanwhile
-                shown.events_count,
+                shown.scores,
+                shown.counts,
                 each.arrival,
             )
             for each, shown in chunk.items()
@@ -182,74 +209,71 @@ class Joiner:
         names = [each.name for each in behind]
         rows = await self._select("rows_of_spans", names, {"starts": starts, "versions": versions})
         wanted = {(each.name, each.partition_id, each.version) for each in behind}
-        identities = zip(_names(rows), *(rows.column(name).to_pylist() for name in _LATEST[:2]), strict=True)
+        identities = zip(names_in(rows), *(rows.column(name).to_pylist() for name in _LATEST[:2]), strict=True)
         kept = {identity[0]: index for index, identity in enumerate(identities) if identity in wanted}
         spans = await asyncio.to_thread(list, stored_spans(rows.take(pa.array(kept.values(), pa.int64()))))
         return dict(zip(kept, spans, strict=True))
 
-    async def _shown_events(self, behind: Sequence[Behind]) -> Mapping[SpanName, ShownEvents]:
-        """Return which events of each span are shown."""
-        rows_max = {"rows_max": EVENT_ROWS_MAX}
-        rows = await self._select("events_of_spans", [each.name for each in behind], rows_max)
-        columns = (rows.column(name).to_pylist() for name in ("time_us", "event_id", "bytes_count"))
-        by_span: dict[SpanName, list[_SizedEvent]] = defaultdict(list)
-        for name, *members in zip(_names(rows), *columns, strict=True):
-            by_span[name].append(_SizedEvent(*members))
-        return {name: ShownEvents.of(events) for name, events in by_span.items()}
+    async def _shown(self, behind: Sequence[Behind]) -> Mapping[SpanName, Shown]:
+        """Return which events each span shows, and what annotations say about it."""
+        names, rows_max = [each.name for each in behind], {"rows_max": EVENT_ROWS_MAX}
+        events, verdicts = await asyncio.gather(
+            self._select("events_of_spans", names, rows_max), self._select("verdicts_of_spans", names, rows_max)
+        )
+        events_of: dict[SpanName, list[_SizedEvent]] = defaultdict(list)
+        for name, event in zip(names_in(events), _tuples(events, _SizedEvent), strict=True):
+            events_of[name].append(event)
+        verdicts_of: dict[SpanName, list[_StoredVerdict]] = defaultdict(list)
+        for name, verdict in zip(names_in(verdicts), _tuples(verdicts, _StoredVerdict), strict=True):
+            verdicts_of[name].append(verdict)
+        return {name: shown_of(events_of[name], verdicts_of[name]) for name in {**events_of, **verdicts_of}}
 
-    async def _texts(self, chunk: Mapping[Behind, ShownEvents]) -> Mapping[tuple[SpanName, bytes], bytes]:
+    async def _texts(self, chunk: Mapping[Behind, Shown]) -> Mapping[tuple[SpanName, bytes], bytes]:
         ids = {event_id for shown in chunk.values() for event_id in shown.event_ids}
         rows = await self._select("texts_of_events", [each.name for each in chunk], {"event_ids": b"".join(ids)})
-        identities = zip(_names(rows), rows.column("event_id").to_pylist(), strict=True)
+        identities = zip(names_in(rows), rows.column("event_id").to_pylist(), strict=True)
         return dict(zip(identities, rows.column("event").to_pylist(), strict=True))
 
     async def _select(self, statement: str, names: Collection[SpanName], values: Mapping[str, Any]) -> pa.Table:
-        """Run a statement about these spans; it may return spans of the same ids of other projects."""
-        parameters = {
-            "project_ids": list({str(name.project_id) for name in names}),
-            "trace_ids": b"".join({name.trace_id for name in names}),
-            "names": b"".join({name.trace_id + name.span_id for name in names}),
-            **values,
-        }
+        """Run a statement about these spans."""
         sql = SQL[statement].replace("{columns}", ", ".join(COLUMNS))
-        return await self._store.select(Statement(sql, parameters), deadline_s=self._timeout_s)
+        return await self._store.select(Statement(sql, {**named(names), **values}), deadline_s=self._timeout_s)
 
 
-class _SizedEvent(NamedTuple):
-    time_us: int
-    event_id: bytes
-    bytes_count: int
+def _tuples(rows: pa.Table, kind: type[_Tuple]) -> list[_Tuple]:
+    """Return rows as tuples of a kind, whose fields are columns."""
+    return [kind(*values) for values in zip(*(rows.column(name).to_pylist() for name in kind._fields), strict=True)]
 
 
-def is_behind(version: int, events_count: int) -> bool:
-    """Return whether a version lacks events, so that the next one is stored.
-
-    Past ``EVENTS_MAX`` events the next one is stored when their number has doubled.
-    """
-    joined_count = version % OFFSET_STEP // 2
-    if joined_count < EVENTS_MAX:
-        return events_count > joined_count
-    return min(events_count, JOINED_EVENTS_MAX) >= 2 * joined_count
+def is_behind(version: int, counts: Counts) -> bool:
+    """Return whether a version lacks something, so that the next one is stored."""
+    return counts.joined > version % OFFSET_STEP // 2
 
 
-class ShownEvents(NamedTuple):
-    """The events of a span that are shown, their size, and how many there are."""
+class Shown(NamedTuple):
+    """What is added to a span: the events that are shown, and the scores of each annotation; how much there is."""
 
     event_ids: Sequence[bytes]
+    scores: Sequence[AnnotationScores]
     bytes_count: int
-    events_count: int
+    counts: Counts
 
-    @classmethod
-    def of(cls, events: Collection[_SizedEvent]) -> ShownEvents:
-        """Return the first events, as many as a span may have."""
-        event_ids: list[bytes] = []
-        total = 0
-        for event in sorted(events)[:EVENTS_MAX]:
-            if total + event.bytes_count > EVENTS_BYTES_MAX:
-                break
-            total += event.bytes_count
-            event_ids.append(event.event_id)
-        return cls(event_ids, total, len(events))
+
+def shown_of(events: Collection[_SizedEvent], verdicts: Collection[_StoredVerdict]) -> Shown:
+    """Return the first events, as many as a span may have, and the latest verdict of each annotation."""
+    event_ids: list[bytes] = []
+    total = 0
+    for event in sorted(events)[:EVENTS_MAX]:
+        if total + event.bytes_count > EVENTS_BYTES_MAX:
+            break
+        total += event.bytes_count
+        event_ids.append(event.event_id)
+    latest: dict[tuple[bytes, bytes], _StoredVerdict] = {}
+    for verdict in sorted(verdicts, key=lambda each: (each.record_ms, each.version, each.partition_id)):
+        latest[verdict.source_trace_id, verdict.source_span_id] = verdict
+    scores = [AnnotationScores(*source, verdict.scores) for source, verdict in latest.items()]
+    total += sum(len(each.scores) for each in scores)
+    return Shown(event_ids, scores, total, Counts(len(events), sum(each.verdicts_count for each in verdicts)))
 
 
 def batched(items: Sequence[Behind], size: int) -> Iterator[Sequence[Behind]]:
@@ -257,11 +281,9 @@ def batched(items: Sequence[Behind], size: int) -> Iterator[Sequence[Behind]]:
     return (items[begin : begin + size] for begin in range(0, len(items), size))
 
 
-def chunks_of(
-    behind: Iterable[Behind], shown: Mapping[SpanName, ShownEvents]
-) -> Iterator[Mapping[Behind, ShownEvents]]:
+def chunks_of(behind: Iterable[Behind], shown: Mapping[SpanName, Shown]) -> Iterator[Mapping[Behind, Shown]]:
     """Divide spans that have events into parts of ``CHUNK_BYTES``; each has at least one."""
-    chunk: dict[Behind, ShownEvents] = {}
+    chunk: dict[Behind, Shown] = {}
     bytes_count = 0
     for each in behind:
         if (events := shown.get(each.name)) is None:  # they were deleted meanwhile
@@ -274,12 +296,6 @@ def chunks_of(
         bytes_count += size
     if chunk:
         yield chunk
-
-
-def _names(rows: pa.Table) -> list[SpanName]:
-    """Return the span that each row of the engine is about."""
-    projects = (UUID(project.decode()) for project in rows.column(PROJECT).to_pylist())
-    return list(map(SpanName, projects, *(rows.column(name).to_pylist() for name in SpanName._fields[1:])))
 
 
 def is_ahead(arrival: Arrival, through: Mapping[str, int]) -> bool:

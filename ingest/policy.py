@@ -104,7 +104,7 @@ async def _nothing() -> None:
 class Dependencies:
     """Everything outside that the worker touches. The caller closes all of it, except ``source``.
 
-    ``joiner`` is ``None`` if no log records are read. ``masks`` is ``None`` if there is no place for rules. ``prepare``
+    ``joiner`` is ``None`` if nothing is joined. ``masks`` is ``None`` if there is no place for rules. ``prepare``
     is awaited each time before the worker joins the group. ``systems`` are probed regularly, so that ``/readyz``
     reports one that is unavailable before a batch needs it.
     """

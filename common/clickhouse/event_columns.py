@@ -1,10 +1,14 @@
-"""Events of log records as columns of the table ``span_events`` (contract §3.6): one row for each."""
+"""What comes after its span, as columns of the table ``span_events`` (contract §3.6, ADR 0046, ADR 0050).
+
+A row about a span is an event that came as a log record, or what one version of an annotation says about the span.
+Evaluations that name a response instead of a span are about what ``response_name`` (``common/log_record.py``) says.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -17,18 +21,11 @@ from common.span_version import OFFSET_STEP
 EVENTS_TABLE: Final = "span_events"
 
 _ID: Final = pa.binary(16)
-_KINDS: Final[dict[str, pa.DataType]] = {
-    "project_id": _ID,
-    "trace_id": _ID,
-    "span_id": _ID,
-    "event_id": _ID,
-    "partition_id": pa.dictionary(pa.int32(), pa.binary()),
-    "version": pa.uint64(),
-    "span_index": pa.uint32(),
-    "record_ms": pa.int64(),
-    "time_us": pa.int64(),
-    "event": pa.binary(),
-}
+NO_ID: Final = bytes(16)
+"""Instead of an id: of the source of an event, and of the span that a row is not about."""
+
+ANNOTATION_DELETED: Final = "clearspan.annotation.deleted"
+"""The name of the log record that follows the deletion of a trace with annotations. It names such an annotation."""
 
 
 class LateEvent(NamedTuple):
@@ -41,30 +38,68 @@ class LateEvent(NamedTuple):
     span_index: int
 
 
-class EventColumns:
-    """The rows of the events of a chunk of records, in the order in which they were appended."""
+class EventRow(NamedTuple):
+    """A row of ``span_events`` without ``stored_us``; ids are 16 bytes."""
 
-    def __init__(self) -> None:
-        self._columns: dict[str, list[Any]] = {name: [] for name in _KINDS}
-
-    def append_record(
-        self, events: Sequence[LateEvent], *, partition_id: str, record_offset: int, record_ms: int
-    ) -> None:
-        """Append the events of one record."""
-        columns, place = self._columns, (partition_id.encode(), record_offset * OFFSET_STEP)
-        for project_id, trace_id, span_id, event, span_index in events:
-            row = (project_id.bytes, trace_id, span_id, event_id_of(event), *place, span_index, record_ms)
-            for column, value in zip(
-                columns.values(), (*row, event.time_ns // 1_000, orjson.dumps(event_members(event))), strict=True
-            ):
-                column.append(value)
-
-    def rows(self) -> pa.Table:
-        """Return all rows without ``stored_us``."""
-        return pa.table({name: pa.array(values, _KINDS[name]) for name, values in self._columns.items()})
+    project_id: bytes
+    trace_id: bytes
+    span_id: bytes
+    event_id: bytes
+    partition_id: bytes
+    version: int
+    span_index: int
+    record_ms: int
+    time_us: int
+    event: bytes
+    source_trace_id: bytes = NO_ID
+    source_span_id: bytes = NO_ID
 
 
-NO_EVENTS: Final = EventColumns().rows()
+_KINDS: Final[dict[str, pa.DataType]] = {
+    **dict.fromkeys(EventRow._fields[:4], _ID),
+    "partition_id": pa.dictionary(pa.int32(), pa.binary()),
+    "version": pa.uint64(),
+    "span_index": pa.uint32(),
+    "record_ms": pa.int64(),
+    "time_us": pa.int64(),
+    "event": pa.binary(),
+    "source_trace_id": _ID,
+    "source_span_id": _ID,
+}
+
+
+def event_rows(rows: Sequence[EventRow]) -> pa.Table:
+    """Return rows as a table."""
+    columns = zip(*rows, strict=True) if rows else ((),) * len(_KINDS)
+    return pa.table({name: pa.array(values, _KINDS[name]) for name, values in zip(_KINDS, columns, strict=True)})
+
+
+NO_EVENTS: Final = event_rows(())
+
+
+def rows_of_events(
+    events: Iterable[LateEvent], *, partition_id: str, record_offset: int, record_ms: int
+) -> Iterator[EventRow]:
+    """Return the rows of the events of one record.
+
+    The deletion of an annotation is about no span: it is its source.
+    """
+    partition, version = partition_id.encode(), record_offset * OFFSET_STEP
+    for project_id, trace_id, span_id, event, span_index in events:
+        is_deletion = event.name == ANNOTATION_DELETED
+        names, source = (trace_id, span_id), (NO_ID, NO_ID)
+        yield EventRow(
+            project_id.bytes,
+            *(source if is_deletion else names),
+            event_id_of(event),
+            partition,
+            version,
+            span_index,
+            record_ms,
+            event.time_ns // 1_000,
+            orjson.dumps(event_members(event)),
+            *(names if is_deletion else source),
+        )
 
 
 def identity_of(event: Event) -> bytes:

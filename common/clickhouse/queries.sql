@@ -68,19 +68,24 @@ WHERE database = currentDatabase() AND endsWith(engine, 'MergeTree')
     AND partition_key != '' AND startsWith(name, 'spans')
 
 -- events_counts --
--- The spans of some traces that have events of log records, and how many. It reads at most `rows_max` rows of a span.
-SELECT toString(project_id) AS project, trace_id, span_id, uniqExact(event_id) AS events_count
+-- The spans of some traces about which there are rows in `span_events`: how many events, and how many verdicts of
+-- annotations. It reads at most `rows_max` rows of each kind about a span.
+SELECT
+    toString(project_id) AS project, trace_id, span_id,
+    uniqExactIf(event_id, of_annotation = 0) AS events_count, uniqExactIf(event_id, of_annotation = 1) AS verdicts_count
 FROM
 (
-    SELECT project_id, trace_id, span_id, event_id
+    SELECT project_id, trace_id, span_id, event_id, max(is_of_annotation) AS of_annotation
     FROM
     (
-        SELECT project_id, trace_id, span_id, event_id, partition_id, version
+        SELECT
+            project_id, trace_id, span_id, event_id, partition_id, version,
+            source_trace_id != toFixedString('', 16) AS is_of_annotation
         FROM span_events
         WHERE project_id IN {project_ids:Array(UUID)}
             AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
         ORDER BY project_id, trace_id, span_id, event_id, partition_id
-        LIMIT {rows_max:UInt32} BY project_id, trace_id, span_id
+        LIMIT {rows_max:UInt32} BY project_id, trace_id, span_id, is_of_annotation
     )
     GROUP BY project_id, trace_id, span_id, event_id, partition_id
     HAVING max(version) % 2 = 0
@@ -132,6 +137,7 @@ FROM
         WHERE project_id IN {project_ids:Array(UUID)}
             AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
             AND concat(trace_id, span_id) IN reinterpret({names:String}, 'Array(FixedString(32))')
+            AND source_trace_id = toFixedString('', 16)
         ORDER BY project_id, trace_id, span_id, event_id, partition_id
         LIMIT {rows_max:UInt32} BY project_id, trace_id, span_id
     )
@@ -148,3 +154,130 @@ WHERE project_id IN {project_ids:Array(UUID)}
     AND concat(trace_id, span_id) IN reinterpret({names:String}, 'Array(FixedString(32))')
     AND event_id IN reinterpret({event_ids:String}, 'Array(FixedString(16))')
 GROUP BY project_id, trace_id, span_id, event_id
+
+-- verdicts_of_spans --
+-- What each annotation of some spans says last in each partition. It reads at most `rows_max` rows about a span.
+SELECT
+    toString(project_id) AS project, trace_id, span_id, source_trace_id, source_span_id, partition_id,
+    max(last) AS version, argMax(at_ms, last) AS record_ms, argMax(verdict, (last, notEmpty(verdict))) AS scores,
+    uniqExact(event_id) AS verdicts_count
+FROM
+(
+    SELECT
+        project_id, trace_id, span_id, partition_id, event_id, max(version) AS last,
+        max(source_trace) AS source_trace_id, max(source_span) AS source_span_id,
+        argMax(record_ms, version) AS at_ms, argMax(event, version) AS verdict
+    FROM
+    (
+        SELECT
+            project_id, trace_id, span_id, event_id, partition_id, version, record_ms, event,
+            source_trace_id AS source_trace, source_span_id AS source_span
+        FROM span_events
+        WHERE project_id IN {project_ids:Array(UUID)}
+            AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
+            AND concat(trace_id, span_id) IN reinterpret({names:String}, 'Array(FixedString(32))')
+            AND source_trace_id != toFixedString('', 16)
+        ORDER BY project_id, trace_id, span_id, event_id, partition_id
+        LIMIT {rows_max:UInt32} BY project_id, trace_id, span_id
+    )
+    GROUP BY project_id, trace_id, span_id, event_id, partition_id
+    HAVING last % 2 = 0
+)
+GROUP BY project_id, trace_id, span_id, source_trace_id, source_span_id, partition_id
+
+-- last_versions_of_spans --
+-- The last version of some spans in each partition, also if it is a deletion.
+SELECT
+    toString(project_id) AS project, trace_id, span_id, partition_id,
+    max(version) AS last, argMax(record_ms, version) AS last_ms
+FROM span_versions
+WHERE project_id IN {project_ids:Array(UUID)}
+    AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
+    AND concat(trace_id, span_id) IN reinterpret({names:String}, 'Array(FixedString(32))')
+GROUP BY project_id, trace_id, span_id, partition_id
+
+-- spans_of_annotations --
+-- About which spans annotations have said something, and in which versions last.
+SELECT
+    toString(project_id) AS project, source_trace_id, source_span_id, trace_id, span_id, partition_id,
+    max(version) AS last
+FROM span_events
+WHERE project_id IN {project_ids:Array(UUID)}
+    AND source_trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
+    AND concat(source_trace_id, source_span_id) IN reinterpret({names:String}, 'Array(FixedString(32))')
+GROUP BY project_id, source_trace_id, source_span_id, trace_id, span_id, partition_id
+
+-- spans_of_responses --
+-- The spans of some responses, found by the longest word of each response id.
+SELECT
+    toString(project_id) AS project, trace_id, span_id, substring(leaves['ag.meta.response.id'], 2) AS response_id
+FROM spans
+WHERE project_id IN {project_ids:Array(UUID)}
+    AND hasAnyTokens({content}, {words:Array(String)})
+    AND leaves['ag.meta.response.id'] IN {response_ids:Array(String)}
+GROUP BY project_id, trace_id, span_id, response_id
+ORDER BY project_id, response_id, trace_id, span_id
+LIMIT {rows_max:UInt32} BY project_id, response_id
+
+-- waiting_evaluations --
+-- The evaluations of some responses.
+SELECT
+    toString(project_id) AS project, trace_id, span_id, event_id, partition_id, max(version) AS last,
+    argMax(span_index, version) AS index, argMax(record_ms, version) AS at_ms,
+    any(time_us) AS event_us, argMax(event, version) AS text
+FROM span_events
+WHERE project_id IN {project_ids:Array(UUID)}
+    AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
+    AND span_id = toFixedString('', 16)
+GROUP BY project_id, trace_id, span_id, event_id, partition_id
+HAVING last % 2 = 0
+ORDER BY project_id, trace_id, event_id, partition_id
+LIMIT {rows_max:UInt32} BY project_id, trace_id
+
+-- waiting_events --
+-- What is stored about spans that are not stored, by project. An evaluation of a response does not wait if it was stored
+-- once more, about a span.
+WITH of_spans AS
+(
+    SELECT
+        project_id, trace_id, span_id, event_id, any(time_us) AS event_us,
+        max(source_trace_id) AS annotation_id,
+        argMax(event, version) AS text
+    FROM
+    (
+        SELECT * FROM span_events
+        ORDER BY project_id, trace_id, span_id, event_id, partition_id, version DESC
+        LIMIT 1 BY project_id, trace_id, span_id, event_id, partition_id
+    )
+    WHERE version % 2 = 0
+    GROUP BY project_id, trace_id, span_id, event_id
+)
+SELECT
+    toString(project_id) AS project,
+    countIf(NOT is_verdict AND NOT is_evaluation) AS events_count,
+    countIf(NOT is_verdict AND is_evaluation) AS evaluations_count,
+    countIf(is_verdict) AS verdicts_count,
+    min(event_us) AS oldest_us
+FROM
+(
+    SELECT
+        project_id, event_us,
+        annotation_id != toFixedString('', 16) AS is_verdict,
+        JSONExtractString(text, 'name') = 'gen_ai.evaluation.result' AS is_evaluation
+    FROM of_spans
+    WHERE NOT (annotation_id != toFixedString('', 16) AND text = '')
+        AND if(
+            span_id = toFixedString('', 16),
+            (project_id, event_id) NOT IN (
+                SELECT project_id, event_id FROM span_events WHERE span_id != toFixedString('', 16)
+            ),
+            (project_id, trace_id, span_id) NOT IN (
+                SELECT project_id, trace_id, span_id
+                FROM span_versions
+                WHERE trace_id IN (SELECT trace_id FROM span_events)
+            )
+        )
+)
+GROUP BY project_id
+ORDER BY events_count + evaluations_count + verdicts_count DESC, project
+LIMIT {projects_max:UInt32}

@@ -24,7 +24,7 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-from common.clickhouse.event_columns import NO_EVENTS, EventColumns
+from common.clickhouse.event_columns import NO_EVENTS, EventRow, event_rows, rows_of_events
 from common.clickhouse.span_columns import SpanColumns
 from common.codec.checks import shown
 from common.codec.decoded import Rejection, Rejections
@@ -170,7 +170,7 @@ def _decoded(
     """Return the rows of all records: of plain spans and of the values that ``decode_one`` returns."""
     claimed, outcomes = set(together.projects), []
     columns = SpanColumns()
-    with_events: list[tuple[DecodedRecord, str]] = []
+    events: list[EventRow] = []
     masks = chunk.masking.by_project()
     for mask in masks.values():
         mask.begin()
@@ -183,7 +183,8 @@ def _decoded(
         partition_id = chunk.partition_ids[record.source]
         errors = append_rows(columns, decoded, rules.prices, partition_id=partition_id, masks=masks)
         if decoded.events:
-            with_events.append((decoded, partition_id))
+            place = {"record_offset": record.offset, "record_ms": record.timestamp_ms}
+            events += rows_of_events(decoded.events, partition_id=partition_id, **place)
         dead_letters: Sequence[CutDeadLetter] = ()
         if decoded.rejections.in_full:
             dead_letters = cut_dead_letters(
@@ -198,9 +199,9 @@ def _decoded(
         outcome = _outcome(decoded, rules, dead_letters, errors)
         outcomes.append(outcome._replace(rows_count=outcome.rows_count + together.plain_counts.get(position, 0)))
     rows = _in_order(together, columns, outcomes)
-    events = _event_rows(with_events) if with_events else NO_EVENTS
+    rows_of_logs = event_rows(events) if events else NO_EVENTS
     # Rows are as large as their records, so records share the memory of the rows by the size of their values.
-    bytes_per_value_byte = (rows.nbytes + events.nbytes) / (
+    bytes_per_value_byte = (rows.nbytes + rows_of_logs.nbytes) / (
         sum(len(record.value or b"") for record in chunk.records) or 1
     )
     outcomes = [
@@ -209,7 +210,7 @@ def _decoded(
     ]
     counts = {project: mask.count - counts_before[project] for project, mask in masks.items()}
     masked = {project: count for project, count in counts.items() if count}
-    return DecodedChunk(outcomes, frozenset(claimed), rows, seconds=0.0, masked=masked, events=events)
+    return DecodedChunk(outcomes, frozenset(claimed), rows, seconds=0.0, masked=masked, events=rows_of_logs)
 
 
 def _in_order(together: ReadTogether, columns: SpanColumns, outcomes: Sequence[RecordOutcome]) -> pa.Table:
@@ -277,17 +278,6 @@ def append_rows(
         normalized_spans=normalized_spans,
     )
     return Counter(reason for normalized in normalized_spans for reason in normalized.mapping_errors)
-
-
-def _event_rows(records: Sequence[tuple[DecodedRecord, str]]) -> pa.Table:
-    """Return the rows of the events of records, each with the id of its partition."""
-    columns = EventColumns()
-    for decoded, partition_id in records:
-        record = decoded.record
-        columns.append_record(
-            decoded.events, partition_id=partition_id, record_offset=record.offset, record_ms=record.timestamp_ms
-        )
-    return columns.rows()
 
 
 def _normalized(decoded: DecodedRecord, prices: PriceTable, masks: Mapping[UUID, PlannedMask]) -> list[NormalizedSpan]:

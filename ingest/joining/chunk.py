@@ -1,4 +1,4 @@
-"""Stored spans with the events that were added to them, as rows: what a decoder makes of them (ADR 0006, ADR 0046).
+"""Stored spans with what was added to them, as rows: what a decoder makes of them (ADR 0006, ADR 0046).
 
 Everything here can be sent to another process and back.
 """
@@ -15,7 +15,7 @@ import pyarrow as pa
 from common.clickhouse.span_columns import SpanColumns
 from common.prices.table import PriceTable
 from common.span_version import JOINED_EVENTS_MAX, offset_of, version_of
-from ingest.joining.derive import with_events
+from ingest.joining.derive import EVENTS_MAX, AnnotationScores, with_additions
 from ingest.joining.stored_spans import StoredSpan, events_of
 from ingest.masking.dead_letters import Masking
 from ingest.masking.spans import masked_events
@@ -32,15 +32,31 @@ class Arrival(NamedTuple):
     span_index: int
 
 
+class Counts(NamedTuple):
+    """How many events and how many verdicts of annotations there are about a span."""
+
+    events_count: int
+    verdicts_count: int
+
+    @property
+    def joined(self) -> int:
+        """What the number of a version with all of them counts: past ``EVENTS_MAX`` events, each time that there are
+        twice as many.
+        """
+        doublings = max(0, (self.events_count // EVENTS_MAX).bit_length() - 1)
+        return min(self.events_count, EVENTS_MAX) + doublings + self.verdicts_count
+
+
 class Addition(NamedTuple):
-    """What is added to a stored span: the events that are shown, and how many there are.
+    """What is added to a stored span: the events that are shown, the scores of annotations, and how many there are.
 
     ``events`` are JSON texts, as in ``span_events``.
     """
 
     span: StoredSpan
     events: Sequence[bytes]
-    events_count: int
+    scores: Sequence[AnnotationScores]
+    counts: Counts
     arrival: Arrival
 
 
@@ -58,11 +74,11 @@ def joined_rows(chunk: JoiningChunk, prices: PriceTable) -> pa.Table:
     masks = chunk.masking.by_project()
     for mask in masks.values():
         mask.begin()
-    for stored, texts, events_count, arrival in chunk.additions:
+    for stored, texts, scores, counts, arrival in chunk.additions:
         own_mask = masks.get(stored.project_id)
         events = events_of(texts) if own_mask is None else masked_events(own_mask, events_of(texts))
-        span, normalized = with_events(stored, events, prices, own_mask)
-        dropped_count = min(span.dropped_events_count + events_count - len(texts), UINT32_MAX)
+        span, normalized = with_additions(stored, events, scores, prices, own_mask)
+        dropped_count = min(span.dropped_events_count + counts.events_count - len(texts), UINT32_MAX)
         columns.append_record(
             project_ids=stored.project_id,
             partition_id=stored.partition_id,
@@ -73,7 +89,7 @@ def joined_rows(chunk: JoiningChunk, prices: PriceTable) -> pa.Table:
             normalized_spans=[normalized],
         )
     versions = [
-        version_of(offset_of(each.span.version), min(each.events_count, JOINED_EVENTS_MAX)) for each in chunk.additions
+        version_of(offset_of(each.span.version), min(each.counts.joined, JOINED_EVENTS_MAX)) for each in chunk.additions
     ]
     rows = columns.rows()
     rows = rows.set_column(rows.column_names.index("version"), "version", pa.array(np.array(versions, np.uint64)))

@@ -8,13 +8,14 @@ or follows from the spans that came in the same record. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from common.clickhouse.event_columns import identity_of
 from common.dotted import dotted
 from common.prices.table import PriceTable
+from common.score import Score
 from common.span import Attributes, Event, Metrics, NormalizedSpan, Span
-from ingest.joining.stored_spans import StoredSpan
+from ingest.joining.stored_spans import StoredSpan, scores_of
 from ingest.masking.planned import PlannedMask
 from ingest.normalize import normalize, write_cumulative
 
@@ -24,22 +25,43 @@ EVENTS_MAX: Final = 1_000
 _NOTHING: Final[dict[str, Any]] = {}
 
 
-def with_events(
-    stored: StoredSpan, events: Sequence[Event], prices: PriceTable, mask: PlannedMask | None
+class AnnotationScores(NamedTuple):
+    """What an annotation says now about a span: JSON text as responses show it; empty if it says nothing any more."""
+
+    trace_id: bytes
+    span_id: bytes
+    scores: bytes
+
+
+def with_additions(
+    stored: StoredSpan,
+    events: Sequence[Event],
+    scores: Sequence[AnnotationScores],
+    prices: PriceTable,
+    mask: PlannedMask | None,
 ) -> tuple[Span, NormalizedSpan]:
-    """Return the span with these events of log records as well, and what is derived from it."""
+    """Return the span with these events of log records and scores as well, and what is derived from it."""
     ag = stored.span.attributes.get("ag", _NOTHING)
     shown = _flat(stored.span.attributes)
     alone = stored.span._replace(attributes=shown)
     (derived,) = normalize([alone], prices, mask)
     sent = _beside(_without_sums(ag, cost_is_computed=stored.cost_is_computed), derived.ag)
     joined = stored.span._replace(
-        attributes={**shown, "ag": sent} if sent else shown, events=merged(stored.span.events, events)
+        attributes={**shown, "ag": sent} if sent else shown,
+        events=merged(stored.span.events, events),
+        scores=_with_scores(stored.span.scores, scores),
     )
     (normalized,) = normalize([joined], prices, mask)
     _write_sums_of_record(normalized, stored, ag)
     normalized.ag["type"]["trace"] = stored.trace_type
     return joined, normalized._replace(trace_type=stored.trace_type)
+
+
+def _with_scores(known: Sequence[Score], scores: Sequence[AnnotationScores]) -> tuple[Score, ...]:
+    """Return scores with those of these annotations instead of what was known of them."""
+    judging = {(each.trace_id, each.span_id) for each in scores}
+    kept = (score for score in known if (score.source.trace_id, score.source.span_id) not in judging)
+    return (*kept, *(score for each in scores if each.scores for score in scores_of(each.scores)))
 
 
 def _flat(attributes: Mapping[str, Any]) -> Attributes:

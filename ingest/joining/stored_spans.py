@@ -18,6 +18,7 @@ from common.clickhouse.stored_attributes import ATTRIBUTES, attributes_of
 from common.codec import span_json
 from common.ids import span_id_hex, trace_id_hex
 from common.limits import SpanLimits
+from common.score import Score
 from common.span import Event, Metrics, Span, SpanKind, StatusCode
 
 _NO_LIMITS: Final = SpanLimits(
@@ -74,10 +75,17 @@ def stored_spans(rows: pa.Table) -> Iterator[StoredSpan]:
         )
 
 
+_ANY_SPAN: Final = {"trace_id": "1".zfill(32), "span_id": "1".zfill(16), "start_time_unix_nano": "0"}
+
+
 def events_of(texts: Sequence[bytes]) -> tuple[Event, ...]:
     """Read events, each given as responses show it."""
-    zeros = {"trace_id": "1".zfill(32), "span_id": "1".zfill(16), "start_time_unix_nano": "0"}
-    return _read({**zeros, "events": list(map(orjson.Fragment, texts))}).events
+    return _read({**_ANY_SPAN, "events": list(map(orjson.Fragment, texts))}).events
+
+
+def scores_of(text: bytes) -> tuple[Score, ...]:
+    """Read scores, given as responses show them."""
+    return _read({**_ANY_SPAN, "scores": orjson.Fragment(text)}).scores
 
 
 def _members(row: Mapping[str, Any]) -> dict[str, Any]:

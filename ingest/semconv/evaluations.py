@@ -11,7 +11,7 @@ from typing import Final
 
 from common.json_values import scalar_text
 from common.judgement import is_score_name, judgement_of
-from common.log_kinds import EVALUATION
+from common.log_record import EVALUATION
 from common.score import EVENT_SOURCE, Score, ScoreSource, newest_scores
 from common.span import Attributes, Event
 

@@ -1,5 +1,5 @@
-"""``GET /admin/status``: how far data is stored, dead letters, prices, instrumentations, versions. A missing part says
-why."""
+"""``GET /admin/status``: how far data is stored, dead letters, what waits for its span, prices, instrumentations,
+versions. A missing part says why."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pydantic import Field
 
 from common.clickhouse.dead_letters import DeadLetterSelection
 from common.clickhouse.store import read_version
+from common.clickhouse.waiting_events import read_waiting
 from common.errors import ServiceError
 from common.fair_share import in_thread
 from common.prices.file import InvalidPrices, prices_of
@@ -43,6 +44,25 @@ class OpenDeadLettersCount(ApiModel):
     open: int | None = Field(None, description="The number of open dead letters of all projects.")
     at: str | None = Field(None, description="The time of that number.")
     reason: str | None = Field(None, description="Why the number is absent.")
+
+
+class WaitingOfProject(ApiModel):
+    """What is stored of one project about spans that are not stored."""
+
+    project_id: UUID = Field(description="The project.")
+    events: int = Field(description="The number of log records that name a span, without evaluations.")
+    evaluations: int = Field(description="The number of evaluations that name a span or a response.")
+    annotations: int = Field(
+        description="The number of judgements of annotations: one for each span that one links to."
+    )
+    oldest: str = Field(description="The time of the oldest of them.")
+
+
+class WaitingStatus(ApiModel):
+    """What waits for its span. It is shown once the span is there, and goes with retention."""
+
+    projects: list[WaitingOfProject] | None = Field(None, description="By project, those with the most first.")
+    reason: str | None = Field(None, description="Why the list is absent.")
 
 
 class PricesStatus(ApiModel):
@@ -95,6 +115,7 @@ class Status(ApiModel):
         description="Every partition, ordered by topic and number. `last_stored` is about all projects."
     )
     dead_letters: OpenDeadLettersCount = Field(description="The open dead letters.")
+    waiting: WaitingStatus = Field(description="What came before the span that it is about.")
     prices: PricesStatus = Field(description="The prices of models.")
     instrumentations: CoverageStatus | None = Field(
         None, description="What the instrumentations of the requested project send. Absent if none is requested."
@@ -103,20 +124,29 @@ class Status(ApiModel):
 
 
 async def get_status(request: Request) -> Response:
-    """Return how far the data of all projects is stored, the number of open dead letters, the age of prices, versions.
+    """Return how far the data of all projects is stored, the number of open dead letters, what is stored about spans
+    that are not, the age of prices, versions.
 
     With `project`, also what its instrumentations send. A part that is not available is left out, with the reason.
     """
     context = request.context
     timeout_s = context.limits.status_part_s
-    freshness, dead_letters, clickhouse, postgres, prices, instrumentations = await asyncio.gather(
-        _part(_freshness(context), timeout_s),
-        _part(_count_dead_letters(context), timeout_s),
-        _part(read_version(context.store, deadline_s=timeout_s), timeout_s),
-        _part(_postgres_version(context), timeout_s),
-        _part(_prices(context), timeout_s),
-        _part(_instrumentations(context, request.query), timeout_s),
+    stored, (clickhouse, postgres), (prices, instrumentations) = await asyncio.gather(
+        asyncio.gather(
+            _part(_freshness(context), timeout_s),
+            _part(_count_dead_letters(context), timeout_s),
+            _part(_waiting(context), timeout_s),
+        ),
+        asyncio.gather(
+            _part(read_version(context.store, deadline_s=timeout_s), timeout_s),
+            _part(_postgres_version(context), timeout_s),
+        ),
+        asyncio.gather(
+            _part(_prices(context), timeout_s),
+            _part(_instrumentations(context, request.query), timeout_s),
+        ),
     )
+    freshness, dead_letters, waiting = stored
     if isinstance(freshness, Missing):
         freshness = Freshness(count=0, reason=freshness.reason, partitions=[])
     if isinstance(prices, Missing):
@@ -125,6 +155,8 @@ async def get_status(request: Request) -> Response:
         instrumentations = CoverageStatus(reason=instrumentations.reason)
     if isinstance(dead_letters, Missing):
         dead_letters = OpenDeadLettersCount(reason=dead_letters.reason)
+    if isinstance(waiting, Missing):
+        waiting = WaitingStatus(reason=waiting.reason)
     return json_response(
         Status(
             data_through=freshness.data_through,
@@ -133,6 +165,7 @@ async def get_status(request: Request) -> Response:
             behind_records=_behind_records(freshness),
             partitions=freshness.partitions,
             dead_letters=dead_letters,
+            waiting=waiting,
             prices=prices,
             instrumentations=instrumentations,
             versions=_versions(context, {"clickhouse": clickhouse, "postgres": postgres}),
@@ -158,6 +191,22 @@ async def _freshness(context: ApiContext) -> Freshness:
 async def _count_dead_letters(context: ApiContext) -> OpenDeadLettersCount:
     count = await table_of(context).count(DeadLetterSelection())
     return OpenDeadLettersCount(open=count, at=format_us(context.clock.now_ns() // 1_000))
+
+
+async def _waiting(context: ApiContext) -> WaitingStatus:
+    waiting = await read_waiting(context.store, deadline_s=context.limits.status_part_s)
+    return WaitingStatus(
+        projects=[
+            WaitingOfProject(
+                project_id=each.project_id,
+                events=each.events_count,
+                evaluations=each.evaluations_count,
+                annotations=each.verdicts_count,
+                oldest=format_us(each.oldest_us),
+            )
+            for each in waiting
+        ]
+    )
 
 
 async def _prices(context: ApiContext) -> PricesStatus:

@@ -22,8 +22,7 @@ from query_api.pages.traces import ACCEPTED, NodeModel, Trace, trace_id_of, trac
 from query_api.request.json_body import ApiModel, Strict, json_response, limit_of, parse_json_text, refuse_boolean
 from query_api.request.references import BoundIn
 from query_api.request.route import Request, Response
-from query_api.spans.latest_versions import delete_trace
-from query_api.spans.project_spans import project_spans
+from query_api.spans.deletion import delete_with_scores
 from query_api.spans.rows import Rendered
 from query_api.spans.windowing import Focus, Format, Order, Windowing, WindowingResponse
 
@@ -145,7 +144,7 @@ async def get_flat_trace(request: Request) -> Response:
 
 async def delete_flat_trace(request: Request) -> Response:
     """Delete all spans of a trace and return their ids. No route returns them from then on; safe to repeat."""
-    deleted = await delete_trace(project_spans(request), trace_id_of(request))
+    deleted = await delete_with_scores(request, trace_id_of(request))
     links = [SpanLink(trace_id=trace_id_hex(key.trace_id), span_id=span_id_hex(key.span_id)) for key in deleted]
     return json_response(LinksResponse(count=len(links), links=links), status=ACCEPTED)
 

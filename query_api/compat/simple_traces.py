@@ -33,8 +33,7 @@ from query_api.intake.publish import publish_spans
 from query_api.pages.traces import Trace, trace_id_of, trace_page, traces_of
 from query_api.request.json_body import json_response, validated
 from query_api.request.route import PrepareContext, Request, Response
-from query_api.spans.latest_versions import delete_trace
-from query_api.spans.project_spans import project_spans
+from query_api.spans.deletion import delete_with_scores
 from query_api.spans.rows import Rendered
 from query_api.spans.window import refuse_feed
 from query_api.spans.windowing import Windowing, WindowingResponse
@@ -68,9 +67,9 @@ async def edit_simple_trace(request: Request) -> Response:
 async def delete_simple_trace(request: Request) -> Response:
     """Delete all spans of a trace. No route returns them from then on; safe to repeat."""
     root = await _root(request)
+    await delete_with_scores(request, trace_id_of(request))
     if root is None:
         return json_response(SimpleTraceDeleted(count=0))
-    await delete_trace(project_spans(request), trace_id_of(request))
     link = SimpleLink(trace_id=root["trace_id"], span_id=root["span_id"])
     return json_response(SimpleTraceDeleted(count=1, link=link))
 

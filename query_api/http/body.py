@@ -132,7 +132,7 @@ def rules_of(
             otlp_partitions=count(kafka.otlp_topic),
             span_partitions=count(kafka.intake_topic),
             logs_partitions=count(kafka.logs_topic),
-            takes_logs=context.settings.ingest.logs == "on" and kafka.logs_topic in kafka.topics,
+            takes_logs=context.takes_logs,
         )
         prepare = partial(route.prepare, context=known)
         if route.prepare_in_steps is not None:

@@ -62,7 +62,7 @@ def prepare_logs(body: bytes, context: PrepareContext) -> PreparedIntake:
     decoded = codec.decode(body, limits=context.limits, now_ns=context.now_ns)
     logs = keep_logs(decoded)
     kept_ids = {index: span.trace_id for index, span in zip(logs.span_indexes, logs.spans, strict=True)}
-    kept_ids |= {index: log.trace_id for log, index in logs.events if log.trace_id is not None}
+    kept_ids |= {index: about[0] for log, index in logs.events if (about := log.about)}
     trace_ids = [kept_ids.get(index) for index in range(1 + max(kept_ids, default=-1))]
     is_whole = not decoded.rejections and not logs.refusals
     kept = KeptTraces(body, trace_ids, lambda: decoded.layout or codec.lay_out(body), is_whole=is_whole)

@@ -31,7 +31,7 @@ from query_api.pages.trace_search import FoundTrace, find_traces
 from query_api.pages.tree import tree_json, tree_pieces
 from query_api.request.json_body import ApiModel, Strict, limit_of
 from query_api.request.route import Request, Response
-from query_api.spans.latest_versions import delete_trace as delete_spans_of_trace
+from query_api.spans.deletion import delete_with_scores
 from query_api.spans.latest_versions import latest_of_traces
 from query_api.spans.project_spans import ProjectSpans, project_spans
 from query_api.spans.rows import Layout, Rendered
@@ -159,7 +159,7 @@ async def list_traces(request: Request) -> Response:
 async def delete_trace(request: Request) -> Response:
     """Delete all spans of a trace. No route returns them from then on; safe to repeat."""
     [trace_id] = _parse_trace_ids([request.path["trace_id"]], message="Invalid trace_id")
-    deleted = await delete_spans_of_trace(project_spans(request), trace_id)
+    deleted = await delete_with_scores(request, trace_id)
     body = b'{"count":1,"trace_id":"%b"}' % trace_id_hex(trace_id).encode() if deleted else b'{"count":0}'
     return Response(body, status=ACCEPTED)
 

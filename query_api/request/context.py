@@ -99,6 +99,11 @@ class ApiContext:
     database: Database | None = None
     """Postgres: projects, keys and histories. ``None`` only in tests."""
 
+    @property
+    def takes_logs(self) -> bool:
+        """Whether workers read the log records that are published here."""
+        return self.settings.ingest.logs == "on" and self.settings.kafka.logs_topic in self.settings.kafka.topics
+
 
 def waiting_places(places_count: int) -> FairShare:
     """Make ``ApiContext.waiting`` for ``places_count`` requests."""

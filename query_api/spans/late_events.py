@@ -16,7 +16,7 @@ from query_api.spans.versions import latest_versions
 
 DELETION_COLUMNS: Final = (
     *("project_id", "trace_id", "span_id", "event_id", "partition_id"),
-    *("version", "record_ms", "time_us"),
+    *("version", "record_ms", "time_us", "source_trace_id", "source_span_id"),
 )
 
 IS_OLD: Final = "time_us < {before_us:Int64}"
@@ -30,7 +30,10 @@ def event_deletions(project_id: UUID, conditions: Sequence[str], parameters: Map
     return Select(
         project_id,
         Table.EVENTS,
-        [*DELETION_COLUMNS[:5], last, "argMax(record_ms, version)", "any(time_us)"],
+        [
+            *(*DELETION_COLUMNS[:5], last, "argMax(record_ms, version)", "any(time_us)"),
+            *("max(source_trace_id)", "max(source_span_id)"),
+        ],
         where=conditions,
         group_by=DELETION_COLUMNS[:5],
         having=["max(version) % 2 = 0"],

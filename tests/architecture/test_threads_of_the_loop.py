@@ -44,6 +44,7 @@ ALLOWED: Final = {
     ("ingest/decoding/decoder.py", "to_thread"): STORING,
     ("ingest/flush.py", "to_thread"): STORING,
     ("ingest/joiner.py", "to_thread"): STORING,
+    ("ingest/late_scores.py", "to_thread"): STORING,
     ("query_api/delivery/addresses.py", "TCPConnector"): "with the resolver of common.host_names",
     ("query_api/delivery/targets/http.py", "ClientSession"): "with this connector",
 }

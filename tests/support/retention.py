@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid4
 
-from common.clickhouse.event_columns import EVENTS_TABLE, EventColumns, LateEvent
+from common.clickhouse.event_columns import EVENTS_TABLE, LateEvent, event_rows, rows_of_events
 from common.clickhouse.span_columns import SPANS_TABLE, SpanColumns, stamped
 from common.clickhouse.store import ColumnStore, Statement
 from common.postgres.pool import Database
@@ -193,11 +193,10 @@ class RetentionWorld:
     async def send_event(self, trace: int, at_us: int) -> None:
         """Store a log record that names a span of a trace, as a worker does."""
         self.events_count += 1
-        columns = EventColumns()
         event = Event("e", at_us * 1_000, {}, log=LogMembers())
         late = LateEvent(self.project_id, trace.to_bytes(16, "big"), trace.to_bytes(8, "big") * 2, event, 0)
-        columns.append_record([late], partition_id=LOGS, record_offset=self.events_count, record_ms=1)
-        rows = stamped(columns.rows(), stored_us=self.events_count)
+        of_record = rows_of_events([late], partition_id=LOGS, record_offset=self.events_count, record_ms=1)
+        rows = stamped(event_rows(list(of_record)), stored_us=self.events_count)
         await self.store.insert(EVENTS_TABLE, rows, dedup_token=str(uuid4()), deadline_s=60.0)
         await settle(self.store, offset=self.events_count, partition_id=LOGS, project_id=self.project_id)
 

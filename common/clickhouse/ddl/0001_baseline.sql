@@ -286,6 +286,11 @@ FROM spans{local};
 -- Events of spans that came as log records (contract §4.1, ADR 0046): one row for each, whether its span is stored or
 -- not. `event` is the event as responses show it; `event_id` is a hash of its time, name, body and attributes, so an
 -- event that is sent twice is one. Deletions are rows here as in `span_versions`, without `event`.
+--
+-- What an annotation says about a span that it links to is a row about that span as well (ADR 0050): `source_…` name the
+-- annotation, which is zeros for events, and `event` has its scores. Each version of an annotation has its own row, of
+-- its partition and version, and one without scores says that the annotation no longer judges the span. An evaluation
+-- that names a response instead of a span has the hash of the response id as trace id, and zeros as span id.
 CREATE TABLE IF NOT EXISTS span_events{local}
 (
     project_id                UUID,
@@ -298,7 +303,11 @@ CREATE TABLE IF NOT EXISTS span_events{local}
     record_ms                 Int64                                CODEC(Delta, ZSTD(1)),
     time_us                   Int64                                CODEC(Delta, ZSTD(1)),
     stored_us                 Int64                                CODEC(Delta, ZSTD(1)),
-    event                     String                               CODEC(ZSTD(1))
+    event                     String                               CODEC(ZSTD(1)),
+    source_trace_id           FixedString(16)                      CODEC(ZSTD(1)),
+    source_span_id            FixedString(16)                      CODEC(ZSTD(1)),
+
+    INDEX source_trace_id_index source_trace_id TYPE bloom_filter(0.01) GRANULARITY 8
 )
 ENGINE = {replicated}ReplacingMergeTree({replica_arguments}version)
 PARTITION BY (toYYYYMM(fromUnixTimestamp64Micro(time_us)))

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from common.codec.decoded import DecodedLogs, Rejections
-from common.log_kinds import EVALUATION, keep_logs, sort_logs
-from common.log_record import LogRecord
+from common.log_kinds import keep_logs
+from common.log_record import EVALUATION, LogRecord
 from common.log_refusals import EXAMPLES_MAX, REASONS, LogRefusal
 from tests.support.agent_logs import log_of
 
@@ -23,7 +23,7 @@ def decoded(*logs: LogRecord) -> DecodedLogs:
 def test_log_records_are_sorted_by_what_they_are() -> None:
     evaluation = log_of(name=EVALUATION, attributes={"gen_ai.response.id": "r"})
 
-    found = sort_logs(decoded(log_of(**IDS), log_of(**AGENT), evaluation, log_of()))
+    found = keep_logs(decoded(log_of(**IDS), log_of(**AGENT), evaluation, log_of()))
 
     assert [index for _, index in found.events] == [0, 4]
     assert found.span_indexes == [2]
@@ -33,9 +33,11 @@ def test_log_records_are_sorted_by_what_they_are() -> None:
 @pytest.mark.parametrize(
     ("log", "refusal"),
     [
-        (log_of(name=EVALUATION, attributes={"gen_ai.response.id": "r"}), LogRefusal.EVALUATION),
-        (log_of(attributes={"event.name": EVALUATION, "gen_ai.response.id": "r"}), LogRefusal.EVALUATION),
         (log_of(name=EVALUATION), LogRefusal.NAMES_NO_SPAN),
+        (log_of(name=EVALUATION, attributes={"gen_ai.response.id": ""}), LogRefusal.NAMES_NO_SPAN),
+        (log_of(name=EVALUATION, attributes={"gen_ai.response.id": 7}), LogRefusal.NAMES_NO_SPAN),
+        (log_of(name=EVALUATION, attributes={"gen_ai.response.id": "é-ü"}), LogRefusal.NAMES_NO_SPAN),
+        (log_of(attributes={"gen_ai.response.id": "r"}), LogRefusal.NAMES_NO_SPAN),
         (log_of(trace_id=b"1" * 16), LogRefusal.NAMES_NO_SPAN),
         (log_of(span_id=b"1" * 16), LogRefusal.NAMES_NO_SPAN),
         (log_of(), LogRefusal.NAMES_NO_SPAN),
@@ -49,8 +51,15 @@ def test_log_record_that_is_not_stored_is_refused(log: LogRecord, refusal: LogRe
     assert found.refusals.counts == {refusal: 1}
 
 
-@pytest.mark.parametrize("log", [log_of(**IDS), log_of(**IDS, **AGENT), log_of(**IDS, name=EVALUATION)])
-def test_log_record_that_names_a_span_is_an_event_of_it(log: LogRecord) -> None:
+@pytest.mark.parametrize(
+    "log",
+    [
+        *(log_of(**IDS), log_of(**IDS, **AGENT), log_of(**IDS, name=EVALUATION)),
+        log_of(name=EVALUATION, attributes={"gen_ai.response.id": "r"}),
+        log_of(attributes={"event.name": EVALUATION, "gen_ai.response.id": "r"}),
+    ],
+)
+def test_log_record_that_names_a_span_or_a_response_is_an_event_of_it(log: LogRecord) -> None:
     found = keep_logs(decoded(log))
 
     assert not found.spans

@@ -74,7 +74,7 @@ def test_what_is_refused_is_cut_out_and_reported_by_reason() -> None:
     for sentence in (
         "log record 4: The trace id has 5 bytes; it must have 16 bytes, or none.",
         "log record 5: The time is 1970-01-01T00:00:00Z; allowed:",
-        "2 log records (0, 3): It names no span (trace id and span id) and is of no known agent",
+        "2 log records (0, 3): It names no span (trace id and span id), is no evaluation of a response",
     ):
         assert sentence in reported.error_message
 

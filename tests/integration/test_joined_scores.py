@@ -1,0 +1,263 @@
+"""Evaluations and annotations that come before or after the spans that they judge, in every order: one answer."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from common.clickhouse.waiting_events import WaitingEvents, read_waiting
+from common.errors import Unavailable
+from common.ids import DEFAULT_PROJECT_ID
+from common.log_record import EVALUATION, response_name
+from common.settings import ClickHouseSettings
+from common.span import Event, Link, LogMembers, Span
+from tests.support.joining import (
+    ASKED,
+    LOGS,
+    OTHER_LOGS,
+    SPAN,
+    SPANS_LOG,
+    Partition,
+    Sent,
+    World,
+    open_world,
+    shown_at_once,
+    without_time,
+)
+from tests.support.scale import rest_is_long
+from tests.support.span_corpus import START_NS
+
+RESPONSE_ID = "chatcmpl-123456789abcdef0"
+RESPONSE = response_name(RESPONSE_ID)
+JUDGED = SPAN._replace(attributes={**SPAN.attributes, "gen_ai.response.id": RESPONSE_ID})
+OTHER = SPAN._replace(trace_id=b"o" * 16, span_id=b"u" * 16, name="other")
+ANNOTATIONS_LOG = "c/spans/1"
+EVALUATED = Event(
+    EVALUATION,
+    START_NS + 50_000,
+    {
+        "gen_ai.evaluation.name": "relevance",
+        "gen_ai.evaluation.score.value": 0.75,
+        "gen_ai.evaluation.score.label": "good",
+        "gen_ai.evaluation.explanation": "on topic",
+        "gen_ai.response.id": RESPONSE_ID,
+    },
+    log=LogMembers(),
+)
+
+
+def annotation(*judged: Span, name: str = "a", **outputs: Any) -> Span:
+    """A trace of one span that links to spans."""
+    sent = {f"ag.data.outputs.{key}": value for key, value in outputs.items()}
+    return SPAN._replace(
+        trace_id=name.encode() * 16,
+        span_id=name.encode() * 16,
+        parent_id=None,
+        name="annotation",
+        start_ns=START_NS + 60_000,
+        end_ns=START_NS + 70_000,
+        attributes={**sent, "ag.references.evaluator.slug": "tone"},
+        links=tuple(Link(span.trace_id, span.span_id, {}) for span in judged),
+    )
+
+
+@pytest.fixture
+async def world(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> AsyncIterator[World]:
+    async with open_world(chdb_dir, chdb_settings()) as opened:
+        yield opened
+
+
+async def scores(world: World, span: Span = JUDGED) -> dict[str, Any]:
+    """The scores of a span by name: value and label."""
+    [shown] = await world.shown(is_span(span))
+    return {each["name"]: (each.get("value"), each.get("label")) for each in shown.get("scores", ())}
+
+
+def is_span(span: Span) -> dict[str, Any]:
+    return {"field": "span_id", "operator": "is", "value": span.span_id[:8].hex()}
+
+
+async def test_annotation_gives_its_outputs_as_scores(world: World) -> None:
+    outputs: dict[str, Any] = {
+        "tone": 0.5,
+        "is_polite": True,
+        "comment": "nice",
+        "details.depth": 3,
+        "long": "x" * 1_001,
+        "none": "",
+    }
+    await world.handle(Sent(SPANS_LOG, 0, span=JUDGED), Sent(ANNOTATIONS_LOG, 0, span=annotation(JUDGED, **outputs)))
+
+    [shown] = await world.shown(is_span(JUDGED))
+    source = {"kind": "annotation", "trace_id": b"a".hex() * 16, "span_id": b"a".hex() * 8, "evaluator": "tone"}
+    at = shown["scores"][0]["at"]
+    assert sorted(shown["scores"], key=lambda score: str(score["name"])) == [
+        {"name": "comment", "label": "nice", "source": source, "at": at},
+        {"name": "details.depth", "value": 3, "source": source, "at": at},
+        {"name": "is_polite", "value": 1, "label": "true", "source": source, "at": at},
+        {"name": "tone", "value": 0.5, "source": source, "at": at},
+    ]
+
+
+async def test_annotation_that_is_edited_changes_the_scores(world: World) -> None:
+    await world.handle(
+        Sent(SPANS_LOG, 0, span=JUDGED),
+        Sent(ANNOTATIONS_LOG, 0, span=annotation(JUDGED, tone=0.5, depth=1)),
+        Sent(ANNOTATIONS_LOG, 1, span=annotation(JUDGED, tone=0.9)),
+    )
+
+    assert await scores(world) == {"tone": (0.9, None)}
+
+
+@pytest.mark.parametrize(
+    ("edited", "of_other"),
+    [
+        (annotation(OTHER, tone=0.9), {"tone": (0.9, None)}),
+        (annotation(tone=0.9), {}),
+        (annotation(JUDGED), {}),
+    ],
+    ids=["other link", "no links", "no outputs"],
+)
+async def test_annotation_that_judges_a_span_no_more(world: World, edited: Span, of_other: dict[str, Any]) -> None:
+    await world.handle(
+        Sent(SPANS_LOG, 0, span=JUDGED),
+        Sent(SPANS_LOG, 1, span=OTHER),
+        Sent(ANNOTATIONS_LOG, 0, span=annotation(JUDGED, tone=0.5)),
+        Sent(ANNOTATIONS_LOG, 1, span=edited),
+    )
+
+    assert await scores(world) == {}
+    assert await scores(world, OTHER) == of_other
+
+
+async def test_deleted_annotation_takes_its_scores_with_it(world: World) -> None:
+    mine, others = annotation(JUDGED, OTHER, tone=0.5), annotation(JUDGED, name="b", clarity=1)
+    await world.handle(
+        Sent(SPANS_LOG, 0, span=JUDGED),
+        Sent(SPANS_LOG, 1, span=OTHER),
+        Sent(ANNOTATIONS_LOG, 0, span=mine),
+        Sent(ANNOTATIONS_LOG, 1, span=others),
+    )
+    await world.read_feed()
+
+    await world.delete(mine.trace_id)
+
+    assert (await scores(world), await scores(world, OTHER)) == ({"clarity": (1, None)}, {})
+    assert sorted(span["span_name"] for span in await world.read_feed()) == sorted([JUDGED.name, OTHER.name])
+
+    await world.handle(Sent(ANNOTATIONS_LOG, 0, span=mine))  # the same record, delivered again
+    assert await scores(world) == {"clarity": (1, None)}
+
+    await world.handle(Sent(ANNOTATIONS_LOG, 2, span=mine))
+    assert await scores(world) == {"clarity": (1, None), "tone": (0.5, None)}
+    assert await scores(world, OTHER) == {"tone": (0.5, None)}
+
+
+async def test_deletion_that_is_repeated_completes_an_earlier_one(world: World) -> None:
+    """Kafka was away when the annotation was deleted."""
+    mine = annotation(JUDGED, tone=0.5)
+    await world.handle(Sent(SPANS_LOG, 0, span=JUDGED), Sent(ANNOTATIONS_LOG, 0, span=mine))
+    world.broker.publish_faults.append(Unavailable("Kafka is away."))
+    async with world.client.delete(f"/traces/{mine.trace_id.hex()}") as response:
+        assert response.status == 503
+    assert await scores(world) == {"tone": (0.5, None)}
+
+    await world.delete(mine.trace_id)
+
+    assert await scores(world) == {}
+
+
+async def test_span_that_comes_back_is_judged_by_what_comes_later(world: World) -> None:
+    await world.handle(Sent(SPANS_LOG, 0, span=JUDGED), Sent(ANNOTATIONS_LOG, 0, span=annotation(JUDGED, tone=0.5)))
+    await world.delete(JUDGED.trace_id)
+
+    await world.handle(Sent(SPANS_LOG, 1, span=JUDGED))
+    assert await scores(world) == {}
+
+    await world.handle(Sent(ANNOTATIONS_LOG, 1, span=annotation(JUDGED, tone=0.9)))
+    assert await scores(world) == {"tone": (0.9, None)}
+
+
+async def test_evaluation_finds_every_span_of_its_response(world: World) -> None:
+    twin = JUDGED._replace(span_id=b"w" * 16, name="twin")
+    await world.handle(Sent(SPANS_LOG, 0, span=JUDGED))
+    await world.read_feed()
+
+    await world.handle(Sent(LOGS, 0, events=[EVALUATED], about=RESPONSE), Sent(SPANS_LOG, 1, span=twin))
+
+    for span in (JUDGED, twin):
+        assert await scores(world, span) == {"relevance": (0.75, "good")}
+    assert sorted(span["span_name"] for span in await world.read_feed()) == sorted([JUDGED.name, twin.name])
+
+
+async def test_status_lists_what_waits_for_its_span(world: World) -> None:
+    failed, later = EVALUATED._replace(name="exception"), EVALUATED._replace(time_ns=EVALUATED.time_ns + 1_000)
+    await world.handle(
+        Sent(LOGS, 0, events=[EVALUATED], about=RESPONSE),
+        Sent(LOGS, 1, events=[later, failed]),
+        Sent(ANNOTATIONS_LOG, 0, span=annotation(JUDGED, OTHER, tone=0.5)),
+    )
+    oldest_us = START_NS // 1_000
+    assert await waiting(world) == [WaitingEvents(DEFAULT_PROJECT_ID, 1, 2, 2, oldest_us + 50)]
+
+    await world.handle(Sent(SPANS_LOG, 0, span=JUDGED))
+    assert await waiting(world) == [WaitingEvents(DEFAULT_PROJECT_ID, 0, 0, 1, oldest_us + 70)]
+
+    await world.handle(Sent(SPANS_LOG, 1, span=OTHER))
+    assert await waiting(world) == []
+
+
+async def waiting(world: World) -> list[WaitingEvents]:
+    return await read_waiting(world.store, deadline_s=60.0)
+
+
+async def test_annotation_of_many_spans_arrives_as_many(world: World) -> None:
+    """All arrive at the place of one record, and a reader that takes one span at a time gets each."""
+    judged = [SPAN._replace(span_id=bytes([number]) * 16, name=f"span {number}") for number in range(1, 101)]
+    await world.handle(*(Sent(SPANS_LOG, number, span=span) for number, span in enumerate(judged)))
+    await world.read_feed()
+
+    await world.handle(Sent(ANNOTATIONS_LOG, 0, span=annotation(*judged, tone=1)))
+
+    read = [span["span_name"] for span in await world.read_feed()]
+    assert sorted(read) == sorted(["annotation", *(span.name for span in judged)])
+
+
+@pytest.mark.parametrize("seed", rest_is_long(range(40)))
+async def test_every_interleaving_gives_one_answer(world: World, seed: int) -> None:
+    source = random.Random(seed)
+    again, edited, moved = (
+        JUDGED._replace(name="again"),
+        annotation(JUDGED, tone=0.9),
+        annotation(OTHER, name="m", depth=2),
+    )
+    annotations = [annotation(JUDGED, tone=0.5, depth=1), annotation(JUDGED, name="m", depth=3), edited, moved]
+    partitions = [
+        Partition([Sent(SPANS_LOG, number, span=span) for number, span in enumerate((JUDGED, OTHER, again))]),
+        Partition([Sent(LOGS, 0, events=[EVALUATED], about=RESPONSE), Sent(LOGS, 1, events=[ASKED])]),
+        Partition([Sent(OTHER_LOGS, 0, events=[EVALUATED], about=RESPONSE)]),
+        Partition([Sent(ANNOTATIONS_LOG, number, span=span) for number, span in enumerate(annotations)]),
+    ]
+    read, taken = await world.interleave(partitions, source, restarts=4)
+
+    expected = [
+        shown_at_once(again, [ASKED, EVALUATED], [(edited, {"tone": 0.9})]),
+        shown_at_once(OTHER, [], [(moved, {"depth": 2})]),
+        shown_at_once(edited, []),
+        shown_at_once(moved, []),
+    ]
+    expected.sort(key=_span_id)
+    assert sorted(await world.shown(), key=_span_id) == expected, taken
+    last = {span["span_id"]: without_time(span) for span in read}
+    assert sorted(last.values(), key=_span_id) == expected, taken
+    contents = [orjson.dumps(without_time(span)) for span in read]
+    assert len(set(contents)) == len(contents), taken
+
+
+def _span_id(span: dict[str, Any]) -> str:
+    return str(span["span_id"])
