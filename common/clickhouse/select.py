@@ -40,6 +40,8 @@ class Table(StrEnum):
     VERSIONS = "span_versions"
     ARRIVALS = "span_arrivals"
     EVENTS = "span_events"
+    SETTLED = "settled_traces"
+    SETTLINGS = "trace_settlings"
 
 
 LOCAL_SUFFIX: Final = "_local"

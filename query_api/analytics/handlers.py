@@ -113,6 +113,8 @@ async def _analysis(request: Request, parameters: AnalyticsParameters, body: Cou
     node = await parse_filter(merged.filter, path="filter" if is_flat else "filtering")
     matching = await compile_node(node, now_us=now_us)
     focus, by = merged.focus or Focus.TRACE, merged.by or WindowBy.START_TIME
+    if by not in TIMES_US:
+        raise InvalidInput(f"windowing.by: buckets are of a time of spans; allowed: {', '.join(TIMES_US)}.")
     window = [f"{TIMES_US[by]} >= {{oldest_us:Int64}}", f"{TIMES_US[by]} < {{newest_us:Int64}}"]
     parameters_of_window: dict[str, Any] = {
         "oldest_us": buckets.oldest_us,

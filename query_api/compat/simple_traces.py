@@ -35,7 +35,7 @@ from query_api.request.json_body import json_response, validated
 from query_api.request.route import PrepareContext, Request, Response
 from query_api.spans.deletion import delete_with_scores
 from query_api.spans.rows import Rendered
-from query_api.spans.window import refuse_feed
+from query_api.spans.unfit_windows import refuse_feed
 from query_api.spans.windowing import Windowing, WindowingResponse
 
 

@@ -102,7 +102,7 @@ async def _walk(request: Request, encoder: Encoder) -> tuple[SpanWalk, PageCurso
     reference = None if parameters.query is None else ReferenceIn(slug=parameters.query)
     body = SpansQuery.model_construct(filtering=parameters.filter, windowing=own, query_ref=reference)
     filtering, windowing = await query_of(replace(request, body=body), of_spans)
-    if windowing.sort is not None or windowing.by is WindowBy.CREATED_AT:
+    if windowing.sort is not None or windowing.by not in (None, WindowBy.START_TIME):
         raise InvalidInput("query: an export is ordered by start_time; the saved query is a ranking or a feed.")
     cursor = page_cursor(request, "export", filtering, windowing)
     query = SpanQuery(

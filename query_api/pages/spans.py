@@ -48,8 +48,9 @@ from query_api.request.route import Request, Response
 from query_api.spans.latest_versions import MANY_VERSIONS, LatestAndSums
 from query_api.spans.project_spans import STOPPING_EARLY, ProjectSpans, StatementBudget, project_spans
 from query_api.spans.rows import Rendered, fetch_matching_rows
+from query_api.spans.unfit_windows import refuse_unfit
 from query_api.spans.versions import Position, Version
-from query_api.spans.window import Resolve, Window, pack_position, page_cursor, query_of, refuse_unfit, spans_window
+from query_api.spans.window import Resolve, Window, pack_position, page_cursor, query_of, spans_window
 from query_api.spans.windowing import Filtering, IsComplete, WindowBy, Windowing, WindowingResponse
 
 SPARE_CANDIDATES: Final = 16

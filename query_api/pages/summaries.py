@@ -30,9 +30,10 @@ from query_api.request.route import Request, Response
 from query_api.spans.narrow_rows import narrow_rows
 from query_api.spans.project_spans import ProjectSpans, project_spans
 from query_api.spans.rows import LARGE_SPANS
+from query_api.spans.unfit_windows import refuse_feed
 from query_api.spans.usage import TraceSums
 from query_api.spans.versions import Integers, TracePosition, Version, id_bytes, integers_of, values_of
-from query_api.spans.window import Resolve, query_of, refuse_feed
+from query_api.spans.window import Resolve, query_of
 from query_api.spans.windowing import IsComplete, WindowingResponse
 
 SPANS_PER_READ: Final = 100_000

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import attrgetter, itemgetter
-from typing import Final, Protocol, TypeVar
+from typing import Final, Literal, NamedTuple, Protocol, TypeVar
 
+import orjson
 from pydantic import Field
 
 from common.errors import InvalidInput
@@ -38,7 +39,7 @@ from query_api.spans.rows import Layout, Rendered
 from query_api.spans.rows_ahead import RowsAhead, render_latest
 from query_api.spans.usage import TraceSums
 from query_api.spans.versions import TracePosition, Version
-from query_api.spans.window import Resolve, page_cursor, query_of, refuse_feed
+from query_api.spans.window import page_cursor
 from query_api.spans.windowing import IsComplete, Windowing, WindowingResponse
 
 ACCEPTED: Final = 202
@@ -69,11 +70,23 @@ class NodeModel(SpanModel):
     spans: dict[str, NodeModel | list[NodeModel]] | None = None
 
 
+class SettledModel(ApiModel):
+    """How a trace has settled."""
+
+    at: str = Field(description="When, as ISO 8601.")
+    reason: Literal["complete", "incomplete"] = Field(
+        description="`complete`: it has a root, no span of it is running, every parent is a span of it, and nothing was"
+        " stored of it for `CLEARSPAN_SETTLING_S`. `incomplete`: it lacked one of these for `CLEARSPAN_SETTLING_MAX_S`."
+    )
+    generation: int = Field(description="How often it has settled. A trace that changes settles again.")
+
+
 class TraceModel(ApiModel):
     """A trace: its roots and the spans whose parent is not in it, by name."""
 
     trace_id: str
     spans: dict[str, NodeModel | list[NodeModel]]
+    settled: SettledModel | None = Field(None, description="Only in the feed by `settled_at`: how it has settled.")
 
 
 class TraceResponse(ApiModel):
@@ -100,12 +113,26 @@ class TraceDeleted(ApiModel):
     trace_id: str | None = None
 
 
+class SettledFact(NamedTuple):
+    """When and why a trace has settled, and how often."""
+
+    at: str
+    reason: str
+    generation: int
+
+    @property
+    def json(self) -> bytes:
+        """The member ``settled`` of a trace."""
+        return orjson.dumps(self._asdict())
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One trace: its spans, earliest first, then by id; at least one."""
+    """One trace: its spans, earliest first, then by id; at least one. ``settled`` is shown in the feed alone."""
 
     trace_id: bytes
     spans: Sequence[Rendered]
+    settled: SettledFact | None = None
 
     @property
     def bytes_count(self) -> int:
@@ -125,19 +152,11 @@ class Trace:
     @property
     def pieces(self) -> list[bytes]:
         """The trace as JSON that is not joined yet: a page of traces is joined once."""
-        return [b'{"trace_id":"%b","spans":' % self.trace_id.hex().encode(), *tree_pieces(self.spans), b"}"]
+        return [b'{"trace_id":"%b","spans":' % self.trace_id.hex().encode(), *tree_pieces(self.spans), self._end]
 
-
-async def query_traces(resolve: Resolve, request: Request) -> Response:
-    """Return a page of the traces that have a matching span, latest match first."""
-    filtering, windowing = await query_of(request, resolve)
-    refuse_feed(windowing)
-    page = await trace_page(request, filtering, windowing)
-    pieces = [b'{"count":%d,"traces":[' % len(page.items)]
-    for number, trace in enumerate(page.items):
-        pieces += (b"," if number else b"", *trace.pieces)
-    pieces.append(b"]%b}" % page.members)
-    return Response(b"".join(pieces))
+    @property
+    def _end(self) -> bytes:
+        return b"}" if self.settled is None else b',"settled":%b}' % self.settled.json
 
 
 async def get_trace(request: Request) -> Response:

@@ -22,7 +22,7 @@ from query_api.filter.language import GroupOperator, Node
 from query_api.filter.parse import ConditionModel, FilteringModel, check_groups, parse, parse_filter, resolve_times
 from query_api.filter.sql.compile import compile_filter
 from query_api.freshness.headers import with_freshness
-from query_api.pages import spans, summaries, traces
+from query_api.pages import settled_feed, spans, summaries, traces
 from query_api.pages.ranking import check_ranking
 from query_api.pages.spans import SpansQuery
 from query_api.registry.checks import find_named_revision, lineage_of, references_of
@@ -36,7 +36,8 @@ from query_api.request.json_body import Listed, Strict
 from query_api.request.references import BoundIn, Text
 from query_api.request.route import Request, Response
 from query_api.spans.rows import Rendered
-from query_api.spans.window import Query, refuse_feed, refuse_unfit
+from query_api.spans.unfit_windows import refuse_feed, refuse_unfit
+from query_api.spans.window import Query
 from query_api.spans.windowing import Focus, Format, Windowing, WindowingResponse
 
 LIMIT_MAX: Final = 10_000
@@ -146,7 +147,7 @@ of_spans: Final = partial(resolved, Focus.SPAN)
 of_traces: Final = partial(resolved, Focus.TRACE)
 
 query_spans: Final = partial(spans.query_spans, of_spans)
-query_traces: Final = partial(traces.query_traces, of_traces)
+query_traces: Final = partial(settled_feed.query_traces, of_traces)
 query_summaries: Final = partial(summaries.query_summaries, of_traces)
 query_groups: Final = partial(groups.query_groups, of_spans)
 query_facets: Final = partial(facets.query_facets, of_spans)

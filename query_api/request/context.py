@@ -17,7 +17,7 @@ from common.settings import Settings
 from common.times import Clock
 from query_api.compute import Compute, ThreadCompute
 from query_api.request.limits import Limits
-from query_api.request.progress import KnownEndOffsets, StoredThrough
+from query_api.request.progress import KnownEndOffsets, SettledRuns, StoredThrough
 
 Check: TypeAlias = Callable[[], Awaitable[object]]
 """Returns if a system answers; raises a ``ServiceError`` that says why it does not."""
@@ -77,6 +77,9 @@ class ApiContext:
 
     stored: StoredThrough = field(default_factory=StoredThrough)
     """How far spans are stored, as this process knows it."""
+
+    settled: SettledRuns = field(default_factory=SettledRuns)
+    """How far traces are settled, as requests that wait have read it."""
 
     ends: KnownEndOffsets | None = None
     """Kafka's end offsets; ``None`` if they are not read, and responses do not say how fresh they are."""

@@ -140,6 +140,15 @@ def _wake(known: _Known) -> None:
         woken.set_result(None)
 
 
+@dataclass(eq=False, slots=True)
+class SettledRuns:
+    """The last run of settling that was read while requests waited for it. One of them reads at a time."""
+
+    run: int = 0
+    read_s: float = float("-inf")
+    reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
 @dataclass(frozen=True, slots=True)
 class EndOffsetsRead:
     """One read of Kafka's end offsets: the offset after the last record, by partition id.

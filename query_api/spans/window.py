@@ -30,13 +30,13 @@ from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from common.errors import InvalidCursor, InvalidInput
+from common.errors import InvalidCursor
 from common.times import RelativeTime, microseconds
 from query_api.filter.language import Node
 from query_api.filter.parse import has_relative_time, parse_filter
 from query_api.request.route import Request
 from query_api.spans.versions import Position, TracePosition
-from query_api.spans.windowing import BasicWindowing, Order, WindowBy, Windowing
+from query_api.spans.windowing import BasicWindowing, Order, Windowing
 
 SAMPLED: Final = "reinterpretAsUInt32(reverse(substring(trace_id, 1, 4))) % 100 < {rate_percent:UInt8}"
 """The condition of ``windowing.rate`` on ``trace_id``: the same traces each time (reference §6.4). Omit it at 100 %."""
@@ -220,44 +220,6 @@ def bound_us(bound: datetime | RelativeTime | None, *, now_us: int) -> int | Non
 def percent_of(rate: float | None) -> int:
     """Return how many of a hundred traces ``rate`` keeps, rounded down; 100 if there is none."""
     return 100 if rate is None else int(rate * 100)
-
-
-def refuse_unfit(windowing: Windowing, *, at: str = "windowing") -> None:
-    """Raise ``InvalidInput`` if members contradict each other on spans: the feed ascends, and only the feed waits.
-
-    ``at`` is the path of the window in the request.
-    """
-    _refuse_sort(windowing, at=at)
-    if windowing.by is WindowBy.CREATED_AT:
-        if windowing.order is Order.DESCENDING:
-            raise InvalidInput(f"{at}.order: the feed by created_at is ascending; allowed: ascending, or no order.")
-        if windowing.from_ is not None and windowing.next is not None:
-            raise InvalidInput(f"{at}.from: the feed goes on at {at}.next; allowed: one of the two.")
-    elif windowing.from_ is not None:
-        raise InvalidInput(f'{at}.from: only the feed begins at a created_at; ask with "by": "created_at".')
-    elif windowing.wait_s:
-        raise InvalidInput(f'{at}.wait_s: only the feed can wait; ask with "by": "created_at".')
-
-
-def _refuse_sort(windowing: Windowing, *, at: str) -> None:
-    """Raise ``InvalidInput`` if a ranking is asked to continue, or to stream."""
-    if windowing.sort is not None:
-        if windowing.next is not None:
-            raise InvalidInput(f"{at}.sort: a ranking has no next page; allowed: sort or next, not both.")
-        if windowing.by is WindowBy.CREATED_AT:
-            raise InvalidInput(f"{at}.sort: the feed by created_at has its own order; allowed here: by start_time.")
-
-
-def refuse_feed(windowing: Windowing, *, at: str = "windowing") -> None:
-    """Raise ``InvalidInput`` if the feed is asked for traces: it returns spans."""
-    _refuse_sort(windowing, at=at)
-    if windowing.by is WindowBy.CREATED_AT:
-        raise InvalidInput(
-            f"{at}.by: the feed by created_at returns spans: use /spans/query; allowed here: start_time."
-        )
-    for name, value in (("wait_s", windowing.wait_s), ("from", windowing.from_)):
-        if value:
-            raise InvalidInput(f"{at}.{name}: only for the feed by created_at of /spans/query.")
 
 
 Place: TypeAlias = Position | TracePosition

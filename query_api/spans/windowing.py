@@ -45,6 +45,7 @@ class WindowBy(StrEnum):
 
     START_TIME = "start_time"
     CREATED_AT = "created_at"
+    SETTLED_AT = "settled_at"
 
 
 class Focus(StrEnum):
@@ -69,9 +70,12 @@ class BasicWindowing(Strict):
     next: str | None = Field(None, max_length=131_072, description="The cursor that the last page returned.")
     limit: int | None = Field(None, ge=1, description="Spans on a page; default 100, at most 10,000.")
     order: Order | None = Field(None, description="Default descending.")
-    by: WindowBy | None = Field(None, description="Default start_time.")
+    by: WindowBy | None = Field(
+        None,
+        description="Default start_time. created_at is the feed of spans, settled_at that of settled traces.",
+    )
     wait_s: float | None = Field(
-        None, ge=0, le=30, description="Only for the feed: how many seconds to wait for new spans."
+        None, ge=0, le=30, description="Only for a feed: how many seconds to wait for new spans or traces."
     )
     rate: float | None = Field(
         None, ge=0, le=1, description="The share of traces that is sampled, from 0 to 1; default 1, all of them."
@@ -106,8 +110,8 @@ class Windowing(BasicWindowing):
     from_: Annotated[str, AfterValidator(_checked_beginning)] | None = Field(
         None,
         alias="from",
-        description="Only for the feed: where it begins without `next`: `beginning` (default), `now`, or after a"
-        " `created_at`, as ISO 8601 or relative to now, such as `-15m`.",
+        description="Only for a feed: where it begins without `next`: `beginning` (default), `now`, or after a"
+        " `created_at` or `settled.at`, as ISO 8601 or relative to now, such as `-15m`.",
     )
 
 
