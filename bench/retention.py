@@ -65,7 +65,7 @@ SELECT * REPLACE (
     CAST(repeat(substring(MD5(concat(span_id, {copy:String})), 1, 8), 2), 'FixedString(16)') AS span_id,
     version + {offset:UInt64} * 131072 AS version
 )
-FROM (SELECT {columns} FROM spans WHERE version < {copy_offsets:UInt64} * 131072)
+FROM (SELECT {columns} FROM spans WHERE version % 4611686018427387904 < {copy_offsets:UInt64} * 131072)
 """
 COLUMNS: Final = """
 SELECT arrayStringConcat(groupArray(name), ', ') AS names

@@ -151,6 +151,7 @@ class Span(NamedTuple):
     ``resource`` and ``scope`` are shared between the spans of one record: the same object, not an equal one.
     ``repaired`` are the places whose texts or values had to be repaired (``common/codec/repair.py``).
     ``scores`` are those that came from elsewhere than the span's own events.
+    ``is_running``: its end has not been sent; ``end_ns`` is its start then.
     """
 
     trace_id: bytes
@@ -176,6 +177,7 @@ class Span(NamedTuple):
     references: list[dict[str, Any]] | None = None
     hashes: list[dict[str, Any]] | None = None
     scores: tuple[Score, ...] = ()
+    is_running: bool = False
     session_id: str | None = None
     user_id: str | None = None
     agent_id: str | None = None

@@ -1,9 +1,15 @@
-"""The number of a version of a span in its partition (ADR 0003, ADR 0046).
+"""The number of a version of a span in its partition (ADR 0003, ADR 0046, ADR 0048).
 
 A version is what one record says about a span, together with the events and the verdicts of annotations that were added
-by then. Its number is the record's offset times ``OFFSET_STEP`` plus twice the number of these. The deletion of a
-version has the last number of its offset, which is odd: it wins over everything that was stored of the record, or is
-stored later, and loses to the next record.
+by then. Its number is the record's offset times ``OFFSET_STEP`` plus twice the number of these, and ``ENDED`` unless
+the span is running: so the end of a span wins over each of its starts. The deletion of a version has the last number of
+its offset, which is odd: it wins over everything that was stored of the record, or is stored later, and loses to the
+next record, unless it deletes an end and the next record is a start.
+
+Between partitions the *standing* of their latest versions decides first: a version that ended, the deletion of one, a
+running version, the deletion of one. Among equals it is the time of the record, then the number, then the partition.
+The span is visible if that is no deletion. ``rank`` in ``query_api/spans/versions.py`` is this rule in Python,
+``RANK_SQL`` in SQL; a test compares the two.
 """
 
 from __future__ import annotations
@@ -11,29 +17,70 @@ from __future__ import annotations
 from typing import Final
 
 OFFSET_STEP: Final = 2**17
-"""Numbers for one offset. Offsets up to 2^46 fit into 63 bits."""
+"""Numbers for one offset. Offsets up to 2^45 fit below ``ENDED``."""
+
+ENDED: Final = 2**62
+"""The bit of the versions of spans that ended, and of their deletions."""
 
 JOINED_EVENTS_MAX: Final = OFFSET_STEP // 2 - 1
 """How many events a version may have, so that its number stays below that of its deletion."""
 
 
-def version_of(record_offset: int, events_count: int = 0) -> int:
+def version_of(record_offset: int, events_count: int = 0, *, is_running: bool = False) -> int:
     """Return the number of the version of a record that has this many events of log records."""
-    return record_offset * OFFSET_STEP + 2 * events_count
+    return record_offset * OFFSET_STEP + 2 * events_count + (0 if is_running else ENDED)
 
 
 def offset_of(version: int) -> int:
     """Return the offset of the record of a version or of a deletion."""
-    return version // OFFSET_STEP
+    return version % ENDED // OFFSET_STEP
 
 
-def last_of(record_offset: int) -> int:
-    """Return the last number of an offset, which is that of its deletion."""
-    return (record_offset + 1) * OFFSET_STEP - 1
+def events_count_of(version: int) -> int:
+    """Return how many events of log records a version has."""
+    return version % OFFSET_STEP // 2
 
 
-OFFSET_SQL: Final = f"intDiv(version, {OFFSET_STEP})"
+def is_running(version: int) -> bool:
+    """Return whether a version, or the one that a deletion deletes, is of a running span."""
+    return version < ENDED
+
+
+def is_deletion(version: int) -> bool:
+    """Return whether the number is that of a deletion."""
+    return version % 2 == 1
+
+
+def deletion_of(version: int) -> int:
+    """Return the number of the deletion of a version: the last of its offset."""
+    return version | (OFFSET_STEP - 1)
+
+
+def standing_of(version: int) -> int:
+    """Return what decides between the latest versions of two partitions first; the higher one wins."""
+    return 2 * (version >= ENDED) + (version % 2 == 0)
+
+
+OFFSET_SQL: Final = f"intDiv(version % {ENDED}, {OFFSET_STEP})"
 """``offset_of`` as an expression over the column ``version``."""
+
+IS_RUNNING_SQL: Final = f"version < {ENDED}"
+"""``is_running`` as a condition on the column ``version``."""
+
+IS_SENT_SQL: Final = "version % 2 = 0"
+"""Whether a row is a version that was sent, and no deletion."""
+
+DELETION_SQL: Final = f"bitOr(max(version), {OFFSET_STEP - 1})"
+"""The deletion of the latest version of a partition."""
+
+STANDING_SQL: Final = f"2 * (version >= {ENDED}) + (version % 2 = 0)"
+"""``standing_of`` as an expression over the column ``version``."""
+
+RANK_SQL: Final = (STANDING_SQL, "record_ms", "version", "partition_id")
+"""What decides between the latest versions of the partitions of a span: the highest is visible, if no deletion."""
+
+LATEST_FIRST_SQL: Final = tuple(f"{expression} DESC" for expression in RANK_SQL)
+"""The same as an order."""
 
 ARRIVAL_SQL: Final = (
     "if(arrival_partition_id = '', partition_id, arrival_partition_id)",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from common.clickhouse.event_columns import NO_EVENTS
@@ -21,6 +22,7 @@ from common.codec.decoded import Rejection
 from common.errors import RejectionCode
 from common.kafka.record import Record
 from common.limits import MIB
+from common.span_version import ENDED
 from ingest.decoding.chunk import ChunkRecord
 from ingest.masking.dead_letters import NO_MASKING
 from ingest.rejected_spans import CutDeadLetter, cut_dead_letters
@@ -34,8 +36,8 @@ NO_SPANS: Final = SpanColumns().rows()
 
 def named_in(*tables: pa.Table) -> pa.Table:
     """Return which spans the rows of spans and of events are about, and where they came: ``NAMING``, by offset."""
-    rows = pa.concat_tables([table.select(NAMING) for table in tables])
-    return rows.unify_dictionaries().combine_chunks().sort_by("version")
+    rows = pa.concat_tables([table.select(NAMING) for table in tables]).unify_dictionaries().combine_chunks()
+    return rows.take(pa.array(np.argsort(rows.column("version").to_numpy() % ENDED, kind="stable")))
 
 
 RECORD_BYTES: Final = 400

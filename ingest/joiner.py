@@ -34,7 +34,7 @@ from common.clickhouse.stored_through import read_positions_of
 from common.errors import ServiceError
 from common.limits import MIB
 from common.log_record import response_name
-from common.span_version import OFFSET_STEP, offset_of
+from common.span_version import LATEST_FIRST_SQL, events_count_of, offset_of, standing_of
 from common.stored_position import ALL_PROJECTS
 from common.telemetry import EVENTS_STORED, SPANS_JOINED, SPANS_NOT_JOINED, get_logger
 from common.times import Clock
@@ -237,6 +237,7 @@ class Joiner:
     async def _select(self, statement: str, names: Collection[SpanName], values: Mapping[str, Any]) -> pa.Table:
         """Run a statement about these spans."""
         sql = SQL[statement].replace("{columns}", ", ".join(COLUMNS))
+        sql = sql.replace("{latest_first}", ", ".join(LATEST_FIRST_SQL))
         return await self._store.select(Statement(sql, {**named(names), **values}), deadline_s=self._timeout_s)
 
 
@@ -247,7 +248,7 @@ def _tuples(rows: pa.Table, kind: type[_Tuple]) -> list[_Tuple]:
 
 def is_behind(version: int, counts: Counts) -> bool:
     """Return whether a version lacks something, so that the next one is stored."""
-    return counts.joined > version % OFFSET_STEP // 2
+    return counts.joined > events_count_of(version)
 
 
 class Shown(NamedTuple):
@@ -269,7 +270,9 @@ def shown_of(events: Collection[_SizedEvent], verdicts: Collection[_StoredVerdic
         total += event.bytes_count
         event_ids.append(event.event_id)
     latest: dict[tuple[bytes, bytes], _StoredVerdict] = {}
-    for verdict in sorted(verdicts, key=lambda each: (each.record_ms, each.version, each.partition_id)):
+    for verdict in sorted(
+        verdicts, key=lambda each: (standing_of(each.version), each.record_ms, each.version, each.partition_id)
+    ):
         latest[verdict.source_trace_id, verdict.source_span_id] = verdict
     scores = [AnnotationScores(*source, verdict.scores) for source, verdict in latest.items()]
     total += sum(len(each.scores) for each in scores)

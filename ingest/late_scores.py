@@ -32,7 +32,7 @@ from common.clickhouse.select import COMPUTED_COLUMNS
 from common.clickhouse.span_columns import stamped
 from common.clickhouse.store import ColumnStore, Statement
 from common.log_record import RESPONSE_ID, response_name
-from common.span_version import OFFSET_STEP
+from common.span_version import OFFSET_STEP, is_deletion, standing_of
 from common.times import Clock
 from ingest.batch import NAMING
 from ingest.joining.span_name import SpanName, named, names_in
@@ -68,7 +68,7 @@ class _Judged(NamedTuple):
 class _Rank(NamedTuple):
     """What decides which version of an annotation is the latest; its fields are compared in this order."""
 
-    is_shown: bool
+    standing: int
     record_ms: int
     version: int
     partition_id: bytes
@@ -161,7 +161,7 @@ class LateScores:
         for annotation, judged, partition_id, version in zip(
             names_in(rows, _SOURCE), names_in(rows), *columns, strict=True
         ):
-            if version % 2 == 0:  # else the judged span was deleted
+            if not is_deletion(version):  # else the judged span was deleted
                 known[annotation][judged][partition_id] = version
         return known
 
@@ -171,9 +171,8 @@ class LateScores:
         columns = (rows.column(name).to_pylist() for name in ("partition_id", "last", "last_ms"))
         latest: dict[SpanName, _Rank] = {}
         for name, partition_id, version, record_ms in zip(names_in(rows), *columns, strict=True):
-            is_shown = version % 2 == 0
-            first = version - version % OFFSET_STEP if is_shown else version - 1
-            rank = _Rank(is_shown, record_ms, first, partition_id)
+            first = version - 1 if is_deletion(version) else version - version % OFFSET_STEP
+            rank = _Rank(standing_of(version), record_ms, first, partition_id)
             latest[name] = max(rank, latest.get(name, rank))
         return {name: latest[name] for name in annotations if name in latest}
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from common.clickhouse.member_json import event_members
 from common.span import Event
-from common.span_version import OFFSET_STEP
+from common.span_version import version_of
 
 EVENTS_TABLE: Final = "span_events"
 
@@ -84,7 +84,7 @@ def rows_of_events(
 
     The deletion of an annotation is about no span: it is its source.
     """
-    partition, version = partition_id.encode(), record_offset * OFFSET_STEP
+    partition, version = partition_id.encode(), version_of(record_offset)
     for project_id, trace_id, span_id, event, span_index in events:
         is_deletion = event.name == ANNOTATION_DELETED
         names, source = (trace_id, span_id), (NO_ID, NO_ID)

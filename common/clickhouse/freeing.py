@@ -21,8 +21,12 @@ from uuid import UUID
 from common.clickhouse.store import Shard, Statement
 from common.errors import InvalidStatement, Unavailable
 from common.named_sql import load_named_sql
+from common.span_version import IS_SENT_SQL, OFFSET_SQL
 
-SQL_OF_FREEING: Final = load_named_sql(Path(__file__).with_name("freeing.sql"))
+SQL_OF_FREEING: Final = {
+    name: sql.replace("{record_offset}", OFFSET_SQL).replace("{is_sent}", IS_SENT_SQL)
+    for name, sql in load_named_sql(Path(__file__).with_name("freeing.sql")).items()
+}
 
 TABLES: Final = ("spans", "span_arrivals", "span_versions", "span_events")
 """In the order in which they are freed: whether an arrival is dead depends on ``spans``."""

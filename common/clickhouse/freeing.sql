@@ -30,7 +30,7 @@ project_id = {project_{n}:UUID}
 -- are judged (ADR 0007).
 project_id = {project_{n}:UUID}
     AND start_us < {before_{n}:Int64}
-    AND toInt64(intDiv(version, 131072)) <= transform(
+    AND toInt64({record_offset}) <= transform(
         toString(partition_id), {partitions_{n}:Array(String)}, {offsets_{n}:Array(Int64)}, toInt64(-1)
     )
     AND (
@@ -42,7 +42,7 @@ project_id = {project_{n}:UUID}
     AND (trace_id, span_id, partition_id, version) NOT IN (
         SELECT trace_id, span_id, partition_id, version
         FROM span_versions{local} FINAL
-        WHERE project_id = {project_{n}:UUID} AND start_us < {before_{n}:Int64} AND version % 2 = 0
+        WHERE project_id = {project_{n}:UUID} AND start_us < {before_{n}:Int64} AND {is_sent}
     )
 
 -- dead_span_arrivals --
@@ -55,7 +55,7 @@ project_id = {project_{n}:UUID}
     AND (partition_id, record_offset, span_index) NOT IN (
         SELECT
             if(arrival_partition_id = '', partition_id, arrival_partition_id),
-            if(arrival_partition_id = '', intDiv(version, 131072), arrival_offset),
+            if(arrival_partition_id = '', {record_offset}, arrival_offset),
             span_index
         FROM spans{local}
         WHERE project_id = {project_{n}:UUID} AND start_us < {before_{n}:Int64}
@@ -65,26 +65,26 @@ project_id = {project_{n}:UUID}
 -- A version that is deleted or replaced. Deletions stay: a record may be delivered again.
 project_id = {project_{n}:UUID}
     AND start_us < {before_{n}:Int64}
-    AND version % 2 = 0
-    AND toInt64(intDiv(version, 131072)) <= transform(
+    AND {is_sent}
+    AND toInt64({record_offset}) <= transform(
         toString(partition_id), {partitions_{n}:Array(String)}, {offsets_{n}:Array(Int64)}, toInt64(-1)
     )
     AND (trace_id, span_id, partition_id, version) NOT IN (
         SELECT trace_id, span_id, partition_id, version
         FROM span_versions{local} FINAL
-        WHERE project_id = {project_{n}:UUID} AND start_us < {before_{n}:Int64} AND version % 2 = 0
+        WHERE project_id = {project_{n}:UUID} AND start_us < {before_{n}:Int64} AND {is_sent}
     )
 
 -- dead_span_events --
 -- An event that is deleted, or sent again.
 project_id = {project_{n}:UUID}
     AND time_us < {before_{n}:Int64}
-    AND version % 2 = 0
-    AND toInt64(intDiv(version, 131072)) <= transform(
+    AND {is_sent}
+    AND toInt64({record_offset}) <= transform(
         toString(partition_id), {partitions_{n}:Array(String)}, {offsets_{n}:Array(Int64)}, toInt64(-1)
     )
     AND (trace_id, span_id, event_id, partition_id, version) NOT IN (
         SELECT trace_id, span_id, event_id, partition_id, version
         FROM span_events{local} FINAL
-        WHERE project_id = {project_{n}:UUID} AND time_us < {before_{n}:Int64} AND version % 2 = 0
+        WHERE project_id = {project_{n}:UUID} AND time_us < {before_{n}:Int64} AND {is_sent}
     )

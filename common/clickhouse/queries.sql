@@ -93,24 +93,28 @@ FROM
 GROUP BY project_id, trace_id, span_id
 
 -- latest_versions_of_spans --
--- The rule is in query_api/spans/versions.py.
-SELECT
-    toString(project_id) AS project, trace_id, span_id, partition_id,
-    latest.1 AS version, latest.3 AS start_us, latest.4 AS response_bytes
+-- The rule is in common/span_version.py.
+SELECT toString(project_id) AS project, trace_id, span_id, partition_id, version, start_us, response_bytes
 FROM
 (
     SELECT
         project_id, trace_id, span_id, partition_id,
-        argMax((version, record_ms, start_us, response_bytes), version) AS latest
-    FROM span_versions
-    WHERE project_id IN {project_ids:Array(UUID)}
-        AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
-        AND concat(trace_id, span_id) IN reinterpret({names:String}, 'Array(FixedString(32))')
-    GROUP BY project_id, trace_id, span_id, partition_id
-    HAVING latest.1 % 2 = 0
+        latest.1 AS version, latest.2 AS record_ms, latest.3 AS start_us, latest.4 AS response_bytes
+    FROM
+    (
+        SELECT
+            project_id, trace_id, span_id, partition_id,
+            argMax((version, record_ms, start_us, response_bytes), version) AS latest
+        FROM span_versions
+        WHERE project_id IN {project_ids:Array(UUID)}
+            AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
+            AND concat(trace_id, span_id) IN reinterpret({names:String}, 'Array(FixedString(32))')
+        GROUP BY project_id, trace_id, span_id, partition_id
+    )
+    ORDER BY project_id, trace_id, span_id, {latest_first}
+    LIMIT 1 BY project_id, trace_id, span_id
 )
-ORDER BY project_id, trace_id, span_id, latest.2 DESC, latest.1 DESC, partition_id DESC
-LIMIT 1 BY project_id, trace_id, span_id
+WHERE version % 2 = 0
 
 -- rows_of_spans --
 SELECT toString(project_id) AS project, {columns}

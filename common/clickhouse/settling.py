@@ -13,18 +13,13 @@ from uuid import UUID
 from common.clickhouse.settled_traces import TraceName
 from common.clickhouse.store import ColumnStore, Statement
 from common.named_sql import load_named_sql
+from common.span_version import IS_RUNNING_SQL, IS_SENT_SQL, RANK_SQL
 
 _SQL: Final = load_named_sql(Path(__file__).with_name("settling.sql"))
 
 STATEMENT_S: Final = 60.0
 GENTLY: Final = {"max_threads": 1}
 """The engine uses one thread for a statement of the job, so that queries have the others."""
-
-IS_RUNNING: Final = "0"
-"""Whether the version ``chosen.2`` is that of a running span."""
-
-ORDER: Final = "latest.2, latest.1, partition_id"
-"""What decides between the versions of a span in several partitions."""
 
 
 class ReadArrivals(NamedTuple):
@@ -67,7 +62,8 @@ async def changed_traces(
 
 async def visible_traces(store: ColumnStore, traces: Collection[TraceName]) -> dict[TraceName, bool]:
     """Return those of ``traces`` that have a visible span, and whether each is complete."""
-    sql = _SQL["visible_traces"].replace("{is_running}", IS_RUNNING).replace("{order}", ORDER)
+    sql = _SQL["visible_traces"].replace("{rank}", ", ".join(RANK_SQL))
+    sql = sql.replace("{is_running}", IS_RUNNING_SQL).replace("{is_sent}", IS_SENT_SQL)
     rows = await _select(store, sql, _of(traces))
     return {_name(row): bool(row["is_complete"]) for row in rows}
 

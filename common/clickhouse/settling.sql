@@ -21,7 +21,7 @@ WHERE ({ranges}) AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedStr
 
 -- visible_traces --
 -- Which of some traces have a visible span, and whether they are complete: they have a root, no span of them is running,
--- and each parent is a span of them. The rule of the latest versions is in query_api/spans/versions.py. Ids are grouped,
+-- and each parent is a span of them. The rule of the latest versions is in common/span_version.py. Ids are grouped,
 -- so a trace takes time and memory in proportion to its spans.
 SELECT
     toString(project_id) AS project, trace_id,
@@ -34,26 +34,32 @@ FROM
     FROM
     (
         SELECT
-            project_id, trace_id, chosen.1 AS parent, parent = toFixedString('', 16) AS is_top,
+            project_id, trace_id, chosen.1 AS parent, chosen.2 AS version, parent = toFixedString('', 16) AS is_top,
             arrayJoin([(span_id, 1, is_top, {is_running}), (parent, is_top, 0, 0)]) AS node
         FROM
         (
             SELECT
                 project_id, trace_id, span_id,
-                argMax((latest.3, latest.1), ({order})) AS chosen
+                argMax((parent_id, version), ({rank})) AS chosen
             FROM
             (
                 SELECT
                     project_id, trace_id, span_id, partition_id,
-                    argMax((version, record_ms, parent_id), version) AS latest
-                FROM span_versions
-                WHERE project_id IN {project_ids:Array(UUID)}
-                    AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
-                GROUP BY project_id, trace_id, span_id, partition_id
-                HAVING latest.1 % 2 = 0
+                    latest.1 AS version, latest.2 AS record_ms, latest.3 AS parent_id
+                FROM
+                (
+                    SELECT
+                        project_id, trace_id, span_id, partition_id,
+                        argMax((version, record_ms, parent_id), version) AS latest
+                    FROM span_versions
+                    WHERE project_id IN {project_ids:Array(UUID)}
+                        AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
+                    GROUP BY project_id, trace_id, span_id, partition_id
+                )
             )
             GROUP BY project_id, trace_id, span_id
         )
+        WHERE {is_sent}
     )
     GROUP BY project_id, trace_id, node_id
 )

@@ -33,7 +33,7 @@ from common.clickhouse.member_json import (
 )
 from common.clickhouse.score_maps import SCORE_MAPS, ScoreMaps
 from common.span import PROMOTED_TEXTS, Metrics, NormalizedSpan, Span
-from common.span_version import OFFSET_STEP
+from common.span_version import version_of
 
 SPANS_TABLE: Final = "spans"
 
@@ -193,7 +193,8 @@ class SpanColumns:
         count, columns = len(spans), self._columns
         projects = repeat(project_ids, count) if isinstance(project_ids, UUID) else project_ids
         columns["project_id"].extend(project_id.bytes for project_id in projects)
-        columns["version"].extend(repeat(record_offset * OFFSET_STEP, count))
+        ended, running = version_of(record_offset), version_of(record_offset, is_running=True)
+        columns["version"].extend(running if span.is_running else ended for span in spans)
         columns["record_ms"].extend(repeat(record_ms, count))
         columns["span_index"].extend(span_indexes)
         self._partition_ids.extend(repeat(partition_id, count), str.encode)

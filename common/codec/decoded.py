@@ -124,7 +124,7 @@ class Decoded(NamedTuple):
     layout: Layout | None = None
 
     def without_repeats(self) -> Decoded:
-        """Keep the last of spans with the same ids, as if it had come in a later record. For spans of one project."""
+        """Keep one of spans with the same ids, as if each had come in a record of its own. For spans of one project."""
         if len({(span.trace_id, span.span_id) for span in self.spans}) == len(self.spans):
             return self
         kept = last_of_each(self.spans)
@@ -132,8 +132,12 @@ class Decoded(NamedTuple):
 
 
 def last_of_each(spans: Sequence[Span], projects: Sequence[Hashable] | None = None) -> list[int]:
-    """Return the positions of the spans that no later one with the same ids and project replaces."""
-    placed = zip(range(len(spans)), projects or repeat(None), spans, strict=False)
+    """Return the positions of the spans that no other one with the same ids and project replaces: of several, the last
+    that ended, else the last.
+    """
+    placed = list(zip(range(len(spans)), projects or repeat(None), spans, strict=False))
+    if any(span.is_running for span in spans):
+        placed.sort(key=lambda each: not each[2].is_running)
     return sorted({(project, span.trace_id, span.span_id): at for at, project, span in placed}.values())
 
 

@@ -184,6 +184,7 @@ class _Reader(JsonReader):
             references=self._identified(get("references"), "references"),
             hashes=self._identified(get("hashes"), "hashes"),
             scores=self._scores(get("scores"), end_ns),
+            is_running=False,
             **{member: _optional_text(get(member), member) for member in PROMOTED_TEXTS},
         )
         return self._faults.repaired(span)

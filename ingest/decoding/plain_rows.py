@@ -22,7 +22,7 @@ from common.codec.checks import json_double
 from common.codec.otlp_columns import SpanArrays
 from common.codec.otlp_schema import BOOL, DOUBLE, INT, STRING
 from common.span import PROMOTED_TEXTS, Metrics, Resource, Scope
-from common.span_version import OFFSET_STEP
+from common.span_version import version_of
 from ingest.decoding.plain_spans import SPAN_TYPE, TRACE_TYPE, KeySet, durations_us
 
 
@@ -99,7 +99,7 @@ def _sent_columns(
         "trace_id": _ids(arrays.ids("trace_id", 16)),
         "parent_id": _ids(np.concatenate([parent_ids, parent_ids], axis=1)),
         "partition_id": _dictionary([record.partition_id.encode() for record in records], counts),
-        "version": _repeated([record.record_offset * OFFSET_STEP for record in records], np.uint64, counts),
+        "version": _repeated([version_of(record.record_offset) for record in records], np.uint64, counts),
         "record_ms": _repeated([record.record_ms for record in records], np.int64, counts),
         "span_index": pa.array(ranges(starts, counts).astype(np.uint32)),
         "name": without_nulls(fields["name"]),

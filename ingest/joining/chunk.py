@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from common.clickhouse.span_columns import SpanColumns
 from common.prices.table import PriceTable
-from common.span_version import JOINED_EVENTS_MAX, offset_of, version_of
+from common.span_version import JOINED_EVENTS_MAX, is_running, offset_of, version_of
 from ingest.joining.derive import EVENTS_MAX, AnnotationScores, with_additions
 from ingest.joining.stored_spans import StoredSpan, events_of
 from ingest.masking.dead_letters import Masking
@@ -88,9 +88,7 @@ def joined_rows(chunk: JoiningChunk, prices: PriceTable) -> pa.Table:
             span_indexes=[arrival.span_index],
             normalized_spans=[normalized],
         )
-    versions = [
-        version_of(offset_of(each.span.version), min(each.counts.joined, JOINED_EVENTS_MAX)) for each in chunk.additions
-    ]
+    versions = list(map(_next_version, chunk.additions))
     rows = columns.rows()
     rows = rows.set_column(rows.column_names.index("version"), "version", pa.array(np.array(versions, np.uint64)))
     partition_ids, offsets, _ = zip(*(each.arrival for each in chunk.additions), strict=True)
@@ -99,3 +97,9 @@ def joined_rows(chunk: JoiningChunk, prices: PriceTable) -> pa.Table:
     for name, column in zip(ARRIVAL_COLUMNS, arrived, strict=True):
         rows = rows.append_column(name, column)
     return rows
+
+
+def _next_version(addition: Addition) -> int:
+    stored = addition.span.version
+    events_count = min(addition.counts.joined, JOINED_EVENTS_MAX)
+    return version_of(offset_of(stored), events_count, is_running=is_running(stored))

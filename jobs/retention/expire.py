@@ -20,7 +20,7 @@ from uuid import UUID
 from common.clickhouse.select import Select, Table
 from common.clickhouse.store import ColumnStore
 from common.clickhouse.stored_through import read_positions_of
-from common.span_version import last_of
+from common.span_version import OFFSET_SQL
 from common.telemetry import RETENTION_DELETED_BYTES, RETENTION_DELETED_SPANS, RETENTION_DELETED_TRACES
 from common.times import Clock
 from query_api.retention.rules import KeepRules, RetentionRecords
@@ -54,7 +54,7 @@ PASS_SPANS_MIN: Final = 5_000_000
 """Passes over all traces of a project, each deletes at least this many spans."""
 
 IS_SETTLED: Final = (
-    "toInt64(version) <= transform("
+    f"toInt64({OFFSET_SQL}) <= transform("
     "toString(partition_id), {partitions:Array(String)}, {settled:Array(Int64)}, toInt64(-1))"
 )
 """Whether a version was surely visible when the run began (ADR 0007)."""
@@ -99,7 +99,7 @@ class Expiring:
         Raises ``DeadlineExceeded``, ``Unavailable`` and ``Overloaded``; what was deleted by then stays deleted.
         """
         positions = await read_positions_of(self.store, project_id, deadline_s=STEP_S)
-        settled = {position.partition_id: last_of(position.through_offset) for position in positions}
+        settled = {position.partition_id: position.through_offset for position in positions}
 
         def make_spans() -> ProjectSpans:
             return ProjectSpans(self.store, project_id, clock=self.clock, budget_s=STEP_S)

@@ -50,6 +50,7 @@ class RecordedSpan(Strict):
     span_index: int | None = Field(
         None, ge=0, lt=2**32, description="The place of the span in its record, from 0; omit it for the whole record."
     )
+    running: bool = Field(default=False, description="Whether the record says that the span is running.")
     trace_id: _Id | None = Field(None, description="The id of its trace.")
     span_id: _Id | None = Field(None, description="Its id.")
 
@@ -163,7 +164,7 @@ async def _reasons(spans: ProjectSpans, asked: Sequence[RecordedSpan], partition
             return "It is rejected."
         if key not in own:
             return "It is not stored."
-        if own[key] < version_of(span.offset):
+        if own[key] < version_of(span.offset, is_running=span.running):
             return "Only an older version is stored."
         if key not in latest:
             return _DELETED

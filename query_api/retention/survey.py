@@ -185,7 +185,7 @@ def stored_traces(project_id: UUID, values: Mapping[str, Any], *, is_settled: st
     keys = ("trace_id", "span_id", "start_us", "response_bytes", f"{is_settled} AS is_settled")
     return Select(
         project_id,
-        replace(latest_versions(project_id, IN_CHUNK, values), columns=keys),
+        latest_versions(project_id, IN_CHUNK, values, columns=keys),
         [
             *("trace_id", "min(start_us) AS earliest_us", "max(start_us) AS latest_us"),
             *("count() AS spans_count", "sum(response_bytes) AS bytes_count"),

@@ -24,6 +24,7 @@ from typing import Final
 from uuid import UUID
 
 from common.clickhouse.select import Select, Table, Union
+from common.span_version import IS_SENT_SQL, RANK_SQL
 
 PLACE: Final = ("trace_id", "span_id", "partition_id", "start_us")
 
@@ -32,14 +33,13 @@ _ROW_HASH: Final = f"cityHash64({', '.join(PLACE)}, version, stored_us)"
 """Of a row of ``spans``. Each try to store a row has its own microsecond (``ingest/clickhouse_sink.py``). The name of a
 part would not do: merges change it, and servers that are asked one after the other have parts of the same names."""
 
+_MEMBERS: Final = ("latest.1 AS version", "latest.2 AS record_ms", "latest.3 AS start_us")
 _TRACE_HASH: Final = "cityHash64(trace_id)"
 _PART: Final = "_part_index + cityHash64(partition_id) + cityHash64(shardNum())"
 """Differs for the parts of two shards, which may have the same number. The hashes are computed once for many rows."""
 
 _SECOND: Final = "intDiv(start_us, 1000000) AS second"
 _VERSION_HASH: Final = "cityHash64(start_us, version)"
-_IS_SENT: Final = "version % 2 = 0"
-"""A condition takes longer than a factor, since few rows are deletions."""
 
 
 def is_visible(project_id: UUID, window: Sequence[str], in_traces: Sequence[str]) -> str:
@@ -64,16 +64,17 @@ def is_visible(project_id: UUID, window: Sequence[str], in_traces: Sequence[str]
 def _hashes(project_id: UUID, traces: Union) -> Select:
     """Return a query of the hashes of some traces, and of the places of the latest versions of their spans.
 
-    A span that is deleted gives the hash of a place that no row has.
+    A span that is deleted gives zero, which is the hash of no place.
     """
     keys = ("trace_id", "span_id", "partition_id")
     latest = "max((version, record_ms, start_us)) AS latest"
     in_partitions = Select(
         project_id, Table.VERSIONS, [*keys, latest], where=[f"trace_id IN ({traces})"], group_by=keys
     )
-    place = "maxIf((latest.2, latest.1, partition_id, latest.3), latest.1 % 2 = 0) AS place"
-    of_spans = Select(project_id, in_partitions, ["trace_id", "span_id", place], group_by=keys[:2])
-    hashes = f"[{_TRACE_HASH}, cityHash64(trace_id, span_id, place.3, place.4)]"
+    versions = Select(project_id, in_partitions, [*keys, *_MEMBERS])
+    place = f"max(({', '.join(RANK_SQL)}, start_us)) AS place"
+    of_spans = Select(project_id, versions, ["trace_id", "span_id", place], group_by=keys[:2])
+    hashes = f"[{_TRACE_HASH}, if(place.3 % 2 = 0, cityHash64(trace_id, span_id, place.4, place.5), 0)]"
     return Select(project_id, of_spans, [f"arrayJoin({hashes})"])
 
 
@@ -87,8 +88,9 @@ def _doubtful(project_id: UUID, window: Sequence[str], in_traces: Sequence[str])
         group_by=[_TRACE_HASH],
         having=[f"min({_PART}) != max({_PART})"],
     )
+    # A condition takes longer than a factor, since few rows are deletions.
     of_versions, of_spans = (
-        f"sum({starts}) AS starts" for starts in (f"{_VERSION_HASH} * ({_IS_SENT})", _VERSION_HASH)
+        f"sum({starts}) AS starts" for starts in (f"{_VERSION_HASH} * ({IS_SENT_SQL})", _VERSION_HASH)
     )
     starts = Union(
         [

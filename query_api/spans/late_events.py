@@ -11,7 +11,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from common.clickhouse.select import Select, Table
-from common.span_version import OFFSET_STEP
+from common.span_version import DELETION_SQL, IS_SENT_SQL
 from query_api.spans.versions import latest_versions
 
 DELETION_COLUMNS: Final = (
@@ -26,12 +26,11 @@ def event_deletions(project_id: UUID, conditions: Sequence[str], parameters: Map
     """Return a query of what deletes events, in the order of ``DELETION_COLUMNS``: for each partition, the last number
     of the offset of the record, as ``deletions`` does it for spans.
     """
-    last = f"bitOr(max(version), {OFFSET_STEP - 1}) AS deletion"
     return Select(
         project_id,
         Table.EVENTS,
         [
-            *(*DELETION_COLUMNS[:5], last, "argMax(record_ms, version)", "any(time_us)"),
+            *(*DELETION_COLUMNS[:5], f"{DELETION_SQL} AS deletion", "argMax(record_ms, version)", "any(time_us)"),
             *("max(source_trace_id)", "max(source_span_id)"),
         ],
         where=conditions,
@@ -46,7 +45,7 @@ def deletions_of_old(project_id: UUID, conditions: Sequence[str], parameters: Ma
 
     Of a trace that retention has deleted, and of a span that never came.
     """
-    old = Select(project_id, Table.EVENTS, ["trace_id"], where=[*conditions, IS_OLD, "version % 2 = 0"])
+    old = Select(project_id, Table.EVENTS, ["trace_id"], where=[*conditions, IS_OLD, IS_SENT_SQL])
     visible = latest_versions(project_id, [f"trace_id IN ({old})"])
     of_visible = Select(project_id, visible, ["trace_id"])
     return event_deletions(project_id, [*conditions, IS_OLD, f"trace_id NOT IN ({of_visible})"], parameters)

@@ -209,7 +209,7 @@ class TestReading:
     async def test_rows_read_are_counted_not_rows_returned(self, store: ColumnStore):
         await insert(store, *(span_row(number) for number in range(5)))
         statement = Statement(
-            "SELECT name FROM spans WHERE version = {version:UInt64}", {"version": version_of(2**45 + 1)}
+            "SELECT name FROM spans WHERE version = {version:UInt64}", {"version": version_of(2**44 + 1)}
         )
 
         assert await store.rows_read(statement, deadline_s=DEADLINE_S) == 5

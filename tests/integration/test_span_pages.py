@@ -4,7 +4,7 @@ small the budget (contract §3.3). Compared with a model that knows every versio
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from common.errors import DeadlineExceeded
 from common.ids import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.span import Span
-from common.span_version import last_of, version_of
+from common.span_version import deletion_of, version_of
 from common.times import SystemClock, format_us
 from common.usage import trace_sums
 from query_api.filter.sql.compile import EVERY_ROW
@@ -54,6 +54,7 @@ class Place(NamedTuple):
     trace: int
     number: int
     start_us: int
+    is_running: bool = False
 
     @property
     def shown_id(self) -> SpanId:
@@ -77,6 +78,7 @@ class Place(NamedTuple):
             status_code=0,
             status_message=None,
             attributes={"ag.metrics.tokens.incremental.total": self.number},
+            is_running=self.is_running,
         )
 
 
@@ -94,14 +96,14 @@ class Record:
         spans = [place.span for place in self.places]
         at = {"partition_id": self.partition_id, "offset": self.offset, "record_ms": self.record_ms}
         await store_record(store, spans, project_id=project_id, **at)  # type: ignore[arg-type]
-        for trace, number in self.deleted:
-            await delete(store, project_id, trace, number, partition_id=self.partition_id, offset=self.offset)
+        for place in self.places:
+            if place[:2] in self.deleted:
+                await delete(store, project_id, place, partition_id=self.partition_id, offset=self.offset)
 
 
-async def delete(
-    store: ColumnStore, project_id: UUID, trace: int, number: int, *, partition_id: str, offset: int
-) -> None:
-    await add_head(store, project_id, Place(trace, number, 0), partition_id=partition_id, version=last_of(offset))
+async def delete(store: ColumnStore, project_id: UUID, place: Place, *, partition_id: str, offset: int) -> None:
+    version = deletion_of(version_of(offset, is_running=place.is_running))
+    await add_head(store, project_id, place, partition_id=partition_id, version=version)
 
 
 async def add_head(
@@ -124,19 +126,27 @@ async def add_head(
 
 
 def visible(records: Sequence[Record]) -> list[Place]:
-    """Return the latest versions by the rule of contract §4, written again in the simplest way."""
-    spans: dict[tuple[int, int], tuple[tuple[int, int, str], Place]] = {}
+    """Return the latest versions by the rule of contract §3.6 and §4, written again in the simplest way."""
+    spans: dict[tuple[int, int], list[tuple[Record, Place]]] = defaultdict(list)
     for partition_id in {record.partition_id for record in records}:
         latest: dict[tuple[int, int], tuple[Record, Place]] = {}
-        for record in sorted(
-            (record for record in records if record.partition_id == partition_id), key=lambda record: record.offset
-        ):
-            latest |= {place[:2]: (record, place) for place in record.places}
-        for key, (record, place) in latest.items():
-            rank = (record.record_ms, record.offset, partition_id)
-            if key not in record.deleted and (key not in spans or spans[key][0] < rank):
-                spans[key] = (rank, place)
-    return [place for _, place in spans.values()]
+        of_partition = [record for record in records if record.partition_id == partition_id]
+        for record in sorted(of_partition, key=lambda record: record.offset):
+            for place in record.places:
+                if place.is_running and place[:2] in latest and not latest[place[:2]][1].is_running:
+                    continue
+                latest[place[:2]] = record, place
+        for key, version in latest.items():
+            spans[key].append(version)
+
+    def is_shown(version: tuple[Record, Place]) -> bool:
+        return version[1][:2] not in version[0].deleted
+
+    def rank(version: tuple[Record, Place]) -> tuple[bool, bool, int, int, str]:
+        record, place = version
+        return not place.is_running, is_shown(version), record.record_ms, record.offset, record.partition_id
+
+    return [version[1] for version in (max(versions, key=rank) for versions in spans.values()) if is_shown(version)]
 
 
 def in_window(
@@ -168,7 +178,7 @@ def records(draw: st.DrawFn) -> list[Record]:
             partition_id,
             offset,
             draw(st.integers(0, 2)),
-            tuple(Place(*key, start_us) for key, start_us in content.items()),
+            tuple(Place(*key, start_us, is_running=draw(st.booleans())) for key, start_us in content.items()),
             frozenset(draw(st.sets(st.sampled_from(sorted(content)), max_size=2))),
         )
         for (partition_id, offset), content in drawn.items()
@@ -396,7 +406,7 @@ async def test_span_is_returned_while_its_next_version_is_stored(
 async def test_deleted_span_stays_deleted_while_its_next_version_is_stored(store: ColumnStore) -> None:
     place = Place(1, 1, 0)
     await store_record(store, [place.span], partition_id="a", offset=1)
-    await delete(store, DEFAULT_PROJECT_ID, 1, 1, partition_id="a", offset=1)
+    await delete(store, DEFAULT_PROJECT_ID, place, partition_id="a", offset=1)
     await add_head(store, DEFAULT_PROJECT_ID, place, partition_id="a", version=version_of(2))
 
     assert ids_of(await SpanPages.over(store).page()) == []
@@ -444,7 +454,7 @@ def visible_spans_agree_in_sql_and_python(engine: Engine, sent: list[Record]) ->
     assert sorted(versions) == sorted(versions_of(rows)) == sorted(versions_of(rows_of_few))
     assert sorted(
         (version.trace_id[-1], version.span_id[-1], version.start_us - START_US) for version in versions
-    ) == sorted(visible(sent))
+    ) == sorted(place[:3] for place in visible(sent))
 
 
 async def test_found_spans_are_returned_if_the_budget_ends_before_the_rest(store: ColumnStore) -> None:

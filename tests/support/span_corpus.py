@@ -261,7 +261,7 @@ async def store_year(
     sql = (
         "INSERT INTO spans (project_id, start_us, span_id, trace_id, partition_id, version, record_ms, name, attributes_template)"
         " SELECT {project:UUID}, {start:Int64} + number * {step:Int64}, unhex(repeat(leftPad(hex(number + 1), 16, '0'), 2)),"
-        " unhex(leftPad(hex(number + 1), 32, '0')), 'log', number * 131072, 1,"
+        " unhex(leftPad(hex(number + 1), 32, '0')), 'log', 4611686018427387904 + number * 131072, 1,"
         " if(number % {rare:UInt32} = {rare:UInt32} - 1, 'rare', 'usual'), '{}' FROM numbers({count:UInt32})"
     )
     step_us = 365 * 24 * 3_600_000_000 // spans_count

@@ -80,7 +80,7 @@ def span_row(number: int, **changed: Any) -> dict[str, Any]:
         "start_us": 1_760_000_000_000_000 + number,
         "span_id": number.to_bytes(8, "big") * 2,
         "trace_id": number.to_bytes(16, "big"),
-        "version": version_of(2**45 + number),
+        "version": version_of(2**44 + number),
         "arrival_partition_id": b"",
         "arrival_offset": 0,
         "record_ms": -1,

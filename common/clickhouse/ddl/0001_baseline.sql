@@ -15,8 +15,8 @@ CREATE TABLE IF NOT EXISTS spans{local}
     span_id                   FixedString(16)                      CODEC(ZSTD(1)),
     trace_id                  FixedString(16)                      CODEC(ZSTD(1)),
     partition_id              LowCardinality(String),
-    -- The offset of the record times 2^17, plus twice the number of the events that log records added to the span
-    -- (common/span_version.py).
+    -- The offset of the record times 2^17, plus twice the number of the events that log records added to the span, and
+    -- 2^62 unless the span is running (common/span_version.py).
     version                   UInt64                               CODEC(Delta, ZSTD(1)),
     span_index                UInt32                               CODEC(T64, ZSTD(1)),
     record_ms                 Int64                                CODEC(Delta, ZSTD(1)),
@@ -224,7 +224,7 @@ CREATE TABLE IF NOT EXISTS span_versions{local}
     span_id                   FixedString(16)                      CODEC(ZSTD(1)),
     partition_id              LowCardinality(String),
     -- As in `spans`. The deletion of a version is the last number of its offset (odd): it wins over what it deletes and
-    -- loses to the next record.
+    -- loses to the next record, unless it deletes an end and the next record is a start.
     version                   UInt64                               CODEC(T64, ZSTD(1)),
     record_ms                 Int64                                CODEC(T64, ZSTD(1)),
     start_us                  Int64                                CODEC(T64, ZSTD(1)),
@@ -279,7 +279,7 @@ CREATE MATERIALIZED VIEW IF NOT EXISTS span_arrivals_of_spans TO span_arrivals{l
 SELECT
     project_id,
     if(arrival_partition_id = '', partition_id, arrival_partition_id) AS partition_id,
-    if(arrival_partition_id = '', intDiv(version, 131072), arrival_offset) AS record_offset,
+    if(arrival_partition_id = '', intDiv(version % 4611686018427387904, 131072), arrival_offset) AS record_offset,
     span_index, start_us, stored_us, trace_id
 FROM spans{local};
 

@@ -120,6 +120,7 @@ def test_every_member_of_a_response_is_read():
             {"id": "019d952f-5945-71b1-b8cb-d6d8e675c18d", "slug": "app", "attributes": {"key": "application"}}
         ],
         "hashes": [{"id": "d3c8a323-8abe-92a5-d1d4-bb89e23f10ed", "attributes": {"key": "indirect"}}],
+        "is_running": False,
         "session_id": "s",
         "user_id": "u",
         "agent_id": "g",

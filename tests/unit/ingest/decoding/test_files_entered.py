@@ -13,7 +13,7 @@ SPANS = 400
 """More than 64 KiB of records, so that they are read together."""
 
 
-@pytest.mark.parametrize(("kind", "files_max"), [("plain", 19), ("llm", 34)])
+@pytest.mark.parametrize(("kind", "files_max"), [("plain", 20), ("llm", 35)])
 def test_chunk_enters_few_files(kind: str, files_max: int) -> None:
     chunk = chunk_of(SETS[kind](SPANS))
     for _ in range(2):  # plans of keys are kept when they come again
