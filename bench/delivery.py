@@ -42,7 +42,7 @@ from common.times import SystemClock
 from ingest.app import open_worker
 from jobs.app import open_jobs
 from jobs.subscriptions import delivery
-from jobs.subscriptions.reading import BatchReader, stored_at
+from jobs.subscriptions.reading import BatchReader, available_at
 from query_api.delivery.selection import selection_of
 from query_api.delivery.stored import SUBSCRIPTIONS, Rows, Subscription
 from query_api.delivery.targets.opening import open_target
@@ -147,6 +147,7 @@ async def _read_all(reader: BatchReader, database: Database, settings: Settings)
     positions, count, begun_s = Positions(), 0, time.monotonic()
     while (found := await reader.next_batch(project_id, selection, positions)).spans:
         count += len(found.spans)
+        assert isinstance(found.positions, Positions)
         positions = found.positions
     return count, time.monotonic() - begun_s
 
@@ -257,7 +258,7 @@ class TimedTarget:
     async def deliver(self, batch: DeliveryBatch, /) -> RejectedSpans | None:
         rejected = await self.target.deliver(batch)
         now = datetime.now(UTC)
-        self.lags_s.extend((now - stored_at(span)).total_seconds() for span in batch.spans)
+        self.lags_s.extend((now - available_at(span)).total_seconds() for span in batch.spans)
         return rejected
 
     async def check(self) -> str | None:

@@ -32,6 +32,7 @@ from jobs.settling.run import Settling, SettlingTimes
 from jobs.subscriptions.delivery import Subscribing
 from jobs.subscriptions.pace import Pace
 from jobs.subscriptions.reading import BatchReader
+from jobs.subscriptions.settled_reading import SettledBatchReader
 from jobs.subscriptions.store import LeasedSubscriptions
 from query_api.delivery.schemas import State
 from query_api.freshness.follow import Follower, following
@@ -101,6 +102,7 @@ def jobs_of(context: JobContext, stored: StoredThrough) -> dict[Kind, Job]:
         context,
         LeasedSubscriptions(context.leases),
         BatchReader(context.store, stored, settings, context.clock),
+        SettledBatchReader(context.store, context.database, settings, context.clock),
         Pace(context.clock),
         FairShare("batches in memory", settings.delivery.batches_max),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 from clearspan.client.connection import ApiClient, WrongUsage, api_command
 from clearspan.client.delivery_kind import (
@@ -22,17 +22,19 @@ from clearspan.client.delivery_kind import (
 )
 from clearspan.client.output import TableColumn
 from clearspan.client.span_values import local_time
-from clearspan.command import Group, Json, Option
+from clearspan.command import Group, Json, Option, Titled
 
 DESCRIPTION: Final = """\
 Manage subscriptions. A subscription delivers every span that matches to a webhook, a Kafka topic, an OTLP endpoint or
-Parquet files, as soon as it is stored: at least once, and in order within a partition. `clearspan deliver` delivers
-them; the embedded stack does, too.
+Parquet files, as soon as it is stored: at least once, and in order within a partition. With `--on settled_traces` it
+delivers whole traces instead, once for each time they settle. `clearspan deliver` delivers them; the embedded stack
+does, too.
 """
 EXAMPLES: Final = """\
 examples
   clearspan subscriptions create failed --webhook https://hooks.example.org/spans --errors
   clearspan subscriptions create costly --webhook https://hooks.example.org/spans --where cost gt 0.1
+  clearspan subscriptions create whole --webhook https://hooks.example.org/traces --on settled_traces
   clearspan subscriptions create copy --kafka kafka.example.org:9092 --topic spans-copy --from beginning
   clearspan subscriptions create traces --otlp https://otlp.example.org --header "Authorization: Bearer TOKEN"
   clearspan subscriptions create files --parquet s3://bucket/spans --from beginning
@@ -66,6 +68,7 @@ def _details(subscription: Mapping[str, Any]) -> list[tuple[str, object]]:
         ("reason", subscription.get("reason")),
         ("target", target_text(subscription["target"])),
         ("secret", subscription["target"].get("secret")),
+        ("on", subscription["on"]),
         ("spans", selection_text(subscription)),
         ("delivered", _delivered_text(subscription["delivered"])),
         ("lag", f"{subscription['lag_s']:g} s"),
@@ -122,6 +125,17 @@ def _skipped_text(skipped: Sequence[Mapping[str, Any]]) -> str | None:
     return f"{len(skipped)} batches, the last one {skipped[-1]['batch_id']} with {skipped[-1]['spans']:,} spans"
 
 
+class FeedOptions(NamedTuple):
+    """What a new subscription delivers, and where it begins."""
+
+    on: Annotated[str, Option(None, "what is delivered (default: spans)", choices=("spans", "settled_traces"))] = (
+        "spans"
+    )
+    begins_at: Annotated[str, Option("WHERE", f"{_FROM} (default: now)", flag="--from")] = "now"
+
+
+Feed: TypeAlias = Annotated[FeedOptions, Titled("feed")]
+
 SUBSCRIPTIONS: Final = DeliveryKind("subscription", "span", _COLUMNS, _row, _details)
 
 
@@ -131,7 +145,7 @@ async def create(
     *,
     slug: NewSlug,
     name: Name = None,
-    begins_at: Annotated[str, Option("WHERE", f"{_FROM} (default: now)", flag="--from")] = "now",
+    feed: Feed,
     target: Target,
     spans_target: SpansTarget,
     spans: Selection,
@@ -143,7 +157,7 @@ async def create(
         raise WrongUsage(
             "a subscription needs a target: give --webhook, --kafka with --topic, --otlp, --parquet, or --target."
         )
-    members = {"slug": slug, **named, "from": begins_at, **await spans.request(api), "name": name}
+    members = {"slug": slug, **named, "on": feed.on, "from": feed.begins_at, **await spans.request(api), "name": name}
     return await SUBSCRIPTIONS.create(api, members, as_json=as_json)
 
 

@@ -37,13 +37,15 @@ from jobs.context import JobContext
 from jobs.failures import Failing, pause, retry_delay_s, retry_or_pause
 from jobs.runner import JobRun
 from jobs.subscriptions.pace import Pace
-from jobs.subscriptions.reading import BatchReader, ReadBatch, stored_at
+from jobs.subscriptions.reading import BatchReader, FeedReader, ReadBatch
+from jobs.subscriptions.settled_reading import SettledBatchReader
 from jobs.subscriptions.store import LeasedSubscription, LeasedSubscriptions, NewBatch
+from query_api.delivery.schemas import FeedKind
 from query_api.delivery.selection import Selection, selection_of
+from query_api.delivery.shown import FeedPosition, unpack_position
 from query_api.delivery.stored import batch_id_of
 from query_api.delivery.targets.opening import open_target
 from query_api.delivery.targets.target import DeliveryBatch, RejectedSpans, Target, TargetRefused, TargetUnavailable
-from query_api.pages.arrivals import Positions
 
 NEWS_S: Final = 10.0
 """How long a subscription waits for an announcement before it looks again."""
@@ -73,6 +75,7 @@ class Subscribing:
     context: JobContext
     store: LeasedSubscriptions
     reader: BatchReader
+    settled_reader: SettledBatchReader
     pace: Pace
     batches: FairShare
 
@@ -119,6 +122,12 @@ class Delivery:
         """The kind of its target."""
         return str(self.subscription.target["kind"])
 
+    @property
+    def reader(self) -> FeedReader:
+        """What reads its feed."""
+        is_settled = self.subscription.feed == FeedKind.SETTLED_TRACES
+        return self.tools.settled_reader if is_settled else self.tools.reader
+
     def now(self) -> datetime:
         """Return the time, in UTC."""
         return self.tools.context.now()
@@ -132,7 +141,7 @@ class Delivery:
 class Borders:
     """A batch that is not acknowledged: the position after it, and the revision of the saved query that it is from."""
 
-    end: Positions
+    end: FeedPosition
     revision_id: UUID | None
 
 
@@ -140,8 +149,8 @@ class Borders:
 class DeliveryState:
     """How far a subscription is. ``*_s`` are times of the monotonic clock."""
 
-    position: Positions
-    stored_position: Positions
+    position: FeedPosition
+    stored_position: FeedPosition
     stored_s: float
     through_at: datetime
     """Everything that was stored before it is delivered."""
@@ -163,8 +172,10 @@ class DeliveryState:
     @classmethod
     def of(cls, stored: LeasedSubscription, *, stored_s: float) -> DeliveryState:
         """Return the state at which the last process ended."""
-        position = Positions.unpack(stored.position)
-        pending = None if stored.pending is None else Borders(Positions.unpack(stored.pending), stored.pending_revision)
+        position = unpack_position(stored.position, stored.feed)
+        pending = None
+        if stored.pending is not None:
+            pending = Borders(unpack_position(stored.pending, stored.feed), stored.pending_revision)
         failing = Failing(stored.attempts, stored.failing_since, stored.retry_at)
         return cls(position, position, stored_s, stored.through_at, pending, stored.batch_number, failing)
 
@@ -219,12 +230,12 @@ async def wait(delivery: Delivery, state: DeliveryState) -> DeliveryState:
     rest_s = state.read_s + tools.pace.interval_s(project_id, delivery.id) - delivery.monotonic_s()
     await asyncio.sleep(max(rest_s, 0.0))
     timeout_s = ADVANCE_S if state.position != state.stored_position else NEWS_S
-    stored = tools.reader.stored
-    if await stored.wait_for_news(project_id, since=state.news_count, timeout_s=timeout_s):
+    reader = delivery.reader
+    if await reader.wait_for_news(project_id, since=state.news_count, timeout_s=timeout_s):
         return replace(state, is_behind=True)
     state = await advance(delivery, state)
-    await tools.reader.learn(project_id, unless_within_s=NEWS_S)
-    return replace(state, is_behind=stored.news_count(project_id) != state.news_count)
+    await reader.learn(project_id, unless_within_s=NEWS_S)
+    return replace(state, is_behind=reader.news_count(project_id) != state.news_count)
 
 
 async def read(
@@ -236,23 +247,23 @@ async def read(
     """
     tools, project_id, pending = delivery.tools, delivery.project_id, state.pending
     if pending is not None or state.news_count < 0:
-        await tools.reader.learn(project_id)
+        await delivery.reader.learn(project_id)
     if pending is not None:
         selection = await _selection(delivery, pending.revision_id)
         async with tools.pace.read(project_id, delivery.id):
-            batch = await tools.reader.same_batch(project_id, selection, state.position, pending.end)
+            batch = await delivery.reader.same_batch(project_id, selection, state.position, pending.end)
             await place.enter_async_context(tools.batches.place(timeout_s=PLACE_S))
         return state, batch
     state, selection = await selected(delivery, state)
     async with tools.pace.read(project_id, delivery.id):
-        news_count = tools.reader.stored.news_count(project_id)
+        news_count = delivery.reader.news_count(project_id)
         read_s, began_at = delivery.monotonic_s(), delivery.now()
-        batch = await tools.reader.next_batch(project_id, selection, state.position)
+        batch = await delivery.reader.next_batch(project_id, selection, state.position)
         if batch.spans:
             await place.enter_async_context(tools.batches.place(timeout_s=PLACE_S))
     matched_s = read_s if batch.spans else state.matched_s
     tools.pace.found(project_id, delivery.id, is_some=read_s - matched_s < MATCHING_S)
-    through_at = began_at if batch.is_complete else stored_at(batch.spans[-1]) if batch.spans else state.through_at
+    through_at = began_at if batch.is_complete else batch.last_at if batch.spans else state.through_at
     state = replace(
         state,
         news_count=news_count,
@@ -279,7 +290,7 @@ async def deliver(delivery: Delivery, state: DeliveryState, batch: ReadBatch) ->
     try:
         with DELIVERY_SECONDS.labels(delivery.kind).time():
             rejected = await delivery.target.deliver(
-                DeliveryBatch(id_, delivery.subscription.slug, delivery.now(), batch.spans)
+                DeliveryBatch(id_, delivery.subscription.slug, delivery.now(), batch.spans, batch.traces)
             )
         outcome = "delivered"
     except TargetRefused:
@@ -303,7 +314,7 @@ async def store(
         _log.warning("A target rejected spans.", subscription=str(delivery.id), **asdict(rejected))
     if spans:
         DELIVERED_SPANS.labels(kind).inc(len(spans))
-        DELIVERY_LAG_SECONDS.labels(kind).observe((delivery.now() - stored_at(spans[0])).total_seconds())
+        DELIVERY_LAG_SECONDS.labels(kind).observe((delivery.now() - batch.first_at).total_seconds())
     assert state.pending is not None  # noqa: S101 - a batch has borders
     end = state.pending.end
     return replace(

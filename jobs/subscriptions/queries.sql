@@ -1,5 +1,5 @@
 -- load --
-SELECT slug, selection, target, secrets, position, through_at, batch_number, pending, pending_revision, attempts,
+SELECT slug, feed, selection, target, secrets, position, through_at, batch_number, pending, pending_revision, attempts,
     failing_since, retry_at
 FROM subscriptions WHERE project_id = $1 AND id = $2 AND status = 'active';
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
 import orjson
@@ -22,6 +22,7 @@ from common.limits import MIB
 from common.settings import Settings
 from common.times import Clock
 from query_api.delivery.selection import Selection
+from query_api.delivery.shown import FeedPosition
 from query_api.pages.arrivals import Positions
 from query_api.pages.feed import FeedPage, FeedQuery, read_feed
 from query_api.request.progress import StoredThrough
@@ -36,10 +37,47 @@ class ReadBatch(NamedTuple):
     """Spans and the position after them. ``is_complete`` is false if more is stored than was examined."""
 
     spans: Sequence[Mapping[str, Any]]
-    positions: Positions
+    positions: FeedPosition
     is_complete: bool
     expired_count: int
     """Spans that match and were deleted before they were read."""
+
+    traces: Sequence[Mapping[str, Any]] | None = None
+    """The settled traces of the spans; ``None`` in the feed of spans."""
+
+    @property
+    def first_at(self) -> datetime:
+        """When the first item was stored, or settled."""
+        return available_at((self.spans if self.traces is None else self.traces)[0])
+
+    @property
+    def last_at(self) -> datetime:
+        """The same of the last item."""
+        return available_at((self.spans if self.traces is None else self.traces)[-1])
+
+
+class FeedReader(Protocol):
+    """Reads one of the feeds, within the limits of a batch. Positions are those of the feed."""
+
+    async def learn(self, project_id: UUID, *, unless_within_s: float = 0.0) -> None:
+        """Read how far the feed is, unless that was done a short time ago."""
+        ...
+
+    def news_count(self, project_id: UUID) -> int:
+        """Return a number that differs when there may be more to read."""
+        ...
+
+    async def wait_for_news(self, project_id: UUID, *, since: int, timeout_s: float) -> bool:
+        """Wait until ``news_count`` differs from ``since``; return whether it does."""
+        ...
+
+    async def next_batch(self, project_id: UUID, selection: Selection, positions: Any) -> ReadBatch:
+        """Return what matches after a position: at most a batch."""
+        ...
+
+    async def same_batch(self, project_id: UUID, selection: Selection, positions: Any, until: Any) -> ReadBatch:
+        """Return what still matches between two positions."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +100,14 @@ class BatchReader:
         deadline_s = self.settings.query.budget_s
         self.stored.learn(await read_positions_of(self.store, project_id, deadline_s=deadline_s))
 
+    def news_count(self, project_id: UUID) -> int:
+        """Return how often the project advanced."""
+        return self.stored.news_count(project_id)
+
+    async def wait_for_news(self, project_id: UUID, *, since: int, timeout_s: float) -> bool:
+        """Wait for an announcement of a worker."""
+        return await self.stored.wait_for_news(project_id, since=since, timeout_s=timeout_s)
+
     async def next_batch(self, project_id: UUID, selection: Selection, positions: Positions) -> ReadBatch:
         """Return what matches after ``positions``: at most a batch."""
         delivery = self.settings.delivery
@@ -70,7 +116,7 @@ class BatchReader:
         through = self.stored.through(project_id)
         reached = Positions.at_end_of({id_: last.offset for id_, last in through.items()})
         is_complete = page.is_complete and page.positions.covers(reached)
-        return ReadBatch(await _parsed(page.spans), page.positions, is_complete, page.expired_count)
+        return ReadBatch(await parsed(page.spans), page.positions, is_complete, page.expired_count)
 
     async def same_batch(
         self, project_id: UUID, selection: Selection, positions: Positions, until: Positions
@@ -91,7 +137,7 @@ class BatchReader:
             expired_count += page.expired_count
         if not positions.covers(until):
             raise Unavailable("The end of the batch is not known to be stored yet.")
-        return ReadBatch(await _parsed(spans), until, is_complete=False, expired_count=expired_count)
+        return ReadBatch(await parsed(spans), until, is_complete=False, expired_count=expired_count)
 
     async def _page(
         self,
@@ -116,7 +162,8 @@ class BatchReader:
         return await read_feed(spans, wanted, positions, through=self.stored.through(project_id), until=until)
 
 
-async def _parsed(spans: Sequence[Rendered]) -> Sequence[Mapping[str, Any]]:
+async def parsed(spans: Sequence[Rendered]) -> Sequence[Mapping[str, Any]]:
+    """Return spans as objects."""
     if sum(len(span.json) for span in spans) > LARGE_BYTES:
         return await in_thread(_parse, spans)
     return _parse(spans)
@@ -126,6 +173,7 @@ def _parse(spans: Sequence[Rendered]) -> list[Mapping[str, Any]]:
     return [orjson.loads(span.json) for span in spans]
 
 
-def stored_at(span: Mapping[str, Any]) -> datetime:
-    """Return when a span was stored."""
-    return datetime.fromisoformat(span["created_at"]).astimezone(UTC)
+def available_at(item: Mapping[str, Any]) -> datetime:
+    """Return when a span was stored, or when a trace settled."""
+    text = item["settled"]["at"] if "settled" in item else item["created_at"]
+    return datetime.fromisoformat(text).astimezone(UTC)

@@ -23,6 +23,7 @@ class LeasedSubscription(NamedTuple):
     """What is needed to deliver. ``pending`` is the position after the batch that is being delivered."""
 
     slug: str
+    feed: str
     selection: Mapping[str, Any]
     target: Mapping[str, Any]
     secrets: Mapping[str, Any]

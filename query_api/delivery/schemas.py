@@ -18,8 +18,8 @@ from query_api.request.references import ReferenceIn, Text
 NAME_LENGTH_MAX: Final = 200
 POSITION_LENGTH_MAX: Final = 131_072
 _FROM: Final = (
-    "`now`, `beginning`, a `created_at` as ISO 8601 or relative to now such as `-15m`, or the `position` of a"
-    " subscription of this project."
+    "`now`, `beginning`, a `created_at` (of settled traces, a time of settling) as ISO 8601 or relative to now such as"
+    " `-15m`, or the `position` of a subscription of this project to the same."
 )
 
 
@@ -29,6 +29,13 @@ class State(StrEnum):
     ACTIVE = "active"
     RETRYING = "retrying"
     PAUSED = "paused"
+
+
+class FeedKind(StrEnum):
+    """What a subscription delivers."""
+
+    SPANS = "spans"
+    SETTLED_TRACES = "settled_traces"
 
 
 class SpanSelection(Strict):
@@ -57,7 +64,12 @@ class SubscriptionCreate(SpanSelection):
 
     slug: Slug = Field(max_length=NAME_LENGTH_MAX, description="Unique in the project. Never changes.")
     name: Text | None = Field(None, max_length=NAME_LENGTH_MAX, description="A name for people.")
-    target: TargetIn = Field(description="Where spans are delivered.")
+    on: FeedKind = Field(
+        FeedKind.SPANS,
+        description="What is delivered: `spans` as they are stored, or `settled_traces`, each whole, once for each time"
+        " it settles. Never changes. The filter chooses traces that have a matching span.",
+    )
+    target: TargetIn = Field(description="Where it is delivered.")
     from_: Annotated[str, Field(max_length=POSITION_LENGTH_MAX)] | None = Field(
         None, alias="from", description=f"Where delivery begins: {_FROM} Default: `now`."
     )
@@ -188,6 +200,7 @@ class SubscriptionOut(ApiModel):
     id: UUID
     slug: str
     name: str | None = None
+    on: FeedKind = Field(description="What is delivered.")
     filtering: dict[str, Any] | None = Field(None, description="The filter.")
     query_ref: dict[str, str] | None = Field(None, description="The saved query that it follows.")
     query_revision_ref: dict[str, str] | None = Field(None, description="The revision that it is pinned to.")

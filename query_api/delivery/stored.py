@@ -187,6 +187,7 @@ class Subscription(NamedTuple):
     id: UUID
     slug: str
     name: str | None
+    feed: str
     selection: JsonObject
     target: JsonObject
     status: str

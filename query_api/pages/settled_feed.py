@@ -117,12 +117,14 @@ class SettledQuery:
 class SettledPage:
     """Traces in the order in which they settled, and the position after them.
 
-    ``is_complete`` is false if the budget ended first: there is more, which could not be examined.
+    ``is_complete`` is false if the budget ended first: there is more, which could not be examined. ``is_at_end``:
+    nothing is left to examine.
     """
 
     traces: Sequence[Trace]
     position: SettledPosition
     is_complete: bool
+    is_at_end: bool = False
 
 
 async def query_traces(resolve: Resolve, request: Request) -> Response:
@@ -200,6 +202,20 @@ async def first_position(spans: ProjectSpans, begins_at: str | None, *, through:
     return SettledPosition.after_run(min(run - 1, through) if run else through)
 
 
+async def last_settled_run(spans: ProjectSpans, *, through: int) -> int:
+    """Return the last run up to ``through`` in which a trace of the project settled; 0 if none did."""
+    last = Select(
+        spans.project_id,
+        Table.SETTLED,
+        ["run"],
+        where=["run <= {through:UInt64}"],
+        order_by=["run DESC"],
+        limit=1,
+        parameters={"through": through},
+    )
+    return next(iter(values_of(await spans.select(last, step="last settled run"), "run")), 0)
+
+
 async def read_settled(
     spans: ProjectSpans,
     query: SettledQuery,
@@ -219,7 +235,7 @@ async def read_settled(
         reader = _SettledReading(spans, query, page, position, through, until)
         if not reader.is_done:
             await run_rounds(reader.run_round)
-    return SettledPage(reader.traces, reader.position, reader.is_done)
+    return SettledPage(reader.traces, reader.position, reader.is_done, reader.is_at_end)
 
 
 class _SettledReading:
@@ -243,7 +259,9 @@ class _SettledReading:
 
         self._size = min(query.limit + SPARE_TRACES, ROUND_TRACES_MAX)
         self._facts: dict[bytes, SettledFact] = {}
-        self._is_at_end = position >= self._until
+        self.is_at_end = position >= self._until
+        """Whether nothing is left to examine."""
+
         self.position = position
 
     @property
@@ -254,13 +272,13 @@ class _SettledReading:
     @property
     def is_done(self) -> bool:
         """Whether the page is full, or everything that settled is examined."""
-        return self._is_at_end or self._page.is_cut or len(self._page.traces) >= self._query.limit
+        return self.is_at_end or self._page.is_cut or len(self._page.traces) >= self._query.limit
 
     async def run_round(self) -> bool:
         """Examine the next settlings; return whether it was the last round."""
         settlings = await self._next_settlings()
-        self._is_at_end = len(settlings) < self._size
-        last = self._until if self._is_at_end else settlings[-1].position
+        self.is_at_end = len(settlings) < self._size
+        last = settlings[-1].position if settlings else self.position
         current = await self._current(settlings)
         latest, sums = await latest_of_traces(self._spans, current.keys())
         matching = await self._matching(latest)
@@ -362,11 +380,12 @@ class _SettledReading:
             if ends_at is not None and ends_at.trace_id in positions:
                 self.position = positions[ends_at.trace_id]
             if not is_taken:
+                self.is_at_end = False
                 return
         if len(positions) <= left:
             self.position = last
         else:
-            self._is_at_end = False
+            self.is_at_end = False
 
 
 def _parts(versions: Sequence[Version], size: int) -> Iterable[Sequence[Version]]:

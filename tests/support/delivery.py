@@ -117,9 +117,10 @@ async def receiving(port: int = 0, receiver: Receiver | None = None) -> AsyncIte
 
 def span_of(number: int, **members: Any) -> Span:
     """A span whose id and name say its number."""
-    ids = number.to_bytes(16, "big"), number.to_bytes(8, "big") * 2
+    ids = {"trace_id": number.to_bytes(16, "big"), "span_id": number.to_bytes(8, "big") * 2, "parent_id": None}
     usual = {"name": f"s{number}", "kind": 1, "status_code": 0, "status_message": None, "attributes": {"n": number}}
-    return Span(*ids, None, start_ns=START_NS, end_ns=START_NS + 1_000, **{**usual, **members})
+    times = {"start_ns": START_NS, "end_ns": START_NS + 1_000}
+    return Span(**{**ids, **usual, **times, **members})
 
 
 def delivery_settings(**members: Any) -> Settings:

@@ -1,6 +1,7 @@
-"""Publishes each span of a batch as a record: ``span_json``, with its trace_id as the key (contract §4, §9).
+"""Publishes each span of a batch as a record: ``span_json``, with its trace_id as the key (contract §4, §9). A settled
+trace is one record, with all its spans.
 
-The records can be read by another Clearspan. They do not name a project: the topic of the other one does.
+The records of spans can be read by another Clearspan. They do not name a project: the topic of the other one does.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from query_api.delivery.targets.target import DeliveryBatch, TargetRefused, Targ
 BATCH_HEADER: Final = "clearspan-batch-id"
 SUBSCRIPTION_HEADER: Final = "clearspan-subscription"
 MESSAGE_HEADER: Final = "clearspan-message-id"
+TRACE_CONTENT_TYPE: Final = "application/json"
 
 
 def own_topics(settings: KafkaSettings) -> frozenset[str]:
@@ -58,12 +60,15 @@ class KafkaTarget:
 
     async def deliver(self, batch: DeliveryBatch, /) -> None:
         """Publish the spans. Raises as ``Target.deliver``."""
+        items, content_type = batch.spans, CONTENT_TYPES[Encoding.SPAN_JSON]
+        if batch.traces is not None:
+            items, content_type = batch.traces, TRACE_CONTENT_TYPE
         headers = [
-            (CONTENT_TYPE_HEADER, CONTENT_TYPES[Encoding.SPAN_JSON].encode()),
+            (CONTENT_TYPE_HEADER, content_type.encode()),
             (BATCH_HEADER, batch.id.encode()),
             (SUBSCRIPTION_HEADER, batch.subscription.encode()),
         ]
-        await self._publish([Message(span["trace_id"].encode(), orjson.dumps(span), headers) for span in batch.spans])
+        await self._publish([Message(item["trace_id"].encode(), orjson.dumps(item), headers) for item in items])
 
     async def send(self, message_id: str, kind: str, created_at: datetime, data: Mapping[str, Any], /) -> None:
         """Publish a message ``{"type": kind, "timestamp": …, "data": …}`` as a record. Raises as ``Target.deliver``.

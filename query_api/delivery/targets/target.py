@@ -25,6 +25,9 @@ class DeliveryBatch:
     spans: Sequence[Mapping[str, Any]]
     """Span objects as ``/spans/query`` returns them; not empty."""
 
+    traces: Sequence[Mapping[str, Any]] | None = None
+    """The settled traces that ``spans`` are of, ``{trace_id, settled, spans}`` each; ``None`` if it is about spans."""
+
 
 @dataclass(frozen=True, slots=True)
 class RejectedSpans:

@@ -37,8 +37,9 @@ class WebhookTarget:
 
     async def deliver(self, batch: DeliveryBatch, /) -> None:
         """Send a batch. Raises as ``Target.deliver``."""
-        data = {"subscription": batch.subscription, "spans": batch.spans}
-        await self.send(batch.id, "spans", batch.created_at, data)
+        kind, items = ("spans", batch.spans) if batch.traces is None else ("settled_traces", batch.traces)
+        name = "spans" if batch.traces is None else "traces"
+        await self.send(batch.id, kind, batch.created_at, {"subscription": batch.subscription, name: items})
 
     async def send(self, message_id: str, kind: str, created_at: datetime, data: Mapping[str, Any], /) -> None:
         """Send a message ``{"type": kind, "timestamp": …, "data": …}``. Raises as ``Target.deliver``."""
