@@ -24,6 +24,7 @@ from clearspan.client.delivery_kind import (
 from clearspan.client.output import TableColumn
 from clearspan.client.span_values import local_time
 from clearspan.command import Group, Json, Option, Titled
+from query_api.filter.notation.read import read_score
 
 DESCRIPTION: Final = """\
 Manage alerts. An alert computes a measure of the spans of the last minutes, again and again, and sends a message to a
@@ -55,17 +56,17 @@ _COLUMNS: Final = (
     TableColumn("target"),
     TableColumn("last error"),
 )
-_IN_JSON: Final = ("attributes", "resource", "scope")
+_WITH_KEYS: Final = ("attributes", "resource", "scope", "scores")
 
 
 def _measure(text: str) -> Mapping[str, Any]:
     of, colon, statistic = text.rpartition(":")
-    return {"of": of, "as": statistic} if colon else {"of": text}
+    return {"of": read_score(of) or of, "as": statistic} if colon else {"of": text}
 
 
 def _group(text: str) -> Any:
     field, dot, key = text.partition(".")
-    return {"field": field, "key": key} if dot and field in _IN_JSON else text
+    return {"field": field, "key": key} if dot and field in _WITH_KEYS else text
 
 
 def _details(alert: Mapping[str, Any]) -> list[tuple[str, object]]:

@@ -122,7 +122,8 @@ def windowing_of(window: WindowOptions, order: OrderOptions | None = None) -> di
     if order is not None and order.order is not None and order.sort is None:
         windowing["order"] = order.order
     if order is not None and order.sort is not None:
-        windowing["sort"] = {"by": order.sort, **({} if order.order is None else {"order": order.order})}
+        score = notation.read_score(order.sort)
+        windowing["sort"] = {"by": score or order.sort, **({} if order.order is None else {"order": order.order})}
     return windowing
 
 

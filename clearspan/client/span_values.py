@@ -10,8 +10,8 @@ from typing import Any, Final
 from clearspan.client.connection import WrongUsage
 from clearspan.client.requests import FAILED, read_field
 from common.paths import value_at
-from query_api.filter.language import ATTRIBUTES, DURATION, SHORTHANDS
-from query_api.filter.matches import shorthand_value
+from query_api.filter.language import ATTRIBUTES, DURATION, SCORES, SHORTHANDS
+from query_api.filter.matches import score_value, shorthand_value
 
 Span = Mapping[str, Any]
 
@@ -41,6 +41,8 @@ def value_of(span: Span, name: str) -> Any:
     named = read_field(name)
     if "key" not in named:
         return span.get(named["field"])
+    if named["field"] == SCORES:
+        return score_value(span.get(SCORES) or [], named["key"])
     path = named["key"].split(".")
     if named["field"] == ATTRIBUTES:
         return value_at(span.get(ATTRIBUTES), path)

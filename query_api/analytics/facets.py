@@ -81,6 +81,8 @@ async def query_facets(resolve: Resolve, request: Request) -> Response:
     else:
         facets = await _value_facets(spans, sample, query.keys, places, limit=query.limit)
     members: dict[str, Any] = {"count": len(facets), "facets": facets}
+    if query.keys is None and (scores := await _score_facets(spans, sample, limit=query.limit)):
+        members["scores"] = scores
     if (sampled := sample.sampled()) is not None:
         members["sampled"] = sampled.model_dump(exclude_none=True)
     if query.explain:
@@ -110,6 +112,24 @@ async def _path_facets(spans: ProjectSpans, sample: SpanSample, *, limit: int) -
         rows = await spans.select(query, step="paths", settings={"max_block_size": ROWS_AT_ONCE})
     return [
         {"path": row["path"].decode(), "types": _types(row["letters"]), "count": row["spans_count"]}
+        for row in rows.to_pylist()
+    ]
+
+
+async def _score_facets(spans: ProjectSpans, sample: SpanSample, *, limit: int) -> list[dict[str, Any]]:
+    named = {"scored": "mapApply((name, typed) -> (name, left(typed, 1)), score_values)"}
+    rows_of_sample = visible_rows(spans.project_id, named, sample.parameters)
+    query = Select(
+        spans.project_id,
+        Select(spans.project_id, rows_of_sample, ["arrayJoin(scored) AS score"]),
+        ["score.1 AS name", "groupUniqArray(score.2) AS letters", "count() AS spans_count"],
+        group_by=["name"],
+        order_by=["spans_count DESC", "name"],
+        limit=limit,
+    )
+    rows = await spans.select(query, step="scores")
+    return [
+        {"name": row["name"].decode(), "types": _types(row["letters"]), "count": row["spans_count"]}
         for row in rows.to_pylist()
     ]
 

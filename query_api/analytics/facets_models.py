@@ -51,7 +51,7 @@ class FacetsQuery(Strict):
         min_length=1,
         max_length=KEYS_MAX,
         description="Count the values of these instead of the attribute paths. Each is the name of a field, an object"
-        " with `field` and `key`, or a text that is a path in the attributes.",
+        " with `field` and `key`, such as a score and its name, or a text that is a path in the attributes.",
     )
     limit: int = Field(
         LIMIT_DEFAULT, ge=1, le=LIMIT_MAX, description="The most frequent paths, or values of each key, to return."
@@ -75,6 +75,16 @@ class PathFacet(ApiModel):
     path: str
     types: list[PathType] = Field(description="The types of its values. An `object` is one without members.")
     count: int = Field(description="Spans that have a value there.")
+
+
+class ScoreFacet(ApiModel):
+    """The name of a score that occurs."""
+
+    name: str
+    types: list[Literal["string", "number"]] = Field(
+        description="The types of its values; `string` if it has labels only."
+    )
+    count: int = Field(description="Spans that have a score of this name.")
 
 
 class CountedValue(ApiModel):
@@ -101,6 +111,9 @@ class FacetsResponse(ApiModel):
     count: int = Field(description="The number of facets.")
     facets: list[PathFacet] | list[ValueFacet] = Field(
         description="Paths by their count and then by name, or one facet for each key, in the order of the request."
+    )
+    scores: list[ScoreFacet] | None = Field(
+        None, description="Names of scores by their count and then by name. Absent with `keys`, or if there are none."
     )
     sampled: SampleSize | None = Field(None, description="Present if only the newest spans were examined.")
     explain: Explanation = None

@@ -64,7 +64,7 @@ def groups_select(
     parameters = Parameters()
     parameters.values.update(matching.parameters)
     columns = MeasureColumns(parameters)
-    groups = {f"group{index}": columns.typed(place) for index, place in enumerate(plan.group_by)}
+    groups = {f"group{index}": columns.group(place) for index, place in enumerate(plan.group_by)}
     order_by = columns.statistic(plan.order_of, plan.order_as)
     statistics = [columns.statistic(*each) for each in plan.statistics]
     units = sorted(columns.counted_units)

@@ -65,8 +65,14 @@ class GroupOrder(StrEnum):
 class FieldAndKey(Strict):
     """A field, and the path of a value in it if the field holds JSON."""
 
-    field: str = Field(max_length=64, description="The field: `attributes`, `resource`, `scope` or any field of spans.")
-    key: str | None = Field(None, max_length=4_096, description="A dotted path in the field, such as `ag.session.id`.")
+    field: str = Field(
+        max_length=64, description="The field: `attributes`, `resource`, `scope`, `scores` or any field."
+    )
+    key: str | None = Field(
+        None,
+        max_length=4_096,
+        description="A dotted path in the field, such as `ag.session.id`; for `scores` the name of a score.",
+    )
 
 
 def _field_named(value: Any) -> Any:
@@ -86,7 +92,7 @@ Measured: TypeAlias = Annotated[
 ]
 _OF: Final = (
     "`count`, `errors` (spans with the status ERROR), `duration` (milliseconds), `tokens`, `cost`, another field, or"
-    " the path of an attribute; `{field, key}` for values of `resource` and `scope`."
+    " the path of an attribute; `{field, key}` for values of `resource` and `scope` and for scores."
 )
 
 
@@ -161,7 +167,8 @@ class GroupsQuery(Strict):
     group_by: Listed[GroupBy] | None = Field(
         None,
         max_length=GROUP_BY_MAX,
-        description="Up to 3 fields, or `{field, key}` for a value in JSON. Spans with the same values are a group; a"
+        description="Up to 3 fields, or `{field, key}` for a value in JSON or the label of a score."
+        " Spans with the same values are a group; a"
         " value that is absent, an object or an array is null. Default: all spans are one group.",
     )
     measures: Listed[MeasureModel] | None = Field(

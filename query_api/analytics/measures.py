@@ -21,7 +21,7 @@ from query_api.analytics.groups_models import COUNT, ERRORS, Aggregate, FieldAnd
 from query_api.filter.language import FIELDS, Kind, ValuePlace
 from query_api.filter.parse import parse_place
 from query_api.filter.sql.expressions import Parameters
-from query_api.filter.sql.values import value_of
+from query_api.filter.sql.values import group_value, value_of
 
 PERCENTILES: Final[Mapping[Aggregate, float]] = {
     Aggregate.P50: 0.5,
@@ -94,7 +94,7 @@ def measured(name: FieldAndKey, at: str) -> Measured:
         return Measured(MeasureKind.COUNT if name.field == COUNT else MeasureKind.ERRORS, name)
     place = parse_place(name.field, name.key, path=at)
     kind = FIELDS[place.field].kind
-    if kind is Kind.JSON or place.field in _NUMBERS:
+    if kind in (Kind.JSON, Kind.SCORES) or place.field in _NUMBERS:
         return Measured(MeasureKind.NUMBER, name, place)
     return Measured(MeasureKind.TIME if kind is Kind.TIME else MeasureKind.OTHER, name, place)
 
@@ -127,9 +127,9 @@ class MeasureColumns:
         self.counted_units: set[str] = set()
         """Units of usage whose reports count once: ``tokens``, ``costs``."""
 
-    def typed(self, place: ValuePlace) -> str:
-        """Return the column of the typed text of a value (``query_api/filter/sql/values.py``)."""
-        return self._pass_on(value_of(place, self._parameters).typed, "typed")
+    def group(self, place: ValuePlace) -> str:
+        """Return the column of the typed text by which spans are grouped (``query_api/filter/sql/values.py``)."""
+        return self._pass_on(group_value(place, self._parameters), "typed")
 
     def statistic(self, values: Measured, statistic: Aggregate | None) -> Callable[[Merge], str]:
         """Return a function from the merge of partials to the expression of a statistic, ``None`` for a count."""
@@ -172,7 +172,7 @@ class MeasureColumns:
 
     def _different(self, place: ValuePlace) -> Callable[[Merge], str]:
         """Count hashes of 64 bits: two of ten million values have the same one with odds of 1 : 400,000."""
-        typed = self.typed(place)
+        typed = self._pass_on(value_of(place, self._parameters).typed, "typed")
         state = self._partial(f"uniqExactIfState(sipHash64({typed}), {typed} != '')")
         return lambda merge: merge("uniqExactIfMerge", state)
 

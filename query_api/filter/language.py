@@ -38,6 +38,9 @@ class Kind(Enum):
     CONTENT = auto()
     """The words of all texts in the attributes and events of a span."""
 
+    SCORES = auto()
+    """Scores of the span; ``key`` is the name of one, as it is. The newest of that name counts."""
+
     SHORTHAND = auto()
     """A scalar that is kept elsewhere or computed: ``SHORTHANDS``."""
 
@@ -101,9 +104,9 @@ class OperatorRule(NamedTuple):
     negates: Operator | None = None
 
 
-_ORDERED: Final = frozenset({Kind.TEXT, Kind.TIME, Kind.JSON, Kind.SHORTHAND})
+_ORDERED: Final = frozenset({Kind.TEXT, Kind.TIME, Kind.JSON, Kind.SCORES, Kind.SHORTHAND})
 _SCALARS: Final = _ORDERED | {Kind.TRACE_ID, Kind.SPAN_ID, Kind.ENUM, Kind.UUID}
-_STRUCTURED: Final = frozenset({Kind.JSON, Kind.ELEMENTS})
+_HAVE_MEMBERS: Final = frozenset({Kind.JSON, Kind.SCORES, Kind.ELEMENTS})
 
 OPERATORS: Final[Mapping[Operator, OperatorRule]] = {
     Operator.IS: OperatorRule(OperandKind.VALUE, _SCALARS),
@@ -122,8 +125,8 @@ OPERATORS: Final[Mapping[Operator, OperatorRule]] = {
     Operator.LIKE: OperatorRule(OperandKind.PATTERN, _ORDERED),
     Operator.IN: OperatorRule(OperandKind.LIST, _SCALARS | {Kind.ELEMENTS}),
     Operator.NOT_IN: OperatorRule(OperandKind.LIST, _SCALARS | {Kind.ELEMENTS}, negates=Operator.IN),
-    Operator.HAS: OperatorRule(OperandKind.MEMBER, _STRUCTURED),
-    Operator.HAS_NOT: OperatorRule(OperandKind.MEMBER, _STRUCTURED, negates=Operator.HAS),
+    Operator.HAS: OperatorRule(OperandKind.MEMBER, _HAVE_MEMBERS),
+    Operator.HAS_NOT: OperatorRule(OperandKind.MEMBER, _HAVE_MEMBERS, negates=Operator.HAS),
     Operator.EXISTS: OperatorRule(OperandKind.NOTHING, _SCALARS | {Kind.ELEMENTS}),
     Operator.NOT_EXISTS: OperatorRule(OperandKind.NOTHING, _SCALARS | {Kind.ELEMENTS}, negates=Operator.EXISTS),
 }
@@ -131,6 +134,11 @@ OPERATORS: Final[Mapping[Operator, OperatorRule]] = {
 ALLOWED_OPERATORS: Final[Mapping[Kind, tuple[Operator, ...]]] = {
     kind: tuple(operator for operator in Operator if kind in OPERATORS[operator].kinds) for kind in Kind
 }
+
+WITHOUT_KEY: Final = (Operator.EXISTS, Operator.NOT_EXISTS)
+"""The operators of ``Kind.SCORES`` that need no ``key``: whether there is any score."""
+
+SCORES: Final = "scores"
 
 ATTRIBUTES: Final = "attributes"
 """The field, and the member of ``resource`` and ``scope``."""
@@ -157,7 +165,7 @@ def is_cost_path(path: Sequence[str]) -> bool:
 
 
 class ValuePlace(NamedTuple):
-    """Where a value of a span is: a field, and the path in it if the field holds JSON."""
+    """Where a value of a span is: a field, and the path in it if the field holds JSON, or the name of a score."""
 
     field: str
     path: tuple[str, ...] = ()
@@ -223,6 +231,7 @@ FIELDS: Final[Mapping[str, Field]] = {
         Field("resource", Kind.JSON, members=(ATTRIBUTES, "schema_url", "dropped_attributes_count")),
         Field("scope", Kind.JSON, members=(ATTRIBUTES, "name", "version", "schema_url", "dropped_attributes_count")),
         *(Field(name, Kind.ELEMENTS) for name in ("links", "references", "events", "hashes")),
+        Field(SCORES, Kind.SCORES),
         Field("content", Kind.CONTENT),
         *(
             Field(name, Kind.TEXT if name == OPERATION else Kind.SHORTHAND, is_required=name == DURATION)
@@ -302,10 +311,10 @@ class GroupOperator(StrEnum):
 class Condition:
     """One condition on one field; ``operator`` is never a negation.
 
-    ``path`` are the segments of ``key`` on a field that holds JSON, else empty. ``operand`` is a list for ``btwn`` (two
-    values) and ``in`` (on a field of elements: a list of partial elements), a text for a text operator, ``None`` for
-    ``exists``. With ``is_all``, ``in`` asks for every value of its list. Only text operators read
-    ``is_case_sensitive`` and ``is_exact`` (``text_search.py``).
+    ``path`` are the segments of ``key`` on a field that holds JSON, the whole ``key`` on scores, else empty.
+    ``operand`` is a list for ``btwn`` (two values) and ``in`` (on a field of elements: a list of partial elements), a
+    text for a text operator, ``None`` for ``exists``. With ``is_all``, ``in`` asks for every value of its list. Only
+    text operators read ``is_case_sensitive`` and ``is_exact`` (``text_search.py``).
     """
 
     field: str

@@ -28,6 +28,7 @@ from query_api.filter.language import (
     ID_IN_NAME,
     OPERATION,
     OPERATORS,
+    SCORES,
     SHORTHANDS,
     Condition,
     Group,
@@ -69,6 +70,8 @@ def _condition_matches(condition: Condition, span: Mapping[str, Any]) -> bool:
     kind = FIELDS[condition.field].kind
     if kind is Kind.CONTENT:
         return content_matches(_content(str(condition.operand)), span)
+    if kind is Kind.SCORES:
+        return _scores_match(condition, span.get(SCORES) or ())
     if kind is Kind.SHORTHAND:
         return _holds(condition, shorthand_value(condition.field, span))
     value = shorthand_value(OPERATION, span) if condition.field == OPERATION else span.get(condition.field)
@@ -79,6 +82,16 @@ def _condition_matches(condition: Condition, span: Mapping[str, Any]) -> bool:
     if kind is Kind.JSON and condition.operator is Operator.EXISTS:
         return exists_at(value, condition.path)
     return _holds(condition, _compared(condition, kind, value))
+
+
+def _scores_match(condition: Condition, scores: Sequence[Mapping[str, Any]]) -> bool:
+    return _holds(condition, score_value(scores, *condition.path)) if condition.path else bool(scores)
+
+
+def score_value(scores: Sequence[Mapping[str, Any]], name: str) -> float | str | None:
+    """Return the value of the first score of a name, or its label if it has no value; ``None`` if there is none."""
+    score = next((score for score in scores if score["name"] == name), None)
+    return None if score is None else score.get("value", score.get("label"))
 
 
 def _compared(condition: Condition, kind: Kind, value: Any) -> Any:

@@ -154,6 +154,7 @@ def read_scalars(field: Field, operator: Operator, value: Any, at: str) -> list[
 
 _STAYING_TYPES: Final[Mapping[Kind, frozenset[type]]] = {
     Kind.JSON: frozenset({str, int}),
+    Kind.SCORES: frozenset({str, int}),
     Kind.SHORTHAND: frozenset({str, int}),
     Kind.TEXT: frozenset({str}),
 }
@@ -290,6 +291,7 @@ _READERS: Final[Mapping[Kind, Reader]] = {
     Kind.TIME: read_any_time,
     Kind.TEXT: read_text,
     Kind.JSON: read_json,
+    Kind.SCORES: read_json,
     Kind.SHORTHAND: read_scalar,
 }
 

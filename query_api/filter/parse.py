@@ -30,6 +30,8 @@ from query_api.filter.language import (
     FIELDS,
     NAME_LENGTH_MAX,
     OPERATORS,
+    SCORES,
+    WITHOUT_KEY,
     Condition,
     Field,
     Group,
@@ -64,7 +66,8 @@ class ConditionModel(Strict):
 
     field: str = ModelField(
         description=(
-            "The field to test. `attributes`, `resource` and `scope` need a `key`. The shorthands are `duration`"
+            "The field to test. `attributes`, `resource` and `scope` need a `key`, and so do `scores`, except under"
+            " `exists` and `not_exists`. The shorthands are `duration`"
             " (milliseconds), `operation` (the name of the span with `*` instead of ids), `service`, `model`,"
             " `provider`, `session` and `user` (of any span), `tokens` and `cost`."
         )
@@ -75,6 +78,7 @@ class ConditionModel(Strict):
             "A dotted path into the field; a number is an index of an array. On `resource` and `scope` it is a path"
             " in their attributes (`service.name`), or one of their members: `schema_url`, `dropped_attributes_count`,"
             " and for `scope` also `name` and `version`. `attributes.name` is the attribute of that name."
+            " On `scores` it is the name of a score, as it is."
         ),
     )
     value: Any = ModelField(
@@ -117,6 +121,7 @@ PATH_SEGMENTS_MAX: Final = 256
 """Segments of a key: many times deeper than attributes nest. A path is compiled segment by segment."""
 
 _NO_OPTIONS: Final = Options()
+_KEYED: Final = frozenset({Kind.JSON, Kind.SCORES})
 
 
 async def parse_filter(filtering: FilteringModel | None, *, path: str = "filtering") -> Node:
@@ -143,6 +148,8 @@ def parse_place(field: str, key: str | None = None, *, path: str) -> ValuePlace:
     if found.kind in (Kind.ELEMENTS, Kind.CONTENT):
         allowed = ", ".join(each.name for each in FIELDS.values() if each.kind not in (Kind.ELEMENTS, Kind.CONTENT))
         raise InvalidFilter(f"{path}.field", f"'{field}' has no single value; allowed: {allowed}.")
+    if found.kind is Kind.SCORES and key is None:
+        raise InvalidFilter(f"{path}.key", f"'{field}' needs the name of a score as key.")
     place = ValuePlace(field, _segments(found, key, Operator.EXISTS, path))
     if is_sum(place):
         raise InvalidFilter(
@@ -238,7 +245,7 @@ def _operand(  # noqa: C901 - one case for each kind of operand
     value, at = model.value, f"{path}.value"
     match OPERATORS[operator].operand:
         case OperandKind.NOTHING:
-            if value is not None and field.kind is not Kind.JSON:
+            if value is not None and field.kind not in _KEYED:
                 raise InvalidFilter(at, f"'{field.name}' value is not supported for existence operators.")
             return None
         case OperandKind.MEMBER if field.kind is Kind.ELEMENTS:
@@ -293,11 +300,13 @@ def _segments(field: Field, key: str | None, operator: Operator, path: str) -> t
         if key is not None and OPERATORS[operator].operand is not OperandKind.MEMBER:
             raise InvalidFilter(at, f"'{field.name}' key is only supported for dict operators.")
         return ()
-    if field.kind is not Kind.JSON:
+    if field.kind not in _KEYED:
         if key is not None:
-            keyed = ", ".join(other.name for other in FIELDS.values() if other.kind is Kind.JSON)
+            keyed = ", ".join(other.name for other in FIELDS.values() if other.kind in _KEYED)
             raise InvalidFilter(at, f"'{field.name}' has no keys; fields with keys: {keyed}.")
         return ()
+    if field.kind is Kind.SCORES:
+        return _name_of_score(key, operator, at)
     if key is None:
         raise InvalidFilter(
             at, f"'{field.name}' key is required and thus never null: give a dotted path such as ag.type.span."
@@ -307,6 +316,17 @@ def _segments(field: Field, key: str | None, operator: Operator, path: str) -> t
     if len(segments) > PATH_SEGMENTS_MAX:
         raise InvalidFilter(at, f"the path has {len(segments)} segments; at most {PATH_SEGMENTS_MAX} are allowed.")
     return segments if _is_whole_path(segments, field) else (ATTRIBUTES, *segments)
+
+
+def _name_of_score(name: str | None, operator: Operator, at: str) -> tuple[str, ...]:
+    if name is None:
+        if operator in WITHOUT_KEY:
+            return ()
+        raise InvalidFilter(
+            at, f"'{SCORES}' needs the name of a score as key; without one allowed: {', '.join(WITHOUT_KEY)}."
+        )
+    operands.check_size(name, at)
+    return (name,)
 
 
 def _is_whole_path(segments: tuple[str, ...], field: Field) -> bool:

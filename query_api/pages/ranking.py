@@ -41,7 +41,7 @@ from query_api.spans.project_spans import ProjectSpans, StatementBudget, project
 from query_api.spans.rows import Rendered, fetch_matching_rows
 from query_api.spans.versions import Position, TracePosition, Version
 from query_api.spans.window import At, Conditions, Window
-from query_api.spans.windowing import Order, Sort, Windowing
+from query_api.spans.windowing import Order, Sort, SortedScore, Windowing
 
 RANKED_MAX: Final = 1_000
 """Spans or traces of a ranking."""
@@ -55,7 +55,7 @@ CANDIDATES_MAX: Final = 50_000
 SORT_AT: Final = "windowing.sort"
 TOKENS: Final = "tokens"
 RANKED_FIELDS: Final = (DURATION, TOKENS, COST)
-"""The fields to sort by; any other name is the path of an attribute."""
+"""The fields to sort by; any other text is the path of an attribute."""
 
 
 class RankedItem(Protocol):
@@ -109,9 +109,13 @@ def ranked_place(sort: Sort, *, at: str = SORT_AT) -> ValuePlace:
 
     Raises ``InvalidFilter`` for a field that is no number, and for a path that no attribute can have.
     """
+    if isinstance(sort.by, SortedScore):
+        return parse_place(sort.by.field, sort.by.key, path=f"{at}.by")
     if sort.by in RANKED_FIELDS:
         return ValuePlace(sort.by)
-    allowed = f"allowed: {', '.join(RANKED_FIELDS)}, and the path of an attribute with numbers"
+    allowed = (
+        f"allowed: {', '.join(RANKED_FIELDS)}, the path of an attribute with numbers, and {{field: scores, key: NAME}}"
+    )
     if sort.by in FIELDS:
         raise InvalidFilter(f"{at}.by", f"spans cannot be sorted by '{sort.by}'; {allowed}.")
     try:

@@ -5,9 +5,9 @@ requests and responses. What they mean for a statement: ``window.py``.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, field_validator
 
 from common.times import RelativeTime, parse_time_ns
 from query_api.filter.parse import FilteringModel, check_groups
@@ -85,15 +85,30 @@ class BasicWindowing(Strict):
     _are_numbers = field_validator("limit", "wait_s", "rate", "interval", mode="before")(refuse_boolean)
 
 
+class SortedScore(Strict):
+    """A score as the value by which spans or traces are ranked."""
+
+    field: Literal["scores"] = Field(description="`scores`.")
+    key: Text = Field(min_length=1, max_length=SORT_LENGTH_MAX, description="The name of the score.")
+
+
+_SortedPath: TypeAlias = Annotated[Text, Field(min_length=1, max_length=SORT_LENGTH_MAX)]
+
+
+def _sorted_form(value: Any) -> str:
+    return "score" if isinstance(value, dict | SortedScore) else "attribute"
+
+
 class Sort(Strict):
     """The value by which spans or traces are ranked."""
 
-    by: Text = Field(
-        min_length=1,
-        max_length=SORT_LENGTH_MAX,
-        description="`duration`, `tokens`, `cost`, or the path of an attribute. Strings that are numbers count; spans"
-        " without a number there are left out. A trace has the duration from its earliest start to its latest end, the"
-        " tokens and cost of all its spans, and the largest value of an attribute of its matching spans.",
+    by: Annotated[
+        Annotated[_SortedPath, Tag("attribute")] | Annotated[SortedScore, Tag("score")], Discriminator(_sorted_form)
+    ] = Field(
+        description="`duration`, `tokens`, `cost`, the path of an attribute, or a score as `{field, key}`. Strings that"
+        " are numbers count; spans without a number there are left out. A trace has the duration from its earliest"
+        " start to its latest end, the tokens and cost of all its spans, and the largest value of an attribute, or of"
+        " a score, of its matching spans.",
     )
     order: Order | None = Field(None, description="Default descending: the largest first.")
 

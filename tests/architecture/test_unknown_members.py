@@ -28,7 +28,7 @@ from tests.support.history import renamed
 UNKNOWN: Final = "slugg"
 FORBIDDEN: Final = "extra_forbidden"
 UNION_TAGS: Final = frozenset(
-    {"Condition", "Filtering", "list", "object", "webhook", "kafka", "otlp", "parquet", "single", "quotient"}
+    {"Condition", "Filtering", "list", "object", "webhook", "kafka", "otlp", "parquet", "single", "quotient", "score"}
 )
 """What pydantic writes into a path besides the members: which shape of several was read."""
 

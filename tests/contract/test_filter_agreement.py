@@ -24,7 +24,7 @@ from common.paths import value_at
 from common.settings import ClickHouseSettings
 from common.times import parse_time_ns
 from query_api.filter.language import FIELDS, SHORTHANDS, SUMS_MAX, Kind, Node, Operator
-from query_api.filter.matches import number_of, shorthand_value
+from query_api.filter.matches import number_of, score_value, shorthand_value
 from query_api.filter.parse import FilteringModel, parse, parse_place, resolve_times
 from query_api.filter.sql.compile import compile_filter
 from query_api.filter.sql.expressions import Parameters, text_condition, visible_number
@@ -34,6 +34,7 @@ from tests.support.cases import case
 from tests.support.filter_corpus import FilterCorpus, filter_corpus
 from tests.support.filters import FILTERS, NOW_US
 from tests.support.scale import few_and_many, rest_is_long
+from tests.support.span_corpus import SCORE_NAMES
 
 SEED = 20_260_101
 """Seed of the spans; ``--hypothesis-seed`` replaces it."""
@@ -85,6 +86,11 @@ def of_attributes(key: str, operator: str, value: Any = None, **options: bool) -
 
 def of_service(operator: str, value: Any, key: str = "service.name", **options: bool) -> dict[str, Any]:
     return {"field": "resource", "key": key, "operator": operator, "value": value, "options": options or None}
+
+
+def of_score(name: str, *operators: str, value: Any) -> Iterator[dict[str, Any]]:
+    for operator in operators:
+        yield {"field": "scores", "key": name, "operator": operator, "value": value}
 
 
 COUNTEREXAMPLES: list[dict[str, Any]] = [
@@ -148,6 +154,15 @@ COUNTEREXAMPLES: list[dict[str, Any]] = [
     *({"field": name, "operator": "neq", "value": 5} for name in SHORTHANDS),
     {"field": "model", "operator": "is_not", "value": "gpt-4.1"},
     {"field": "model", "operator": "not_in", "value": ["gpt-4.1", "a"], "options": {"all": True}},
+    *({"field": "scores", "operator": name} for name in ("exists", "not_exists")),
+    *of_score("a", "exists", "is_not", value=None),
+    *of_score("a.b", "is", "eq", "neq", "gt", "lte", "contains", "has", value=5),
+    *of_score("a", "is", "eq", "neq", "gt", "lte", "contains", "has", value="a"),
+    *of_score('a"b', "in", "not_in", value=["a", 5.0, True, 2**64 - 1]),
+    *of_score("é x", "in", "is", value=[]),
+    *of_score("a\0b", "not_exists", value=None),
+    {"field": "scores", "key": "a", "operator": "in", "value": [1, "a"], "options": {"all": True}},
+    {"field": "scores", "key": "x" * 70, "operator": "btwn", "value": [-1, 5]},
     {"field": "events", "operator": "has", "key": "attributes.a.a", "value": 2**64 - 1},
     {"field": "events", "operator": "has", "key": "attributes.exception.message", "value": "a\nB"},
     {
@@ -235,8 +250,10 @@ def test_operation_is_the_name_without_ids(corpus: FilterCorpus) -> None:
     assert {name: shorthand_value("operation", {"span_name": name}) for name in OPERATIONS} == OPERATIONS
 
 
+WITHOUT_VALUE = (Kind.JSON, Kind.SCORES, Kind.ELEMENTS, Kind.CONTENT)
 PLACES = [
-    *((field.name, None) for field in FIELDS.values() if field.kind not in (Kind.JSON, Kind.ELEMENTS, Kind.CONTENT)),
+    *((field.name, None) for field in FIELDS.values() if field.kind not in WITHOUT_VALUE),
+    *(("scores", name) for name in SCORE_NAMES),
     *(("attributes", key) for key in ("a", "a.b", "0", "a\0b", "ag.type.span", "ag.data", "é")),
     *((field, key) for field in ("resource", "scope") for key in ("service.name", "a", "name", "schema_url", "a.1")),
 ]
@@ -257,7 +274,7 @@ def test_value_of_a_place_is_what_responses_show(corpus: FilterCorpus) -> None:
     for answer, (index, (field, key)) in product(corpus.answers, enumerate(PLACES)):
         row, path = row_of[answer["trace_id"], answer["span_id"]], places[index].path
         with case(field, key):
-            shown = shorthand_value(field, answer) if field in SHORTHANDS else value_at(answer.get(field), path)
+            shown = shown_at(field, path, answer)
             scalar = None if isinstance(shown, list | dict) else shown
             typed, text = ("", "") if scalar is None else (typed_text(scalar), text_of(scalar))
             assert row[f"found{index}_typed"].decode() == typed
@@ -265,6 +282,12 @@ def test_value_of_a_place_is_what_responses_show(corpus: FilterCorpus) -> None:
             assert row[f"found{index}_is_absent"] == (scalar is None)
             assert row[f"found{index}_number"] == number_shown(FIELDS[field].kind, scalar)
             assert read_typed(typed) == scalar
+
+
+def shown_at(field: str, path: tuple[str, ...], answer: dict[str, Any]) -> Any:
+    if field == "scores":
+        return score_value(answer.get("scores", []), *path)
+    return shorthand_value(field, answer) if field in SHORTHANDS else value_at(answer.get(field), path)
 
 
 def number_shown(kind: Kind, scalar: Any) -> float | None:

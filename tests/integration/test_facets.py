@@ -25,7 +25,7 @@ from common.settings import ClickHouseSettings
 from common.times import SystemClock, format_us
 from query_api.analytics.facets import ARRAYS_MAX, VALUE_BYTES_MAX
 from query_api.filter.language import FIELDS, SHORTHANDS, Kind
-from query_api.filter.matches import shorthand_value
+from query_api.filter.matches import score_value, shorthand_value
 from query_api.request.limits import Limits
 from tests.support.api import KnownKeys, context_of, serving
 from tests.support.span_corpus import OTHER_PROJECT_ID, START_NS, STORED_US, random_span, store_record
@@ -50,11 +50,14 @@ CONDITIONS: list[dict[str, Any]] = [
     {"field": "trace_id", "operator": "in", "value": [f"{number:02x}" * 16 for number in range(1, 9)]},
     {"field": "duration", "operator": "gt", "value": 1},
 ]
-FIELD_KEYS = [name for name, field in FIELDS.items() if field.kind not in (Kind.JSON, Kind.ELEMENTS, Kind.CONTENT)]
+WITHOUT_VALUE = (Kind.JSON, Kind.SCORES, Kind.ELEMENTS, Kind.CONTENT)
+FIELD_KEYS = [name for name, field in FIELDS.items() if field.kind not in WITHOUT_VALUE]
 PATH_KEYS = [
     {"field": "resource", "key": "service.name"},
     {"field": "resource", "key": "a"},
     {"field": "scope", "key": "name"},
+    {"field": "scores", "key": "a"},
+    {"field": "scores", "key": "a.b"},
     *({"field": "attributes", "key": path} for path in ("a", "b", "a.b", "a.0", "é", "", "ag.type.span", "x y.a")),
     "a",
     "attributes.b",
@@ -151,6 +154,8 @@ def value_of_key(key: Any, span: dict[str, Any]) -> Any:
         return span.get(key)
     if isinstance(key, str):
         key = {"field": "attributes", "key": key.removeprefix("attributes.")}
+    if key["field"] == "scores":
+        return score_value(span.get("scores", []), key["key"])
     holder = span.get(key["field"])
     if key["field"] != "attributes" and key["key"] != "name":
         return value_at(holder, ["attributes", *key["key"].split(".")])
@@ -168,6 +173,19 @@ def drawn(source: random.Random) -> dict[str, Any]:
         conditions = source.sample(CONDITIONS, source.randrange(1, 3))
         body["filtering"] = {"operator": source.choice(("and", "or", "nand")), "conditions": conditions}
     return body
+
+
+async def test_names_of_scores_are_those_that_a_client_counts(api: Facets) -> None:
+    source = random.Random(13)
+    for body in ({}, *(drawn(source) for _ in range(4))):
+        spans = await api.spans(**body)
+        names = Counter(name for span in spans for name in {score["name"] for score in span.get("scores", [])})
+
+        response = await api.query(**body)
+
+        assert [(each["name"], each["count"]) for each in response.get("scores", [])] == sorted(
+            names.items(), key=lambda item: (-item[1], item[0].encode())
+        )
 
 
 async def test_paths_are_those_that_a_client_counts(api: Facets) -> None:

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from query_api.filter.language import ALLOWED_OPERATORS, FIELDS, SHORTHANDS, Field, GroupOperator, Kind
-from tests.support.span_corpus import ANALYTICS, COLLIDING_KEYS, KEYS, SCALARS, SEGMENTS, START_NS, TEXTS
+from query_api.filter.language import ALLOWED_OPERATORS, FIELDS, SHORTHANDS, WITHOUT_KEY, Field, GroupOperator, Kind
+from tests.support.span_corpus import ANALYTICS, COLLIDING_KEYS, KEYS, SCALARS, SCORE_NAMES, SEGMENTS, START_NS, TEXTS
 
 PATHS = st.lists(st.sampled_from(SEGMENTS), min_size=1, max_size=4).map(".".join) | st.sampled_from(
     [
@@ -173,7 +173,18 @@ def conditions(draw: st.DrawFn) -> dict[str, Any]:
     """Any valid condition."""
     favoured = st.sampled_from(
         [
-            *["attributes", "attributes", "attributes", "resource", "scope", "links", "references", "events", "hashes"],
+            *[
+                "attributes",
+                "attributes",
+                "attributes",
+                "resource",
+                "scope",
+                "scores",
+                "links",
+                "references",
+                "events",
+                "hashes",
+            ],
             *SHORTHANDS,
         ]
     )
@@ -182,6 +193,10 @@ def conditions(draw: st.DrawFn) -> dict[str, Any]:
     condition: dict[str, Any] = {"field": field.name, "operator": operator}
     if field.kind is Kind.JSON:
         condition["key"] = draw(PATHS if field.name == "attributes" else PATHS | OWNED_PATHS)
+    if field.kind is Kind.SCORES:
+        keys = st.sampled_from([*SCORE_NAMES, "nowhere", "", "a\0b"])
+        if operator not in WITHOUT_KEY or draw(st.booleans()):
+            condition["key"] = draw(keys)
     if field.kind is Kind.CONTENT:
         return {**condition, "value": draw(contents())}
     if field.kind is Kind.ELEMENTS:
@@ -202,7 +217,7 @@ def operands(draw: st.DrawFn, field: Field, operator: str) -> dict[str, Any]:
     """``value`` and ``options`` of a condition on a scalar or a path."""
     if operator in ("is", "is_not"):
         nothing = st.nothing() if field.is_required else st.none()
-        return {"value": draw(VALUE if field.kind is Kind.JSON else scalars(field) | nothing)}
+        return {"value": draw(VALUE if field.kind in (Kind.JSON, Kind.SCORES) else scalars(field) | nothing)}
     if operator in ("has", "has_not"):
         return {
             "value": draw(

@@ -13,6 +13,7 @@ from common.clickhouse.repeated_rows import without_repeated
 from common.clickhouse.span_columns import SPANS_TABLE, SpanColumns, stamped
 from common.clickhouse.store import ColumnStore, Statement
 from common.ids import DEFAULT_PROJECT_ID
+from common.score import EVENT_SOURCE, Score, ScoreSource
 from common.span import Event, Link, Resource, Scope, Span
 from ingest.normalize import normalize
 
@@ -121,6 +122,23 @@ def random_identity(source: random.Random) -> dict[str, Any]:
     return {path: source.choice(values) for path in ("ag.session.id", "ag.user.id") if source.random() < 0.5}
 
 
+SCORE_NAMES = ("a", "a.b", "0", "é x", 'a"b', "A", "x" * 70)
+
+
+def random_scores(source: random.Random) -> tuple[Score, ...]:
+    """Few scores, several of one name among them."""
+    return tuple(_few(source, random_score)) if source.random() < 0.7 else ()
+
+
+def random_score(source: random.Random) -> Score:
+    """One of few names, with a value, a label, or both."""
+    value = source.choice((None, None, *ANALYTICS))
+    labels = (*TEXTS[1:], "gpt-4.1") if value is None else (None, *TEXTS[1:8])
+    sources = (EVENT_SOURCE, ScoreSource("annotation", b"a" * 16, b"b" * 16, "judge"))
+    at_ns = START_NS + source.randrange(3) * 1_000
+    return Score(source.choice(SCORE_NAMES), value, source.choice(labels), None, source.choice(sources), at_ns)
+
+
 def random_owner_attributes(source: random.Random) -> dict[str, Any]:
     """Of a resource or scope: with a service, and under names that its members have too."""
     named = {key: random_value(source, depth=1) for key in ("name", "version") if source.random() < 0.3}
@@ -204,6 +222,7 @@ def random_span(source: random.Random, number: int) -> Span:
         links=source.choice((None, tuple(_few(source, random_link)))),
         references=source.choice((None, _few(source, random_reference))),
         hashes=source.choice((None, _few(source, random_hash))),
+        scores=random_scores(random.Random(number)),
         resource=Resource(
             random_owner_attributes(source) if source.random() < 0.8 else {},
             source.randrange(2),

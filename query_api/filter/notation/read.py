@@ -22,7 +22,17 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
-from query_api.filter.language import ALLOWED_OPERATORS, ATTRIBUTES, FIELDS, OPERATORS, Kind, OperandKind, Operator
+from query_api.filter.language import (
+    ALLOWED_OPERATORS,
+    ATTRIBUTES,
+    FIELDS,
+    OPERATORS,
+    SCORES,
+    WITHOUT_KEY,
+    Kind,
+    OperandKind,
+    Operator,
+)
 from query_api.filter.notation.values import WrongValue, read_value
 
 TEXT_CHARS_MAX: Final = 10_000
@@ -136,9 +146,15 @@ def read_field(name: str) -> dict[str, str] | None:
     if full in FIELDS:
         return {"field": full}
     kind = FIELDS[first].kind if first in FIELDS else None
-    if kind is Kind.JSON:
+    if kind is Kind.JSON or kind is Kind.SCORES:
         return {"field": first, "key": path} if path else None
     return {"field": ATTRIBUTES, "key": full} if _PATH.fullmatch(full) and kind is not Kind.ELEMENTS else None
+
+
+def read_score(name: str) -> dict[str, str] | None:
+    """Return ``field`` and ``key`` if the name is that of a score, such as ``scores.Relevance``; else ``None``."""
+    field = read_field(name)
+    return field if field is not None and field["field"] == SCORES and "key" in field else None
 
 
 def _has_condition(text: str) -> bool:
@@ -241,6 +257,9 @@ class _Reader:
             raise _NoCondition(shown, name.end(), end, ALLOWED_OPERATORS[kind])
         if kind is Kind.JSON and "key" not in field:
             raise WrongFilter(f"{name[0]} needs a path: {name[0]}.http.status = 500.", begin, name.end())
+        if kind is Kind.SCORES and "key" not in field and operator.name not in WITHOUT_KEY:
+            shown = f"{name[0]} needs the name of a score: {name[0]}.Relevance > 0.5."
+            raise WrongFilter(shown, begin, name.end(), WITHOUT_KEY)
         if operator.name not in ALLOWED_OPERATORS[kind]:
             shown = f"“{operator.name}” is no operator of {name[0]}."
             raise WrongFilter(shown, operator.begin, operator.end, ALLOWED_OPERATORS[kind])

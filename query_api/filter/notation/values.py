@@ -27,7 +27,7 @@ UNITS: Final[Mapping[str, Mapping[str, float]]] = {
 }
 """Field that is a number → unit → what one of it is."""
 
-_TYPED: Final = frozenset({Kind.JSON, Kind.ELEMENTS})
+_TYPED: Final = frozenset({Kind.JSON, Kind.SCORES, Kind.ELEMENTS})
 _LISTS: Final = frozenset({OperandKind.LIST, OperandKind.RANGE})
 _TEXTS: Final = frozenset({OperandKind.LITERAL, OperandKind.PATTERN})
 _QUANTITY: Final = re.compile(r"(\$?)\s*(-?[0-9]+(?:\.[0-9]+)?)\s*([a-z$]*)", re.IGNORECASE)

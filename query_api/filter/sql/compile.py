@@ -1,9 +1,9 @@
 """A filter as SQL over the table ``spans``: the same meaning as ``query_api/filter/matches.py``.
 
 Fields that are columns are here; fields that hold JSON are in ``json.py`` and ``sums.py``, arrays of objects in
-``elements.py``, ``content`` in ``expressions.py``, shorthands in ``values.py``. Every condition is 0 or 1 on every
-row, never null, so that ``NOT`` is exact. Values, paths included, travel only as typed parameters; the names of columns
-are constants. The statement around the expression carries the project.
+``elements.py``, scores in ``scores.py``, ``content`` in ``expressions.py``, shorthands in ``values.py``. Every
+condition is 0 or 1 on every row, never null, so that ``NOT`` is exact. Values, paths included, travel only as typed
+parameters; the names of columns are constants. The statement around the expression carries the project.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from query_api.filter.sql.expressions import (
     time_text,
 )
 from query_api.filter.sql.json import json_condition
+from query_api.filter.sql.scores import scores_condition
 from query_api.filter.sql.sums import USAGE_BYTES_MAX, USAGE_OF, ag_condition
 from query_api.filter.sql.values import OPERATION_TEXT, shorthand_condition
 from query_api.filter.text_search import TextSearch
@@ -106,6 +107,8 @@ def compile_condition(condition: Condition, parameters: Parameters) -> str:
             return ag_condition(condition, parameters)
         case Kind.JSON:
             return json_condition(condition, parameters)
+        case Kind.SCORES:
+            return scores_condition(condition, parameters)
         case Kind.ELEMENTS:
             return elements_condition(condition, parameters)
         case Kind.CONTENT:

@@ -18,6 +18,7 @@ from common.span import PROMOTED_TEXTS, SpanKind, StatusCode
 from query_api.filter.language import DURATION, FIELDS, ID_IN_NAME, OPERATION, SHORTHANDS, Condition, Kind, ValuePlace
 from query_api.filter.sql.expressions import DoubleValue, Parameters, condition_sql, double_text, scalar_leaf, time_text
 from query_api.filter.sql.json import json_condition, json_place
+from query_api.filter.sql.scores import typed_label, typed_score
 
 OPERATION_TEXT: Final = f"replaceRegexpAll(name, '{ID_IN_NAME}', '*')"
 """The shorthand ``operation``: a text, never null."""
@@ -78,6 +79,13 @@ def value_of(place: ValuePlace, parameters: Parameters) -> FieldValue:
     return FieldValue(typed, text, _number(place, typed), f"({typed} = '')")
 
 
+def group_value(place: ValuePlace, parameters: Parameters) -> str:
+    """Return the typed text by which spans are grouped: the label of a score, the value of everything else."""
+    if FIELDS[place.field].kind is Kind.SCORES:
+        return typed_label(place, parameters)
+    return value_of(place, parameters).typed
+
+
 def read_typed(typed: str) -> str | float | bool | None:
     """Return the JSON value of a typed text: a string, an integer, a double or a boolean; ``None`` if it is ``''``."""
     kind, text = typed[:1], typed[1:]
@@ -93,7 +101,7 @@ def read_typed(typed: str) -> str | float | bool | None:
 
 
 _NO_NUMBER: Final = "CAST(NULL, 'Nullable(Float64)')"
-_HAS_NUMBERS: Final = frozenset({Kind.JSON, Kind.TEXT, Kind.SHORTHAND})
+_HAS_NUMBERS: Final = frozenset({Kind.JSON, Kind.TEXT, Kind.SCORES, Kind.SHORTHAND})
 _NO_ID: Final = f"unhex('{NO_PARENT.hex()}')"
 
 
@@ -140,6 +148,8 @@ _NUMBERS: Final[Mapping[str, str]] = {
 def _typed(place: ValuePlace, parameters: Parameters) -> str:
     if place.field in SHORTHANDS and place.field not in _COLUMNS:
         [place] = SHORTHANDS[place.field]
+    if FIELDS[place.field].kind is Kind.SCORES:
+        return typed_score(place, parameters)
     if FIELDS[place.field].kind is not Kind.JSON:
         return _COLUMNS.get(place.field, "''")
     found = json_place(place, parameters)

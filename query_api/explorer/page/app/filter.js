@@ -8,8 +8,8 @@
 /** @typedef {{field: string, key?: string, operator?: string, value?: unknown, options?: object}} Condition */
 /** @typedef {{operator?: string, conditions: (Condition | Filter)[]}} Filter */
 
-/** Fields whose value is in JSON: a path follows the name. */
-export const PATH_FIELDS = ['attributes', 'resource', 'scope'];
+/** Fields that hold JSON, after whose name a path follows, and scores, after which a name follows. */
+export const PATH_FIELDS = ['attributes', 'resource', 'scope', 'scores'];
 export const LIST_FIELDS = ['links', 'references', 'events', 'hashes'];
 
 export const FIELDS = [

@@ -173,7 +173,7 @@ def test_place_of_a_field_and_of_a_key() -> None:
         ("content", None, "by.field: 'content' has no single value; allowed: trace_id, span_id,"),
         ("name", None, "by.field: 'name' is not a field; allowed: trace_id, span_id,"),
         ("attributes", None, "by.key: 'attributes' key is required"),
-        ("span_name", "a", "by.key: 'span_name' has no keys; fields with keys: attributes, resource, scope."),
+        ("span_name", "a", "by.key: 'span_name' has no keys; fields with keys: attributes, resource, scope, scores."),
         ("attributes", "ag.metrics.tokens.cumulative.total", "by.key: 'ag.metrics.tokens.cumulative.total' is a sum"),
     ],
 )
@@ -204,11 +204,16 @@ def test_option_all_is_kept() -> None:
     assert condition == Condition("attributes", Operator.IN, [1], ("a",), is_all=True)
 
 
+def test_key_of_a_score_is_not_split() -> None:
+    assert one(field="scores", key="a.b", operator="gt", value=1) == Condition("scores", Operator.GT, 1, ("a.b",))
+    assert one(field="scores", operator="exists") == Condition("scores", Operator.EXISTS)
+
+
 REFUSED = [
     ({"field": "name"}, "filtering.conditions[1].field: 'name' is not a field; allowed: trace_id, span_id,"),
     ({"field": "name"}, "provider, session, user, tokens, cost. Did you mean 'span_name'?"),
     ({"field": "durationMs"}, "provider, session, user, tokens, cost. Did you mean 'duration'?"),
-    ({"field": "latency"}, "references, events, hashes, content, duration, operation, service, model, provider, session, user, tokens, cost."),
+    ({"field": "latency"}, "references, events, hashes, scores, content, duration, operation, service, model, provider, session, user, tokens, cost."),
     ({"field": "trace_id", "operator": "gt", "value": 1}, "operator: 'trace_id' does not support 'gt'; allowed: is, is_not, in, not_in, exists, not_exists."),
     ({"field": "trace_id", "operator": "contains", "value": "0a"}, "operator: 'trace_id' does not support 'contains'; allowed: is,"),
     ({"field": "start_time", "operator": "has", "value": "x"}, "operator: 'start_time' does not support 'has'; allowed: is, is_not, eq,"),
@@ -216,7 +221,7 @@ REFUSED = [
     ({"field": "model", "operator": "has", "value": "x"}, "operator: 'model' does not support 'has'; allowed: is, is_not, eq,"),
     ({"field": "tokens", "value": [1]}, "value: the value must be a string, a number or a boolean; got a list."),
     ({"field": "cost", "operator": "gt", "value": True}, "value: 'gt' needs a number or a string; got a boolean."),
-    ({"field": "service", "key": "name", "value": "x"}, "key: 'service' has no keys; fields with keys: attributes, resource, scope."),
+    ({"field": "service", "key": "name", "value": "x"}, "key: 'service' has no keys; fields with keys: attributes, resource, scope, scores."),
     ({"field": "span_name", "operator": "like"}, "value: 'like' needs a string, a number or a boolean; got null."),
     ({"field": "attributes", "key": "a", "operator": "contains", "value": ["x"]}, "value: 'contains' needs a string, a number or a boolean; got a list."),
     ({"field": "start_time", "operator": "startswith", "value": {}}, "value: 'startswith' needs a string, a number or a boolean; got an object."),
@@ -230,7 +235,11 @@ REFUSED = [
     ({"field": "content", "operator": "contains", "value": '" - "'}, "value: 'content' needs a text with at least one word"),
     ({"field": "content", "key": "a", "operator": "contains", "value": "x"}, "key: 'content' has no keys"),
     ({"field": "attributes", "value": 1}, "key: 'attributes' key is required"),
-    ({"field": "span_name", "key": "a", "value": "x"}, "key: 'span_name' has no keys; fields with keys: attributes, resource, scope."),
+    ({"field": "span_name", "key": "a", "value": "x"}, "key: 'span_name' has no keys; fields with keys: attributes, resource, scope, scores."),
+    ({"field": "scores", "value": 1}, "key: 'scores' needs the name of a score as key; without one allowed: exists, not_exists."),
+    ({"field": "scores", "operator": "is"}, "key: 'scores' needs the name of a score as key"),
+    ({"field": "scores", "key": "a" * 65_537, "value": 1}, "key: the value has 65537 bytes"),
+    ({"field": "scores", "key": "a", "operator": "gt", "value": [1]}, "value: 'gt' needs a number or a string; got a list."),
     ({"field": "trace_id"}, "value: 'trace_id' is required and thus never null."),
     ({"field": "trace_id", "value": "xyz"}, "value: “xyz” is not a trace id"),
     ({"field": "trace_id", "value": "0" * 32}, "value: A trace id of zeros is not allowed."),

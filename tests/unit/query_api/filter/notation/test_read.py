@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from common.errors import InvalidFilter
 from query_api.filter.language import FIELDS, Kind
-from query_api.filter.notation.read import DEPTH_MAX, WrongFilter, read_field, read_filter
+from query_api.filter.notation.read import DEPTH_MAX, WrongFilter, read_field, read_filter, read_score
 from query_api.filter.parse import FilteringModel, parse
 from tests.strategies import hostile_text
 
@@ -48,6 +48,9 @@ HAS_MODEL = condition("model", "exists")
         ('http.status is "500"', [of_attributes("http.status", "is", "500")]),
         ("session.id = s-1", [of_attributes("session.id", "is", "s-1")]),
         ("attributes.retry is true", [of_attributes("retry", "is", True)]),
+        ("scores.Relevance > 0.5", [condition("scores", "gt", 0.5, key="Relevance")]),
+        ("scores.a.b is good", [condition("scores", "is", "good", key="a.b")]),
+        ("scores exists", [condition("scores", "exists")]),
         ("resource.service.name = shop", [condition("resource", "is", "shop", key="service.name")]),
         ("status is error", [condition("status_code", "is", "STATUS_CODE_ERROR")]),
         ("kind = client", [condition("span_kind", "is", "SPAN_KIND_CLIENT")]),
@@ -175,6 +178,13 @@ def test_every_field_can_be_named(name: str) -> None:
     assert read_field(name) == {"field": name}
     if FIELDS[name].kind is Kind.JSON:
         assert read_field(f"{name}.a.b") == {"field": name, "key": "a.b"}
+
+
+def test_score_is_named_by_its_field_and_its_name() -> None:
+    assert read_score("scores.a.b") == {"field": "scores", "key": "a.b"}
+    assert [read_score(name) for name in ("scores", "scores.", "cost", "attributes.scores.a", "a b")] == [None] * 5
+    with pytest.raises(WrongFilter, match="scores needs the name of a score"):
+        read_filter("scores > 0.5")
 
 
 PIECES = [
