@@ -61,6 +61,11 @@ def standing_of(version: int) -> int:
     return 2 * (version >= ENDED) + (version % 2 == 0)
 
 
+def is_joined(version: int) -> bool:
+    """Return whether something was added to the version of a record."""
+    return version % OFFSET_STEP > 0
+
+
 OFFSET_SQL: Final = f"intDiv(version % {ENDED}, {OFFSET_STEP})"
 """``offset_of`` as an expression over the column ``version``."""
 

@@ -9,21 +9,23 @@ A page is found in rounds, each of a few statements:
 4. again, four times as many, until the page is full, everything that is stored is examined, or the budget ends.
 
 The reader passes all that was examined, matching or not. A version is at one place forever, so it is returned at
-most once, except if two workers have joined it with its events at the same moment (ADR 0046); a version that is not the
-latest any more was replaced by one at a later place, or deleted.
+most once; one that is not the latest any more was replaced by one at a later place, or deleted. If two workers have
+joined a version with its events at the same moment (ADR 0046), it is at the place where it was stored first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 from uuid import UUID
 
 import pyarrow as pa
 
 from common.clickhouse.select import Select, Table
-from common.span_version import ARRIVAL_SQL
+from common.span_version import ARRIVAL_SQL, is_joined
 from query_api.explain.explain import explained
 from query_api.filter.language import Node
 from query_api.filter.sql.compile import Compiled, compile_node
@@ -52,6 +54,7 @@ from query_api.request.progress import Through
 from query_api.request.route import Request, Response
 from query_api.spans.project_spans import ProjectSpans, project_spans
 from query_api.spans.rows import Rendered, fetch_rows
+from query_api.spans.versions import Version, among_ids, among_starts, packed_versions, versions_of
 from query_api.spans.window import Window, page_cursor
 from query_api.spans.windowing import BEGINNING, NOW, Order, Windowing, beginning_us
 
@@ -67,6 +70,9 @@ nothing."""
 
 _PLACE: Final = ("arrived_in", "arrived_at", "arrived_as")
 """Partition, offset and index at which a row arrived."""
+
+_StoredPlace: TypeAlias = tuple[bytes, int, int]
+_NAMED_PLACE: Final = tuple(f"{sql} AS {name}" for name, sql in zip(_PLACE, ARRIVAL_SQL, strict=True))
 
 FINISHING_SHARE: Final = 0.5
 """No round begins when less than this share of the budget is left, so that a slow one still ends within it."""
@@ -240,8 +246,12 @@ class _Reading:
         candidates = _in_order(rows, arrivals)
         if not candidates:
             return len(arrivals)
-        found = await self._page.look_up([candidate for _, candidate in candidates])
+        found, elsewhere = await asyncio.gather(
+            self._page.look_up([candidate for _, candidate in candidates]), self._stored_elsewhere(arrivals, candidates)
+        )
         for index, candidate in candidates:
+            if index in elsewhere.get(candidate.version, ()):
+                continue
             if candidate.version in found.latest:
                 if not self._page.add(candidate.version, candidate.response_bytes):
                     return index
@@ -250,6 +260,38 @@ class _Reading:
             elif candidate.version in found.deleted:
                 self.expired_count += 1
         return len(arrivals)
+
+    async def _stored_elsewhere(
+        self, arrivals: Arrivals, candidates: Sequence[tuple[int, Candidate]]
+    ) -> Mapping[Version, set[int]]:
+        """Return the numbers of arrivals at which a version was stored that had been stored at another place before."""
+        numbers: dict[Version, dict[_StoredPlace, int]] = defaultdict(dict)
+        for number, candidate in candidates:
+            if is_joined(candidate.version.version):
+                place = (arrivals.partition_ids[number].encode(), *arrivals.places[number])
+                numbers[candidate.version][place] = number
+        firsts = await self._first_places(numbers) if numbers else {}
+        return {
+            version: {number for place, number in places.items() if place != firsts.get(version, place)}
+            for version, places in numbers.items()
+        }
+
+    async def _first_places(self, versions: Collection[Version]) -> Mapping[Version, _StoredPlace]:
+        """Return where each version was stored first."""
+        query = Select(
+            self._spans.project_id,
+            Table.SPANS,
+            [*Version._fields, *_NAMED_PLACE, "stored_us"],
+            prewhere=[f"start_us IN {among_starts('starts')}", f"span_id IN {among_ids('span_ids')}"],
+            parameters=packed_versions(versions),
+        )
+        rows = await self._spans.select(query, step="places of joined versions")
+        columns = (rows.column(name).to_pylist() for name in ("stored_us", *_PLACE))
+        firsts: dict[Version, tuple[int, _StoredPlace]] = {}
+        for version, stored_us, *place in zip(versions_of(rows), *columns, strict=True):
+            stored = (stored_us, (place[0], place[1], place[2]))
+            firsts[version] = min(stored, firsts.get(version, stored))
+        return {version: place for version, (_, place) in firsts.items()}
 
 
 def candidates_among(project_id: UUID, query: FeedQuery, arrivals: Arrivals) -> Select:
@@ -272,7 +314,7 @@ def candidates_among(project_id: UUID, query: FeedQuery, arrivals: Arrivals) -> 
     return Select(
         project_id,
         Table.SPANS,
-        [*CANDIDATE_COLUMNS, *(f"{sql} AS {name}" for name, sql in zip(_PLACE, ARRIVAL_SQL, strict=True))],
+        [*CANDIDATE_COLUMNS, *_NAMED_PLACE],
         where=[between, at_starts, " OR ".join(parts), query.matching.sql, *conditions],
         parameters={**parameters, **query.matching.parameters},
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -142,7 +142,7 @@ def check(client: ApiClient, round_name: str, sent: Sent, followed: Mapping[Seen
     wanted = {Seen(number, attempt) for number, attempt in sent.latest.items()}
     ways: dict[str, Counter[Seen]] = {
         "ids": _by_ids(client, round_name, sent),
-        "pages": _by_pages(client),
+        "pages": Counter(map(Seen.of, pages_of(client))),
         "feed": _by_feed(client),
     }
     findings.ways = {**ways, "follower": followed}
@@ -151,7 +151,8 @@ def check(client: ApiClient, round_name: str, sent: Sent, followed: Mapping[Seen
     for way, shown in findings.ways.items():
         findings.lack(way, {number for number, _ in wanted - shown.keys()})
     _compare_groups(findings, client, sent)
-    _compare(findings, "follower", followed, {Seen(*key): count for key, count in sent.copies.items()})
+    allowed = {Seen(*key): count + sent.joins[key[0]] for key, count in sent.copies.items()}
+    _compare(findings, "follower", followed, allowed)
     return findings
 
 
@@ -180,16 +181,15 @@ def _by_ids(client: ApiClient, round_name: str, sent: Sent) -> Counter[Seen]:
     return found
 
 
-def _by_pages(client: ApiClient) -> Counter[Seen]:
+def pages_of(client: ApiClient) -> Iterator[Json]:
     """Read every span that has a number, page by page; a filter that all good spans match."""
     filtering = {"conditions": [{"field": "attributes", "key": "fault.number", "operator": "gte", "value": 0}]}
-    found: Counter[Seen] = Counter()
     windowing: Json = {"limit": PAGE_SPANS}
     while True:
         page = client.ask("/spans/query", {"filtering": filtering, "windowing": windowing})
-        found.update(map(Seen.of, page["spans"]))
+        yield from page["spans"]
         if "windowing" not in page:
-            return found
+            return
         windowing = {"limit": PAGE_SPANS, "next": page["windowing"]["next"]}
 
 

@@ -31,7 +31,7 @@ from common.settings import ClickHouseSettings, KafkaSettings, PostgresSettings
 from tests.faults.client import ApiClient
 from tests.faults.link import Link, to_port, to_socket
 from tests.faults.processes import ServerProcess
-from tests.faults.spans import TOPICS
+from tests.faults.spans import LOGS_TOPIC, TOPICS
 from tests.support.clickhouse import ClickHouseServer, clickhouse_server
 from tests.support.clickhouse_cluster import clickhouse_cluster
 from tests.support.faulty_proxy import FaultyProxy, HttpFault, faulty_proxy
@@ -152,7 +152,7 @@ class Installation:
     def uncommitted(self) -> int | str:
         """Return how many records the group has not committed, or why Kafka does not say so."""
         try:
-            return asyncio.run(uncommitted_count(self.kafka_settings, TOPICS))
+            return asyncio.run(uncommitted_count(self.kafka_settings, [*TOPICS, LOGS_TOPIC]))
         except ServiceError as exc:
             return exc.detail
 

@@ -83,6 +83,7 @@ class Sent:
     ``latest`` has the last attempt of each good span that Kafka has acknowledged, and ``acknowledged_s`` its time.
     ``copies`` counts the records in the log by span and attempt. If the log is not whole, it counts those that were
     handed to the driver or those in the log, whichever are more: the driver may send one twice by itself.
+    ``joins`` counts the records about a span that are not the span: a reader may see it once more after each.
     ``places`` are where spans are, by number and attempt, and ``refused`` are the places of bad spans and records, as
     Kafka has acknowledged them or as the log has them.
     """
@@ -90,6 +91,7 @@ class Sent:
     latest: dict[int, int] = field(default_factory=dict)
     acknowledged_s: dict[int, float] = field(default_factory=dict)
     copies: Counter[tuple[int, int]] = field(default_factory=Counter)
+    joins: Counter[int] = field(default_factory=Counter)
     places: dict[tuple[int, int], list[Place]] = field(default_factory=dict)
     refused: set[Place] = field(default_factory=set)
 
@@ -98,6 +100,7 @@ class Sent:
         self.latest |= later.latest
         self.acknowledged_s |= later.acknowledged_s
         self.copies |= later.copies
+        self.joins |= later.joins
         self.places |= later.places
         self.refused |= later.refused
 

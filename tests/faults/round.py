@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -13,6 +13,7 @@ from typing import Final
 from tests.faults.checker import Findings, Follower, Seen, check, dead_letters_of
 from tests.faults.client import ApiClient
 from tests.faults.installation import Installation
+from tests.faults.later import LateProducer
 from tests.faults.producer import ACKNOWLEDGED_S, Place, Plan, Producer, Sent
 
 FOLLOWED_S: Final = 120.0
@@ -56,6 +57,7 @@ class Round:
     ``refused`` are places of records that the scenario itself has published and that must become dead letters.
     ``admitted`` are spans that Kafka itself has dropped before a worker read them.
     ``may_end``: the fault is one at which a worker ends, to be started again by its supervisor.
+    ``checks`` say what else is wrong once everything is committed.
     ``failures`` are the responses of status 500 that any client of the round got.
     """
 
@@ -70,7 +72,8 @@ class Round:
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.project_id, self.key = self.installation.new_project()
-        self.producers: list[Producer] = []
+        self.producers: list[Producer | LateProducer] = []
+        self.checks: list[Callable[[ApiClient], Iterable[str]]] = []
         self.admitted: set[int] = set()
         self.refused: set[Place] = set()
         self.began_at = datetime.now(UTC)
@@ -85,8 +88,9 @@ class Round:
             **changes,
         }
         self.plan = Plan(**plan)  # type: ignore[arg-type] # each scenario passes members of a plan
-        self.producers.append(Producer(self.installation.bootstrap, self.project_id, self.plan))
-        return self.producers[-1]
+        producer = Producer(self.installation.bootstrap, self.project_id, self.plan)
+        self.producers.append(producer)
+        return producer
 
     @property
     def client(self) -> ApiClient:
@@ -157,6 +161,7 @@ def play(installation: Installation, scenario: Scenario, seed: int, *, size: flo
     findings.admitted = findings.lost & played.admitted
     dead_letters = dead_letters_of(installation.admin(played.failures), oldest=played.began_at - CLOCKS_APART)
     _compare_dead_letters(findings, sent.refused | played.refused, dead_letters)
+    played.notes += [note for check_also in played.checks for note in check_also(played.client)]
     played.notes += [f"a response of status 500: {failure}" for failure in played.failures]
     crashes = installation.crashes()
     played.notes += [] if played.may_end else crashes

@@ -24,6 +24,7 @@ ABSURD_NS: Final = {"of_1970": 1_000_000_000, "of_2200": 7_258_118_400_000_000_0
 PROTO_TOPIC: Final = "otlp_spans"
 JSON_TOPIC: Final = "otlp_spans_json"
 SPAN_JSON_TOPIC: Final = "spans"
+LOGS_TOPIC: Final = "otlp_logs_json"
 TOPICS: Final = (PROTO_TOPIC, JSON_TOPIC, SPAN_JSON_TOPIC)
 
 

@@ -23,6 +23,8 @@ ONE_OF_EACH_KIND = (
     "kafka_is_unreachable",
     "bad_records_and_spans",
     "backlog_and_slow_engine",
+    "events_come_later",
+    "scores_come_later",
     EMBEDDED,
     SHARDS,
 )

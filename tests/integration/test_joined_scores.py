@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow as pa
 import pytest
 
 from common.clickhouse.waiting_events import WaitingEvents, read_waiting
@@ -16,10 +18,16 @@ from common.ids import DEFAULT_PROJECT_ID
 from common.log_record import EVALUATION, response_name
 from common.settings import ClickHouseSettings
 from common.span import Event, Link, LogMembers, Span
+from common.times import SystemClock
+from ingest.decoding.decoder import ThreadDecoder
+from ingest.joiner import Joiner
+from ingest.joining.chunk import JoiningChunk
+from ingest.masking.dead_letters import NO_MASKING
 from tests.support.joining import (
     ASKED,
     LOGS,
     OTHER_LOGS,
+    RULES,
     SPAN,
     SPANS_LOG,
     Partition,
@@ -226,6 +234,33 @@ async def test_annotation_of_many_spans_arrives_as_many(world: World) -> None:
 
     read = [span["span_name"] for span in await world.read_feed()]
     assert sorted(read) == sorted(["annotation", *(span.name for span in judged)])
+
+
+async def test_version_that_two_workers_store_is_returned_once(world: World) -> None:
+    """An evaluation and an event are stored by two workers, which look then, both at once."""
+    await world.handle(Sent(SPANS_LOG, 0, span=SPAN))
+    await world.read_feed()
+    records = [Sent(LOGS, 0, events=[EVALUATED]), Sent(OTHER_LOGS, 0, events=[ASKED])]
+    rows = [await world.insert(sent) for sent in records]
+    others = Joiner(world.store, BothWait(), clock=SystemClock(), timeout_s=60.0)
+
+    await asyncio.gather(*(others.join(*each, NO_MASKING) for each in rows))
+    for sent in records:
+        await world.record(sent)
+
+    assert list(map(without_time, await world.read_feed())) == [shown_at_once(SPAN, [EVALUATED, ASKED])]
+
+
+class BothWait(ThreadDecoder):
+    """A decoder that lets both workers read a span before one of them stores its next version."""
+
+    def __init__(self) -> None:
+        super().__init__(RULES)
+        self._barrier = asyncio.Barrier(2)
+
+    async def join(self, chunk: JoiningChunk) -> pa.Table:
+        await self._barrier.wait()
+        return await super().join(chunk)
 
 
 @pytest.mark.parametrize("seed", rest_is_long(range(40)))

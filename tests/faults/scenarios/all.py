@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.faults.installation import Installation
 from tests.faults.round import Outcome, Scenario, play
-from tests.faults.scenarios import clickhouse, kafka, kills, members, memory, postgres, spans
+from tests.faults.scenarios import clickhouse, kafka, kills, later, members, memory, postgres, spans
 from tests.faults.scenarios.embedded import kill_the_embedded_stack
 from tests.faults.scenarios.shards import one_of_two_shards_fails
 
@@ -24,6 +24,7 @@ KINDS: Final[Mapping[str, tuple[Scenario, ...]]] = {
     "postgres": postgres.SCENARIOS,
     "spans": spans.SCENARIOS,
     "memory": memory.SCENARIOS,
+    "later": later.SCENARIOS,
 }
 _BY_NAME: Final = {scenario.__name__: scenario for kind in KINDS.values() for scenario in kind}
 NAMES: Final = (*_BY_NAME, *ALONE)

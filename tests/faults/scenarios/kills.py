@@ -20,14 +20,15 @@ def kill_workers(played: Round) -> None:
     played.produce()
     if played.random.random() < 0.3:
         played.pause(2.0)
-        _kill(played.installation.workers)
+        kill(played.installation.workers)
         return
     for _ in range(3):
         played.pause(1.0)
-        _kill([played.random.choice(played.installation.workers)])
+        kill([played.random.choice(played.installation.workers)])
 
 
-def _kill(workers: Sequence[ServerProcess]) -> None:
+def kill(workers: Sequence[ServerProcess]) -> None:
+    """SIGKILL workers at once, and start them again."""
     for worker in workers:
         worker.send(signal.SIGKILL)
     for worker in workers:
