@@ -33,14 +33,22 @@ class ComputeFailed(ServiceError):
     """A task raised an unexpected exception, or killed its process every time: a bug of ours."""
 
 
+class ProcessDied(ComputeFailed):
+    """A task killed its process every time."""
+
+
+class TookTooLong(Unavailable):
+    """A task took longer than its time, and its process was ended."""
+
+
 class Compute(Protocol):
     """Runs slow functions outside of the event loop."""
 
-    async def run(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+    async def run(self, function: Callable[..., Any], /, *arguments: Any, timeout_s: float | None = None) -> Any:
         """Return ``function(*arguments)``. Function, arguments and result must be picklable.
 
-        Raises the ``ServiceError`` that the function raises, and ``Overloaded`` if the current tenant gets no turn in
-        time.
+        ``timeout_s`` is less than the time that every task has. Raises the ``ServiceError`` that the function raises,
+        ``Overloaded`` if the current tenant gets no turn in time, and in processes ``TookTooLong`` and ``ProcessDied``.
         """
         ...
 
@@ -52,8 +60,9 @@ class Compute(Protocol):
 class ThreadCompute:
     """Runs tasks in threads of this process, under its interpreter lock."""
 
-    async def run(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
-        """Return ``function(*arguments)``."""
+    async def run(self, function: Callable[..., Any], /, *arguments: Any, timeout_s: float | None = None) -> Any:
+        """Return ``function(*arguments)``. Nothing can end a thread: the time has no limit."""
+        del timeout_s
         return await in_thread(function, *arguments)
 
     async def close(self) -> None:
@@ -75,7 +84,7 @@ class ProcessCompute:
         """The ids of the running processes."""
         return self._pool.process_ids
 
-    async def run(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+    async def run(self, function: Callable[..., Any], /, *arguments: Any, timeout_s: float | None = None) -> Any:
         """Return ``function(*arguments)``; see ``Compute``.
 
         Cancelling the call drops a waiting task. A running task continues and keeps its tenant's place, because its
@@ -86,15 +95,16 @@ class ProcessCompute:
         if self._closed:
             self._places.release(tenant)
             raise Unavailable("The API is stopping.")
-        match await shielded(self._begun(tenant, function, arguments)):
+        limit_s = min(self._run_s_max, timeout_s or self._run_s_max)
+        match await shielded(self._begun(tenant, function, arguments, limit_s)):
             case ServiceFailure() as failure:
                 raise failure.error()
             case Failure(trace):
                 raise ComputeFailed(trace)
             case Lost(_, is_hung=True):
-                raise Unavailable(f"Reading the request took longer than {self._run_s_max:g} s.")
+                raise TookTooLong(f"Reading the request took longer than {limit_s:g} s.")
             case Lost(tries_count):
-                raise ComputeFailed(f"The process of the request died {tries_count} times.")
+                raise ProcessDied(f"The process of the request died {tries_count} times.")
             case success:
                 return success.value
 
@@ -103,10 +113,12 @@ class ProcessCompute:
         self._closed = True
         await self._pool.close()
 
-    def _begun(self, tenant: Tenant, function: Callable[..., Any], arguments: tuple[Any, ...]) -> asyncio.Future[Any]:
+    def _begun(
+        self, tenant: Tenant, function: Callable[..., Any], arguments: tuple[Any, ...], limit_s: float
+    ) -> asyncio.Future[Any]:
         """Begin a task, which gives the tenant's place back at its end."""
         try:
-            running = self._pool.submit(function, *map(packed, arguments), timeout_s=self._run_s_max)
+            running = self._pool.submit(function, *map(packed, arguments), timeout_s=limit_s)
         except Exception:  # noqa: BLE001 - a value cannot be pickled
             self._places.release(tenant)
             raise ComputeFailed(traceback.format_exc()) from None

@@ -102,6 +102,8 @@ TAGS: Final[Mapping[str, str]] = {
     "Traces": "Query, get and delete traces.",
     "Tracing": "Older forms of the span and trace routes, for existing clients.",
     "Simple traces": "Write and read traces of one span, such as annotations.",
+    "Annotations": "Write and read what people and evaluators say about spans.",
+    "Invocations": "Write and read runs of applications as traces of one span.",
     "Analytics": "Aggregate spans over time, and list their sessions and users.",
     "Explorer": "The web page, for browsers.",
     "Intake": "Send spans as JSON or OTLP. A request is answered when Kafka has acknowledged its spans.",

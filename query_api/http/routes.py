@@ -16,9 +16,8 @@ from query_api.analytics import handlers as analytics
 from query_api.analytics import models as analytics_models
 from query_api.audit.handlers import AUDIT_ROUTES
 from query_api.compat import accounts, flat
-from query_api.compat import simple_traces as simple
-from query_api.compat import simple_traces_models as simple_models
 from query_api.compat.keys import PREFIXED_KEY_ROUTES
+from query_api.compat.simple_traces.routes import SIMPLE_TRACE_ROUTES
 from query_api.compat.workflows import WORKFLOW_ROUTES
 from query_api.coverage import coverage
 from query_api.delivery.alerts.handlers import ALERT_ROUTES
@@ -109,18 +108,6 @@ TRACING: Final = (
     Route("DELETE", "/tracing/traces/{trace_id}", flat.delete_flat_trace, "Delete a trace in the older form.",
           "Tracing", intake.LinksResponse, status=202, deprecated=True),
 )
-SIMPLE: Final = (
-    Route("POST", "/simple/traces/query", simple.query_simple_traces, "Query simple traces.", "Simple traces",
-          simple_models.SimpleTracesResponse, body=simple_models.QuerySimpleTraces),
-    Route("GET", "/simple/traces/{trace_id}", simple.get_simple_trace, "Get one simple trace.", "Simple traces",
-          simple_models.SimpleTraceResponse),
-    Route("PATCH", "/simple/traces/{trace_id}", simple.edit_simple_trace, "Edit a simple trace.", "Simple traces",
-          simple_models.SimpleTraceResponse, body=simple_models.EditSimpleTrace, body_required=True,
-          ignores_unknown=True),
-    Route("DELETE", "/simple/traces/{trace_id}", simple.delete_simple_trace, "Delete a simple trace.", "Simple traces",
-          simple_models.SimpleTraceDeleted),
-)
-
 
 def _otlp(prefix: str) -> tuple[Route, ...]:
     """The routes of OTLP over HTTP below a prefix. Errors have the format of the protocol."""
@@ -148,8 +135,6 @@ def _accepting(*routes: Route) -> tuple[Route, ...]:
 
 OTLP: Final = (*_otlp(""), *_otlp("/otlp"))
 INTAKE: Final = _accepting(
-    Route("POST", "/simple/traces", simple.create_simple_trace, "Create a simple trace.", "Simple traces",
-          simple_models.SimpleTraceResponse, body=simple_models.CreateSimpleTrace, prepare=simple_models.spans_of_new),
     Route("POST", "/tracing/spans/ingest", send_spans, "Send spans as JSON.", "Intake", intake.LinksResponse,
           body=intake.SpansIngest, prepare=prepare.spans_of_ingest,
           description="Send any number of spans of any number of traces, as a list or as trees."),
@@ -253,7 +238,8 @@ def _reading(*routes: Route) -> tuple[Route, ...]:
 
 ROUTES: Final = about.with_about(
     (
-        *_reading(*SPANS, *TRACES, *TRACING, *SIMPLE, *ANALYTICS),
+        *_reading(*SPANS, *TRACES, *TRACING, *ANALYTICS),
+        *SIMPLE_TRACE_ROUTES,
         *FILTER_ROUTES,
         *OTLP,
         *INTAKE,

@@ -169,7 +169,7 @@ class DeployableRevisions(RevisionHandlers):
         body: RetrieveDeployed = request.body
         if body.environment() == References() and not body.key:
             return await super().retrieve(request)
-        revision, info = await self._find_deployed(self._lineage(request), body)
+        revision, info = await self.find_deployed(self._lineage(request), body)
         options = ResolveOptions() if body.resolve else None
         return await self._retrieved(request, revision, options, info=info)
 
@@ -192,7 +192,7 @@ class DeployableRevisions(RevisionHandlers):
             await environments.commit(CommitTarget(where.variant_id), Content(Header(), body.message, data=data))
         return revision_response(self._labels, revision, with_slugs=True)
 
-    async def _find_deployed(self, lineage: Lineage, body: RetrieveDeployed) -> tuple[Revision | None, dict[str, Any]]:
+    async def find_deployed(self, lineage: Lineage, body: RetrieveDeployed) -> tuple[Revision | None, dict[str, Any]]:
         """Return what is deployed under the key, by default the key of the application, and what led to it.
 
         There is no revision if the stored references lead to nothing.

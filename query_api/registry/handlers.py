@@ -177,10 +177,17 @@ class SimpleHandlers(_ArtifactWriter):
         refuse_reserved(sent.slug)
         with reporting_conflicts(slug=sent.slug, chosen_id=chosen_id):
             async with self._lineage(request).transaction() as lineage:
-                artifact = await self._create_artifact(lineage, sent, chosen_id)
-                await self._commit_first_revisions(lineage, artifact, sent)
-                created = await lineage.find_simple(artifact.id)
-        return self._response(created)
+                return self._response(await self.create_in(lineage, sent, chosen_id))
+
+    async def create_in(
+        self, lineage: Lineage, sent: schemas.SimpleCreate, chosen_id: UUID | None = None
+    ) -> SimpleArtifact:
+        """Create an artifact with a variant and two revisions, in a transaction. Raises ``UniqueViolation``."""
+        artifact = await self._create_artifact(lineage, sent, chosen_id)
+        await self._commit_first_revisions(lineage, artifact, sent)
+        created = await lineage.find_simple(artifact.id)
+        assert created is not None  # noqa: S101 - it was created in this transaction
+        return created
 
     async def get(self, request: Request) -> Response:
         """Return an artifact with its data, archived or not; nothing if its first variant has no revision."""

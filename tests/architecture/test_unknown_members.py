@@ -111,7 +111,17 @@ def test_only_routes_that_create_or_edit_ignore_unknown_members() -> None:
         last = route.path.rsplit("/", 1)[-1]
         is_creating = route.method in ("PUT", "PATCH") or last in CREATING_WORDS
         is_creating |= route.method == "POST" and last in {
-            *("applications", "evaluators", "environments", "queries", "variants", "revisions", "traces")
+            *(
+                "annotations",
+                "invocations",
+                "applications",
+                "evaluators",
+                "environments",
+                "queries",
+                "variants",
+                "revisions",
+                "traces",
+            )
         }
         is_creating &= route.tag not in ("Subscriptions", "Alerts")  # a typo would deliver more than was meant
 
@@ -441,8 +451,14 @@ and query string."""
 EVERY_QUERY: Final = [
     *SENT_BY_CLIENTS,
     *(tuple(json.loads(renamed(json.dumps(sent)))) for sent in SENT_BY_CLIENTS if "/applications/" in sent[0]),
+    *(
+        (f"/{one}s/query", {one: body["trace"], f"{one}_links": body["links"], "windowing": WINDOWING}, None)
+        for path, body, _ in SENT_BY_CLIENTS
+        if path == "/simple/traces/query"
+        for one in ("annotation", "invocation")
+    ),
 ]
-"""Evaluators are asked for as applications are."""
+"""Evaluators are asked for as applications are, annotations and invocations as simple traces."""
 
 
 @pytest.mark.parametrize(

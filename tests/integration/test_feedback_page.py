@@ -8,7 +8,7 @@ from pathlib import Path
 
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
-from query_api.compat.simple_traces_models import Channel, Origin, SimpleTraceCreate, TraceKind
+from query_api.compat.simple_traces.models import Channel, Origin, SimpleTraceCreate, TraceKind
 from tests.support.shell_pages import DOCS, api_of_a_page, check_commands, commands, stack_of_a_page
 
 PAGE = "feedback.md"

@@ -55,6 +55,8 @@ TAKE_BYTES: Final = {f"{route.method} {route.path}" for route in ROUTES if route
 
 TELLS_NOTHING_OF_A_PROJECT: Final = {
     "POST /simple/traces": "stores spans; the response repeats what was sent",
+    "POST /annotations": "the same",
+    "POST /invocations": "the same",
     "POST /tracing/spans/ingest": "the same",
     "POST /traces/ingest": "the same",
     "POST /traces": "the same",
@@ -69,6 +71,8 @@ TELLS_NOTHING_OF_A_PROJECT: Final = {
     "GET /status/freshness": "of partitions; its own tests show that a project sees the times of its own records",
     "DELETE /traces/{trace_id}": "says how many it deleted",
     "DELETE /simple/traces/{trace_id}": "repeats what was sent",
+    "DELETE /annotations/{trace_id}": "the same",
+    "DELETE /invocations/{trace_id}": "the same",
     "DELETE /tracing/traces/{trace_id}": "the same",
     "GET /retention": "says how many spans there are; its own tests show that they are the project's",
     "PUT /retention": "the same",

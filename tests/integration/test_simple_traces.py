@@ -4,92 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from uuid import UUID, uuid4
 
-import aiohttp
-import orjson
 import pytest
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
-from common.clickhouse.store import ColumnStore
-from common.codec import span_json
 from common.kafka.record import Coordinates
-from common.limits import SpanLimits
+from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
-from common.times import SystemClock
 from query_api.freshness.headers import read_signed_coordinates
-from tests.fakes.kafka import MemoryBroker
-from tests.support.api import KnownKeys, context_of, serving
-from tests.support.span_corpus import store_record
+from tests.support.simple_traces import Simple, simple_clients
 
-AUTHORIZED = {"Authorization": "key"}
+AUTHORIZED = {"Authorization": "key-0"}
 UNKNOWN = f"{9:032x}"
 INVOCATION = {"trace_id": "a" * 32, "span_id": "b" * 16}
 OTHER = {"trace_id": "c" * 32, "span_id": "d" * 16}
 EVALUATOR = {"id": "019d952f-5945-71b1-b8cb-d6d8e675c18d", "slug": "helpful"}
 
 
-@dataclass
-class Simple:
-    """The routes, and the steps of a worker on request."""
-
-    client: aiohttp.ClientSession
-    broker: MemoryBroker
-    store: ColumnStore
-    project_id: UUID
-    stored: set[tuple[int, int]] = field(default_factory=set)
-
-    async def call(self, method: str, path: str, *, status: int = 200, **sent: Any) -> Any:
-        async with self.client.request(method, f"/simple/traces{path}", headers=AUTHORIZED, **sent) as response:
-            body = orjson.loads(await response.read())
-            assert response.status == status, body
-            return body
-
-    async def create(self, **trace: Any) -> Any:
-        """Create a trace with the required members, and store what was published."""
-        sent = {"data": {"outputs": {"score": 1}}, "references": {}, "links": {}, **trace}
-        created = await self.call("POST", "/", json={"trace": sent}, status=202)
-        await self.store_published()
-        return created["trace"]
-
-    async def store_published(self) -> None:
-        for record in self.broker.records("spans"):
-            place = (record.partition, record.offset)
-            if place not in self.stored:
-                decoded = span_json.decode(record.value or b"", limits=SpanLimits(), now_ns=SystemClock().now_ns())
-                assert not decoded.rejections.in_full
-                log = f"cluster/spans/{place[0]}"
-                await store_record(
-                    self.store, decoded.spans, partition_id=log, offset=place[1], project_id=self.project_id
-                )
-                self.stored.add(place)
-
-    async def ids(self, **query: Any) -> set[str]:
-        found = await self.call("POST", "/query", json=query)
-        assert found["count"] == len(found["traces"])
-        return {trace["trace_id"] for trace in found["traces"]}
-
-    async def ingest(self, *spans: dict[str, Any]) -> None:
-        """Store spans that were not written as simple traces."""
-        sent = {"spans": list(spans)}
-        async with self.client.post("/tracing/spans/ingest", json=sent, headers=AUTHORIZED) as response:
-            assert response.status == 202
-        await self.store_published()
-
-    async def span(self, trace_id: str, span_id: str) -> dict[str, Any]:
-        """Return a stored span without the time at which it was stored."""
-        async with self.client.get(f"/spans/{trace_id}/{span_id}", headers=AUTHORIZED) as response:
-            found: dict[str, Any] = (await response.json())["span"]
-        del found["created_at"]
-        return found
-
-
 @pytest.fixture(scope="module")
-def database(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> ClickHouseSettings:
+def tables(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) -> ClickHouseSettings:
     """One database for all tests here: each has its own project."""
     configured = chdb_settings()
     asyncio.run(migrate(configured, data_dir=chdb_dir))
@@ -97,18 +33,15 @@ def database(chdb_dir: Path, chdb_settings: Callable[[], ClickHouseSettings]) ->
 
 
 @pytest.fixture
-async def api(database: ClickHouseSettings, chdb_dir: Path) -> AsyncIterator[Simple]:
-    store = open_store(database, data_dir=chdb_dir)
-    broker = MemoryBroker()
-    project_id = uuid4()
-    context = context_of(broker=broker, store=store, clock=SystemClock(), keys=KnownKeys({"key": project_id}))
-    async with serving(context) as client:
-        yield Simple(client, broker, store, project_id)
+async def api(tables: ClickHouseSettings, chdb_dir: Path, shared_database: Database) -> AsyncIterator[Simple]:
+    store = open_store(tables, data_dir=chdb_dir)
+    async with simple_clients(store, shared_database) as [simple]:
+        yield simple
     await store.close()
 
 
 async def test_created_trace_is_returned_unchanged(api: Simple) -> None:
-    sent = {
+    sent: dict[str, Any] = {
         "origin": "human",
         "kind": "play",
         "channel": "otlp",
@@ -122,8 +55,13 @@ async def test_created_trace_is_returned_unchanged(api: Simple) -> None:
     created = await api.create(**sent)
     found = await api.call("GET", f"/{created['trace_id']}")
 
-    assert {name: created[name] for name in sent} == sent
-    assert found["count"] == 1
+    references = created.pop("references")
+    assert references.pop("evaluator")["slug"] == EVALUATOR["slug"]
+    assert references.keys() == sent["references"].keys() - {"evaluator"} | {"evaluator_variant", "evaluator_revision"}
+    assert {name: created[name] for name in created if name in sent} == {
+        name: sent[name] for name in sent if name != "references"
+    }
+    found["trace"].pop("references")
     assert found["trace"].pop("created_at")
     assert found["trace"] == created
 
@@ -140,7 +78,7 @@ async def test_a_trace_with_links_is_an_annotation(api: Simple) -> None:
 async def test_simple_trace_is_named_after_its_evaluator(api: Simple) -> None:
     names = {
         "helpful": {"evaluator": EVALUATOR},
-        "trace": {"evaluator": {"id": EVALUATOR["id"]}, "query": {"slug": "q"}},
+        "annotation": {"evaluator": {"id": EVALUATOR["id"]}, "query": {"slug": "q"}},
     }
 
     for name, references in names.items():

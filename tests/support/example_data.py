@@ -88,6 +88,7 @@ _SPANS: Final[list[dict[str, Any]]] = [
                 "metrics": {"tokens": {"incremental": {"prompt": 200, "completion": 40, "total": 240}}},
             }
         },
+        "references": [{"slug": "capital-agent", "attributes": {"key": "application"}}],
     },
     {
         "trace_id": ANNOTATION_ID,

@@ -50,7 +50,7 @@ class CountingCompute:
     def __init__(self) -> None:
         self.count = 0
 
-    async def run(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+    async def run(self, function: Callable[..., Any], /, *arguments: Any, timeout_s: float | None = None) -> Any:
         self.count += 1
         return function(*arguments)
 

@@ -11,7 +11,7 @@ from query_api.request.route import Access
 SENDS = {
     "GET /v1/traces", "POST /v1/traces", "POST /v1/metrics", "POST /v1/logs",
     "GET /otlp/v1/traces", "POST /otlp/v1/traces", "POST /otlp/v1/metrics", "POST /otlp/v1/logs",
-    "POST /simple/traces", "POST /tracing/spans/ingest", "POST /traces/ingest", "POST /traces",
+    "POST /simple/traces", "POST /annotations", "POST /invocations", "POST /tracing/spans/ingest", "POST /traces/ingest", "POST /traces",
     "PUT /traces/{trace_id}", "POST /tracing/traces", "PUT /tracing/traces/{trace_id}",
 }  # fmt: skip
 DECIDES = {

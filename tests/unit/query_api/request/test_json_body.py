@@ -10,7 +10,7 @@ from multidict import MultiDict
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from common.errors import InvalidInput
-from query_api.compat.simple_traces_models import CreateSimpleTrace
+from query_api.compat.simple_traces.models import CreateSimpleTrace
 from query_api.intake.models import SpansIngest
 from query_api.pages.spans import SpansQuery
 from query_api.request.errors import InvalidRequest, response_of, status_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import product
 
-from query_api.compat.simple_traces_models import Channel, Origin, TraceKind, flags_of, read_flags, wanted_flags
+from query_api.compat.simple_traces.models import Channel, Origin, TraceKind
+from query_api.compat.simple_traces.spans import flags_of, read_flags, wanted_flags
 
 EVERY = list(product(Origin, TraceKind, Channel))
 
