@@ -136,6 +136,19 @@ AUDIT_LOST: Final = Counter(
     "Outcomes and refusals that are missing in the audit log: too many waited, or the process ended.",
     ["kind"],
 )
+TRACES_SETTLED: Final = Counter(
+    "clearspan_traces_settled_total", "Traces that this process has settled, each time.", ["reason"]
+)
+SETTLING_RUN_SECONDS: Final = Histogram(
+    "clearspan_settling_run_seconds", "Duration of runs of settling in this process.", buckets=SECONDS_BUCKETS
+)
+SETTLING_BEHIND_SECONDS: Final = Gauge(
+    "clearspan_settling_behind_seconds", "How much later than CLEARSPAN_SETTLING_S complete traces settle now."
+)
+SETTLING_INCOMPLETE_TRACES: Final = Gauge(
+    "clearspan_settling_incomplete_traces",
+    "Traces that were quiet and incomplete, and have not been waited for enough.",
+)
 RETENTION_RUN_SECONDS: Final = Histogram(
     "clearspan_retention_run_seconds", "Duration of runs of retention in this process.", buckets=SECONDS_BUCKETS
 )

@@ -28,10 +28,10 @@ SQL_OF_FREEING: Final = {
     for name, sql in load_named_sql(Path(__file__).with_name("freeing.sql")).items()
 }
 
-TABLES: Final = ("spans", "span_arrivals", "span_versions", "span_events")
+TABLES: Final = ("spans", "span_arrivals", "span_versions", "span_events", "settled_traces")
 """In the order in which they are freed: whether an arrival is dead depends on ``spans``."""
 
-TABLES_OF_PROJECT: Final = (*TABLES, "stored_through", "settled_traces", "trace_settlings")
+TABLES_OF_PROJECT: Final = (*TABLES, "stored_through", "trace_settlings")
 
 FREED_SHARE: Final = 0.25
 """A partition is rewritten when this share of its rows is dead: at most three rows are copied for each that goes."""

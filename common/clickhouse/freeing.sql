@@ -88,3 +88,14 @@ project_id = {project_{n}:UUID}
         FROM span_events{local} FINAL
         WHERE project_id = {project_{n}:UUID} AND time_us < {before_{n}:Int64} AND {is_sent}
     )
+
+-- dead_settled_traces --
+-- A settling of a trace that is deleted. A trace may start a day after it settled, by the clock of its producer. How
+-- often the trace has settled stays in `trace_settlings`: it may be sent again.
+project_id = {project_{n}:UUID}
+    AND settled_us < {before_{n}:Int64} - 86400000000
+    AND trace_id NOT IN (
+        SELECT trace_id
+        FROM span_versions{local} FINAL
+        WHERE project_id = {project_{n}:UUID} AND start_us < {before_{n}:Int64} AND version % 2 = 0
+    )

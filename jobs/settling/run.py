@@ -41,6 +41,7 @@ from common.clickhouse.stored_through import read_positions_of
 from common.errors import ServiceError
 from common.postgres.leases import Lease
 from common.stored_position import ALL_PROJECTS
+from common.telemetry import SETTLING_BEHIND_SECONDS, SETTLING_INCOMPLETE_TRACES, SETTLING_RUN_SECONDS, TRACES_SETTLED
 from common.times import Clock
 from jobs.runner import JobRun
 from jobs.settling.records import FinishedRun, SettlingRecords, SettlingState
@@ -56,6 +57,7 @@ from jobs.settling.windows import (
     rest_of,
     together,
 )
+from query_api.freshness.settled import read_settling_progress
 
 INTERVAL_S_MAX: Final = 3.0
 INTERVAL_SHARE: Final = 0.1
@@ -131,7 +133,9 @@ class Settling:
         while not run.stopping.is_set():
             began_s = self.clock.monotonic_s()
             try:
-                is_behind = await self.step(run.lease)
+                with SETTLING_RUN_SECONDS.time():
+                    is_behind = await self.step(run.lease)
+                await self._report()
             except ServiceError:
                 self._rows = max(self._rows // 2, ROWS_MIN)
                 raise
@@ -164,9 +168,16 @@ class Settling:
         is_moved = (complete.frontier, incomplete.frontier) != (state.complete, state.incomplete)
         if is_moved or positions != state.positions or state.clock_us is None or clock_us < state.clock_us:
             await self.records.finish(lease, FinishedRun(after, run.ranges, complete.incomplete))
+            TRACES_SETTLED.labels(SettlingReason.COMPLETE).inc(len(complete.settled))
+            TRACES_SETTLED.labels(SettlingReason.INCOMPLETE).inc(len(incomplete.settled))
             if after.pending is not None:
                 await self._insert(lease, after.run, after.pending)
         return min(complete.rows_left, incomplete.rows_left) <= 0
+
+    async def _report(self) -> None:
+        progress = await read_settling_progress(self.records.leases.database)
+        SETTLING_BEHIND_SECONDS.set(progress.behind_s(self.times.complete_s))
+        SETTLING_INCOMPLETE_TRACES.set(progress.incomplete_count)
 
     async def _insert(self, lease: Lease, run: int, pending: bytes) -> None:
         """Insert what a finished run has settled. Again and again it is the same rows."""

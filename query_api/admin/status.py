@@ -1,5 +1,5 @@
-"""``GET /admin/status``: how far data is stored, dead letters, what waits for its span, prices, instrumentations,
-versions. A missing part says why."""
+"""``GET /admin/status``: how far data is stored and traces are settled, dead letters, what waits, prices,
+instrumentations, versions. A missing part says why."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from common.times import format_us
 from query_api.admin.dead_letters import table_of
 from query_api.coverage.coverage import CoverageParameters, CoverageResponse, read_coverage
 from query_api.freshness.follow import look_up_stored
+from query_api.freshness.settled import read_settling_progress
 from query_api.freshness.status import Freshness, PartitionFreshness, read_freshness
 from query_api.request.context import ApiContext, database_of
 from query_api.request.json_body import ApiModel, Strict, json_response
@@ -75,6 +76,24 @@ class PricesStatus(ApiModel):
     reason: str | None = Field(None, description="Why the day is absent.")
 
 
+class SettlingStatus(ApiModel):
+    """How far traces are settled, for the feed by `settled_at`."""
+
+    through: str | None = Field(
+        None, description="The traces of everything that was stored by this time are settled, if they are complete."
+    )
+    behind_s: float | None = Field(
+        None, description="How many seconds later than after `CLEARSPAN_SETTLING_S` complete traces settle now."
+    )
+    incomplete_traces: int | None = Field(
+        None,
+        description="How many traces were incomplete and have not been waited for `CLEARSPAN_SETTLING_MAX_S`. One that"
+        " changes meanwhile may count again.",
+    )
+    is_running: bool | None = Field(None, description="Whether a process settles traces now.")
+    reason: str | None = Field(None, description="Why the other members are absent.")
+
+
 class CoverageStatus(ApiModel):
     """What the instrumentations of one project send."""
 
@@ -116,6 +135,7 @@ class Status(ApiModel):
     )
     dead_letters: OpenDeadLettersCount = Field(description="The open dead letters.")
     waiting: WaitingStatus = Field(description="What came before the span that it is about.")
+    settling: SettlingStatus = Field(description="How far traces are settled.")
     prices: PricesStatus = Field(description="The prices of models.")
     instrumentations: CoverageStatus | None = Field(
         None, description="What the instrumentations of the requested project send. Absent if none is requested."
@@ -136,6 +156,7 @@ async def get_status(request: Request) -> Response:
             _part(_freshness(context), timeout_s),
             _part(_count_dead_letters(context), timeout_s),
             _part(_waiting(context), timeout_s),
+            _settling(context, timeout_s),
         ),
         asyncio.gather(
             _part(read_version(context.store, deadline_s=timeout_s), timeout_s),
@@ -146,7 +167,7 @@ async def get_status(request: Request) -> Response:
             _part(_instrumentations(context, request.query), timeout_s),
         ),
     )
-    freshness, dead_letters, waiting = stored
+    freshness, dead_letters, waiting, settling = stored
     if isinstance(freshness, Missing):
         freshness = Freshness(count=0, reason=freshness.reason, partitions=[])
     if isinstance(prices, Missing):
@@ -166,6 +187,7 @@ async def get_status(request: Request) -> Response:
             partitions=freshness.partitions,
             dead_letters=dead_letters,
             waiting=waiting,
+            settling=settling,
             prices=prices,
             instrumentations=instrumentations,
             versions=_versions(context, {"clickhouse": clickhouse, "postgres": postgres}),
@@ -206,6 +228,19 @@ async def _waiting(context: ApiContext) -> WaitingStatus:
             )
             for each in waiting
         ]
+    )
+
+
+async def _settling(context: ApiContext, timeout_s: float) -> SettlingStatus:
+    progress = await _part(read_settling_progress(database_of(context)), timeout_s)
+    if isinstance(progress, Missing):
+        return SettlingStatus(reason=progress.reason)
+    through_us = progress.through_us
+    return SettlingStatus(
+        through=None if through_us is None else format_us(through_us),
+        behind_s=round(progress.behind_s(context.settings.settling_s), 3),
+        incomplete_traces=progress.incomplete_count,
+        is_running=progress.is_running,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from common.named_sql import load_named_sql
 from common.postgres.pool import Database
@@ -22,6 +22,41 @@ async def read_settled_run(database: Database) -> int:
     row = await database.fetch_one(_SQL["settled_run"])
     assert row is not None  # noqa: S101 - the migration has inserted it
     return int(row["run"])
+
+
+class SettlingProgress(NamedTuple):
+    """How far the job is."""
+
+    time_us: int
+    clock_us: int | None
+    """The clock at the last run that changed something; ``None`` before the first one."""
+
+    oldest_us: int | None
+    """The time of the oldest window that was not examined; ``None`` if there is none."""
+
+    incomplete_count: int
+    """Traces that were quiet and not complete when they were examined, at most as often as they changed."""
+
+    is_running: bool
+
+    @property
+    def through_us(self) -> int | None:
+        """The clock up to which everything that was stored is examined."""
+        if self.clock_us is None or self.oldest_us is None:
+            return self.clock_us
+        return self.clock_us - (self.time_us - self.oldest_us)
+
+    def behind_s(self, settling_s: float) -> float:
+        """Return how much later than after ``settling_s`` traces settle now."""
+        waited_us = 0 if self.oldest_us is None else self.time_us - self.oldest_us
+        return max(0.0, waited_us / 1e6 - settling_s)
+
+
+async def read_settling_progress(database: Database) -> SettlingProgress:
+    """Return how far traces are settled."""
+    row = await database.fetch_one(_SQL["settling_progress"])
+    assert row is not None  # noqa: S101 - the migration has inserted it
+    return SettlingProgress(**{name: row[name] for name in SettlingProgress._fields})
 
 
 async def wait_for_settled(context: ApiContext, *, since: int, ends_s: float) -> bool:

@@ -12,6 +12,13 @@ import pytest
 
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
+from common.clickhouse.settled_traces import (
+    SETTLED_TRACES_TABLE,
+    SettledTrace,
+    SettlingReason,
+    TraceName,
+    settled_rows,
+)
 from common.clickhouse.store import ColumnStore, Statement
 from common.postgres.pool import Database
 from common.settings import ClickHouseSettings
@@ -110,6 +117,20 @@ async def test_walks_and_feed_are_exact_while_retention_works(world: RetentionWo
     assert all(given[key] == 1 for key in untouched)
     assert max(Counter(seen).values()) == 1
     assert set(expected_versions(world.model).items()) <= set(seen)
+
+
+async def test_settlings_of_deleted_traces_go_with_them(world: RetentionWorld) -> None:
+    """How often a trace has settled stays: it may be sent again."""
+    await world.send([SentSpan(1, 1, NOW_US - 9 * DAY_US), SentSpan(2, 2, NOW_US)])
+    settled = [
+        SettledTrace(TraceName(world.project_id, trace.to_bytes(16, "big")), 1, 1, at_us, SettlingReason.COMPLETE)
+        for trace, at_us in ((1, NOW_US - 9 * DAY_US), (2, NOW_US))
+    ]
+    await world.store.insert(SETTLED_TRACES_TABLE, settled_rows(settled), dedup_token="settled", deadline_s=60.0)
+    with world.freeing_at_once():
+        await world.run(KeepRules(max_age_days=3.0))
+
+    assert [await world.rows(table) for table in ("settled_traces", "trace_settlings")] == [1, 2]
 
 
 async def test_redelivered_record_stays_deleted_and_new_one_returns(world: RetentionWorld) -> None:

@@ -13,6 +13,7 @@ from common.ids import DEFAULT_PROJECT_ID
 from common.postgres.leases import LeaseLost
 from common.postgres.pool import Database
 from jobs.settling.run import SettlingTimes
+from query_api.freshness.settled import read_settling_progress
 from query_api.spans.latest_versions import delete_trace
 from query_api.spans.project_spans import ProjectSpans
 from tests.support.settling import SettlingWorld, span_in
@@ -218,3 +219,33 @@ async def test_equal_times(world: SettlingWorld) -> None:
     await world.send(span_in(1, 1), span_in(2, 1, 5))
     await world.run(31.0)
     assert await world.settled() == [(1, 1, "complete"), (2, 1, "incomplete")]
+
+
+async def test_trace_with_a_running_span_is_incomplete_until_it_ends(world: SettlingWorld) -> None:
+    root = span_in(1, 1)
+    await world.send(root._replace(is_running=True, end_ns=root.start_ns), span_in(1, 2, 1))
+    await world.run(60.0)
+    assert await world.settled() == []
+    await world.run(900.0)
+    assert await world.settled() == [(1, 1, "incomplete")]
+    await world.send(root, partition_id="cluster/spans/1")
+    await world.run(31.0)
+    assert await world.settled() == [(1, 1, "incomplete"), (1, 2, "complete")]
+
+
+async def test_progress_says_how_far_settling_is(world: SettlingWorld) -> None:
+    before = await read_settling_progress(world.database)
+    assert (before.through_us, before.behind_s(30.0), before.incomplete_count) == (None, 0.0, 0)
+    await world.send(span_in(1, 1), span_in(2, 1, 9))
+    await world.run()
+    stored_us = world.clock.now_ns() // 1_000
+    await world.run(20.0)
+    assert (await read_settling_progress(world.database)).through_us == stored_us
+    await world.send(span_in(3, 1))
+    await world.run(20.0)
+    after = await read_settling_progress(world.database)
+    assert (after.through_us, after.incomplete_count, after.is_running) == (stored_us + 20_000_000, 1, True)
+    assert after.behind_s(30.0) == 0.0
+    assert after.behind_s(5.0) == 15.0
+    await world.run(900.0)
+    assert (await read_settling_progress(world.database)).incomplete_count == 0
