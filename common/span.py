@@ -57,6 +57,10 @@ SPAN_TYPES = (
 )
 
 
+RUNNING: Final = "running"
+"""The only value of the member ``state``."""
+
+
 class PromotedText(NamedTuple):
     """Where the text of a promoted member comes from."""
 

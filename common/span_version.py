@@ -17,10 +17,13 @@ from __future__ import annotations
 from typing import Final
 
 OFFSET_STEP: Final = 2**17
-"""Numbers for one offset. Offsets up to 2^45 fit below ``ENDED``."""
+"""Numbers for one offset."""
 
 ENDED: Final = 2**62
 """The bit of the versions of spans that ended, and of their deletions."""
+
+OFFSETS_END: Final = ENDED // OFFSET_STEP
+"""Offsets of records are below this."""
 
 JOINED_EVENTS_MAX: Final = OFFSET_STEP // 2 - 1
 """How many events a version may have, so that its number stays below that of its deletion."""
@@ -71,6 +74,9 @@ OFFSET_SQL: Final = f"intDiv(version % {ENDED}, {OFFSET_STEP})"
 
 IS_RUNNING_SQL: Final = f"version < {ENDED}"
 """``is_running`` as a condition on the column ``version``."""
+
+HAS_ENDED_SQL: Final = f"version >= {ENDED}"
+"""The opposite."""
 
 IS_SENT_SQL: Final = "version % 2 = 0"
 """Whether a row is a version that was sent, and no deletion."""

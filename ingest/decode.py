@@ -27,6 +27,7 @@ from common.prices.file import list_prices
 from common.prices.table import PriceTable
 from common.span import Resource, Span
 from ingest.codecs import count_logs, decode, decode_logs
+from ingest.semconv.logfire import announced
 
 _UNDECODABLE: Final = frozenset({RejectionCode.UNDECODABLE, RejectionCode.UNSUPPORTED_CONTENT_TYPE})
 
@@ -183,6 +184,7 @@ def with_projects(record: Record, decoded: Decoded, rules: Rules) -> DecodedReco
     and so is a span whose resource names none.
     """
     empty = empty_record(record, rules)
+    decoded = decoded._replace(spans=list(map(announced, decoded.spans)))
     try:
         project = _project_of_header(record)
     except Rejected as exc:

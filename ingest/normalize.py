@@ -105,7 +105,8 @@ def normalize(
     """Return what is derived from each span of one record, in their order.
 
     A trace is an annotation if any of its spans in this record has links, even an empty list. Sums over the descendants
-    of a span cover only this record. Model calls without a cost get one from ``prices``, by default the built-in table.
+    of a span cover only this record; a running span has none. Model calls without a cost get one from ``prices``, by
+    default the built-in table.
 
     Normalizing the result again changes nothing, so API responses can be published again as records. A span that is
     published alone loses the part of its cumulative metrics that its children had added. ``mask`` is for spans that are
@@ -121,8 +122,9 @@ def normalize(
     if any(metrics is not NO_METRICS for metrics in own):
         always = {index for index, normalized in enumerate(normalized_spans) if normalized.usage_is_own}
         computed = {index for index, normalized in enumerate(normalized_spans) if normalized.cost_is_computed}
-        for normalized, cumulative in zip(normalized_spans, roll_up(spans, own, always, computed), strict=True):
-            if cumulative is not NO_METRICS:
+        sums = roll_up(spans, own, always, computed)
+        for span, normalized, cumulative in zip(spans, normalized_spans, sums, strict=True):
+            if cumulative is not NO_METRICS and not span.is_running:
                 write_cumulative(normalized.ag["metrics"], cumulative)
     return normalized_spans
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from clearspan.client.connection import WrongUsage
 from clearspan.client.requests import FAILED, read_field
 from common.paths import value_at
+from common.span import RUNNING
 from query_api.filter.language import ATTRIBUTES, DURATION, SCORES, SHORTHANDS
 from query_api.filter.matches import score_value, shorthand_value
 
@@ -51,10 +52,10 @@ def value_of(span: Span, name: str) -> Any:
     return value_at(holder, [ATTRIBUTES, *path]) if member is None else member
 
 
-def duration_ms(span: Span) -> float:
-    """Return the milliseconds from start to end; 0 without an end."""
+def duration_ms(span: Span) -> float | None:
+    """Return the milliseconds from start to end; ``None`` while the span is running."""
     start, end = span.get("start_time_unix_nano"), span.get("end_time_unix_nano")
-    return (int(end) - int(start)) / NS_IN_MS if start and end else 0.0
+    return (int(end) - int(start)) / NS_IN_MS if start and end else None
 
 
 def is_error(span: Span) -> bool:
@@ -70,8 +71,10 @@ def local_time(text: object) -> str:
         return str(text)
 
 
-def duration_text(milliseconds: float) -> str:
-    """Return a duration with a unit: ``3.2 ms``, ``1.25 s``, ``2 min 5 s``."""
+def duration_text(milliseconds: float | None) -> str:
+    """Return a duration with a unit: ``3.2 ms``, ``1.25 s``, ``2 min 5 s``; ``running`` if there is none."""
+    if milliseconds is None:
+        return RUNNING
     if milliseconds < 1_000:
         return f"{milliseconds:.3g} ms" if milliseconds < 100 else f"{milliseconds:.0f} ms"
     seconds = milliseconds / 1_000

@@ -67,9 +67,19 @@ class OutlineSpan:
     service: str
     model: str
     start_ns: int
-    duration_ns: int
+    duration_ns: int | None
     tokens: float | None
     cost: float | None
+
+    @property
+    def duration_ms(self) -> float | None:
+        """The milliseconds from start to end; ``None`` while it is running."""
+        return None if self.duration_ns is None else self.duration_ns / NS_IN_MS
+
+    @property
+    def end_ns(self) -> int:
+        """Its end; its start while it is running."""
+        return self.start_ns + (self.duration_ns or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +167,7 @@ def _below(
 
 
 async def _print_tree(api: ApiClient, outline: Mapping[str, Any], rows: Sequence[TreeRow]) -> None:
-    total_ns = max(row.span.start_ns + row.span.duration_ns for row in rows) or 1
+    total_ns = max(row.span.end_ns for row in rows) or 1
     await _print_summary(api, outline)
     width = bar_width(BAR_WIDTH)
     print_table(_COLUMNS, (_cells(row, total_ns, width) for row in rows))
@@ -175,6 +185,7 @@ async def _print_summary(api: ApiClient, outline: Mapping[str, Any]) -> None:
         safe(summary.get("service"), "cyan"),
         Text(f"{local_time(outline['start_time'])} UTC", "dim"),
         Text(duration_text(summary.get("duration", 0))),
+        Text(summary.get("state", "")),
         Text(f"{outline['spans_count']:,} spans"),
         Text(f"{tokens:,} tokens" if tokens is not None else ""),
         Text(cost_text(summary.get("cost"))),
@@ -191,11 +202,12 @@ def _cells(row: TreeRow, total_ns: int, width: int) -> list[object]:
     name = Text.assemble(
         (_guides(row.last_of), "dim"), safe(f"{'✗ ' if is_failed else ''}{span.span_name}", "red" if is_failed else "")
     )
-    bar = place_bar(span.start_ns / total_ns, span.duration_ns / total_ns, width)
+    shown_ns = total_ns - span.start_ns if span.duration_ns is None else span.duration_ns
+    bar = place_bar(span.start_ns / total_ns, shown_ns / total_ns, width)
     return [
         name,
         span.span_type,
-        duration_text(span.duration_ns / NS_IN_MS),
+        duration_text(span.duration_ms),
         Text(bar, "red" if is_failed else "cyan"),
         span.tokens,
         cost_text(span.cost),

@@ -88,6 +88,7 @@ class SentSpan(NamedTuple):
     reason: str = ""
     spans_count: int = 1
     project_exists: bool = True
+    running: bool = False
 
     def members(self) -> dict[str, Any]:
         """Return the span for programs."""
@@ -238,7 +239,7 @@ class Verifying:
         self, spans: Sequence[SentSpan], report: PartitionReport, shared_left: dict[int, int]
     ) -> list[SentSpan]:
         """Ask the API for spans of one project; return those that are missing."""
-        names = ("offset", "record_ms", "span_index", "trace_id", "span_id")
+        names = ("offset", "record_ms", "span_index", "trace_id", "span_id", "running")
         body = {
             "project_id": str(spans[0].project_id),
             "topic": report.topic,
@@ -288,6 +289,7 @@ def _spans_of(decoded: DecodedRecord, project_id: UUID) -> list[SentSpan]:
             index,
             span.trace_id.hex(),
             span.span_id.hex(),
+            running=span.is_running,
         )
         for place, (span, index) in enumerate(zip(decoded.spans, decoded.span_indexes, strict=True))
     ]

@@ -12,7 +12,6 @@ from typing import Any, Final
 from clearspan.client.messages import message_key, turns_of
 from clearspan.client.requests import FAILED
 from clearspan.client.span_values import (
-    NS_IN_MS,
     Span,
     cost_text,
     duration_ms,
@@ -41,7 +40,8 @@ def short_span(span: Span) -> dict[str, Any]:
         "status": "error" if span.get("status_code") == FAILED else None,
         "status_message": _shortened(span.get("status_message")),
         "start_time": span.get("start_time"),
-        "duration_ms": round(duration_ms(span), 3),
+        "state": span.get("state"),
+        "duration_ms": None if (lasted := duration_ms(span)) is None else round(lasted, 3),
         "tokens": value_of(span, "tokens"),
         "cost": value_of(span, "cost"),
         "session": value_of(span, "session"),
@@ -81,6 +81,7 @@ def _totals(outline: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
         summary.get("service"),
         f"starts {outline['start_time']}",
         duration_text(summary.get("duration", 0)),
+        summary.get("state"),
         f"{outline['spans_count']} spans",
         f"{summary.get('errors_count', 0)} failed",
         f"{tokens} tokens" if tokens is not None else None,
@@ -96,7 +97,7 @@ def _tree_line(row: TreeRow) -> str:
         f"{'  ' * min(len(row.last_of), LEVELS_MAX)}- {_one_line(span.span_name)}",
         f"[{span.span_type}]" if span.span_type else "",
         "FAILED" if span.status_code == FAILED else "",
-        duration_text(span.duration_ns / NS_IN_MS),
+        duration_text(span.duration_ms),
         span.model,
         f"{span.tokens} tokens" if span.tokens is not None else "",
         cost_text(span.cost),

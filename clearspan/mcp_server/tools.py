@@ -42,9 +42,9 @@ Conditions = Annotated[
         max_length=10_000,
         description="Conditions as words: `field operator value`, joined with `and`, `or`, `not` and brackets, such as"
         " `span_type is chat and (cost > $0.01 or duration > 2s)`. Fields: trace_id, span_id, span_name, span_type"
-        " (agent, chat, tool, workflow, …), status_code (ok, error), operation (the span name with * instead of ids),"
-        " service, model, provider, session, user, duration (milliseconds), tokens, cost (US dollars), content (all"
-        " texts), and attributes by dotted path, such as http.status. Operators: is, is_not, gt, gte, lt, lte, in"
+        " (agent, chat, tool, workflow, …), status_code (ok, error), state (running), operation (the span name with *"
+        " instead of ids), service, model, provider, session, user, duration (milliseconds), tokens, cost (US"
+        " dollars), content (all texts), and attributes by dotted path, such as http.status. Operators: is, is_not, gt, gte, lt, lte, in"
         " (values with commas), contains, startswith, matches, exists, not_exists. Other words are searched for in all"
         " texts. Empty: every span.",
     ),

@@ -23,6 +23,7 @@ from common.codec.checks import (
     invalid_type,
     json_bytes,
     json_double,
+    shown,
     unknown_enum,
 )
 from common.codec.json_lenient import parse_leniently
@@ -31,8 +32,9 @@ from common.errors import Rejected, RejectionCode
 from common.json_values import INT64_MAX, INT64_MIN
 from common.limits import SpanLimits
 from common.nesting import nest
-from common.span import Attributes, Event, Link, Resource, Scope
+from common.span import RUNNING, Attributes, Event, Link, Resource, Scope
 
+_ENDS: Final = ("end_time", "end_time_unix_nano")
 UINT32_MAX: Final = 2**32 - 1
 _EXACT_DOUBLE_MAX: Final = 2**53  # up to here every integer has its own double
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -221,6 +223,24 @@ class JsonReader(ABC):
             flags=count_of(members.get("flags"), "links.flags"),
             dropped_attributes_count=self._dropped(members, "links"),
         )
+
+
+def is_running(members: dict[str, Any]) -> bool:
+    """Return whether a span is sent as running: by ``running``, or as responses show it, by ``state``."""
+    running, state = members.get("running"), members.get("state")
+    if running is not None and type(running) is not bool:
+        raise invalid_type("running", running, "true or false")
+    if state is not None and state != RUNNING:
+        raise Rejected(RejectionCode.UNKNOWN_ENUM, f"state is {shown(state)}; allowed: “{RUNNING}”, or no such member.")
+    if state is not None and running is False:
+        raise Rejected(RejectionCode.INVALID_TYPE, "The span has state “running” and “running”: false; send one.")
+    found = state is not None or running is True
+    if found and (end := next((name for name in _ENDS if members.get(name) is not None), None)):
+        raise Rejected(
+            RejectionCode.INVALID_TYPE,
+            f"The span is running and has {end}. A running span has no end: omit it, or “running” and “state”.",
+        )
+    return found
 
 
 def parsed_whole(record: bytes, limits: SpanLimits) -> Any:

@@ -67,6 +67,7 @@ def select_spans(
     columns |= {name: without_nulls(fields[name]).take(at).to_pylist() for name in ("name", "trace_state")}
     columns |= {name: arrays.numbers(name, np.uint32)[indexes].tolist() for name in _COUNTS}
     columns["repaired"] = columns["scores"] = [()] * len(indexes)
+    columns["is_running"] = [False] * len(indexes)
     absent = [None] * len(indexes)
     spans = list(map(Span._make, zip(*[columns.get(name, absent) for name in Span._fields], strict=True)))
     return Selected(spans, refused)

@@ -32,6 +32,7 @@ from common.codec.json_members import (
     count_of,
     enum_of,
     integer_of,
+    is_running,
     list_of,
     object_of,
     parsed_whole,
@@ -154,6 +155,7 @@ class _Reader(JsonReader):
                 RejectionCode.INVALID_TYPE,
                 "The span has a member “spans”; send nested spans next to it, in the same list.",
             )
+        running = is_running(found)
         start_ns, end_ns = self._times(found)
         trace_id = _own_id(get("trace_id"), "trace_id", parse_trace_id, RejectionCode.INVALID_TRACE_ID)
         span_id = _own_id(get("span_id"), "span_id", parse_span_id, RejectionCode.INVALID_SPAN_ID)
@@ -184,7 +186,7 @@ class _Reader(JsonReader):
             references=self._identified(get("references"), "references"),
             hashes=self._identified(get("hashes"), "hashes"),
             scores=self._scores(get("scores"), end_ns),
-            is_running=False,
+            is_running=running,
             **{member: _optional_text(get(member), member) for member in PROMOTED_TEXTS},
         )
         return self._faults.repaired(span)

@@ -52,7 +52,8 @@ def with_additions(
         scores=_with_scores(stored.span.scores, scores),
     )
     (normalized,) = normalize([joined], prices, mask)
-    _write_sums_of_record(normalized, stored, ag)
+    if not joined.is_running:
+        _write_sums_of_record(normalized, stored, ag)
     normalized.ag["type"]["trace"] = stored.trace_type
     return joined, normalized._replace(trace_type=stored.trace_type)
 

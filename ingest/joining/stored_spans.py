@@ -20,6 +20,7 @@ from common.ids import span_id_hex, trace_id_hex
 from common.limits import SpanLimits
 from common.score import Score
 from common.span import Event, Metrics, Span, SpanKind, StatusCode
+from common.span_version import is_running
 
 _NO_LIMITS: Final = SpanLimits(
     record_bytes_max=2**40, span_bytes_max=2**40, nesting_depth_max=64, past_ns_min=-(2**63), ahead_ns_max=2**63
@@ -90,7 +91,7 @@ def scores_of(text: bytes) -> tuple[Score, ...]:
 
 def _members(row: Mapping[str, Any]) -> dict[str, Any]:
     parent_id = row["parent_id"]
-    members = {
+    members: dict[str, Any] = {
         "trace_id": trace_id_hex(row["trace_id"]),
         "span_id": span_id_hex(row["span_id"]),
         "parent_id": None if parent_id == NO_PARENT else span_id_hex(parent_id),
@@ -98,8 +99,11 @@ def _members(row: Mapping[str, Any]) -> dict[str, Any]:
         "span_kind": SpanKind(row["kind"]).name,
         "status_code": StatusCode(row["status_code"]).name,
         "start_time_unix_nano": str(row["start_us"] * 1_000 + row["start_ns_rest"]),
-        "end_time_unix_nano": str(row["end_us"] * 1_000 + row["end_ns_rest"]),
     }
+    if is_running(row["version"]):
+        members["running"] = True
+    else:
+        members["end_time_unix_nano"] = str(row["end_us"] * 1_000 + row["end_ns_rest"])
     members |= {name: orjson.Fragment(row[name]) for name in _JSON_MEMBERS if row[name]}
     return members | {name: _text(row[name]) for name in _OTHER_MEMBERS}
 

@@ -2,12 +2,18 @@
 
 Attributes of these spans have no prefix, so they count only next to Logfire's own. The template of the message is the
 kind of a span. What Logfire shares with Pydantic AI is in ``pydantic_ai.py``.
+
+When a span begins, Logfire exports a *pending span* as well: a span of its own, without a duration, with the
+attributes that the span has by then. It announces its parent: that is the span that began, and
+``logfire.pending_parent_id`` is the parent of that one. So it is read as the running state of the span that it
+announces (contract §3.6).
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from common.ids import parse_span_id
 from common.span import Span, Value
 from ingest.semconv import converters as to
 from ingest.semconv.chats import SAID_INPUTS, SAID_OUTPUTS, TOOLS_OF_REQUEST
@@ -18,7 +24,15 @@ _TEMPLATE: Final = "logfire.msg_template"
 _MESSAGE: Final = "logfire.msg"
 _SAME_SPAN = r"logfire\."
 _SCRUBBED: Final = "[Scrubbed due to "
+_SPAN_TYPE: Final = "logfire.span_type"
 _PENDING: Final = "pending_span"
+_ENDED_TYPE: Final = "span"
+"""The type that the same span has when it ends."""
+
+_PENDING_PARENT: Final = "logfire.pending_parent_id"
+_PENDING_NAME: Final = " (pending)"
+"""Ends the names of pending spans of the first versions of Logfire."""
+
 
 _AGENT: Final = "Agent run: {name!r}"
 _FUNCTION: Final = "Function: {name}"
@@ -42,6 +56,33 @@ def with_readable_name(span: Span) -> Span:
     message = span.attributes.get(_MESSAGE)
     is_template = message is not None and span.attributes.get(_TEMPLATE) == span.name
     return span._replace(name=message) if is_template and isinstance(message, str) and message else span
+
+
+def announced(span: Span) -> Span:
+    """Return the running span that a pending span announces; any other span as it is.
+
+    A pending span that names no span, or a parent that cannot be read, stays an ordinary span.
+    """
+    if span.attributes.get(_SPAN_TYPE) != _PENDING or span.parent_id is None:
+        return span
+    try:
+        parent_id = _parent_of_announced(span.attributes.get(_PENDING_PARENT))
+    except ValueError:
+        return span
+    attributes = {key: value for key, value in span.attributes.items() if key != _PENDING_PARENT}
+    return span._replace(
+        span_id=span.parent_id,
+        parent_id=parent_id,
+        name=span.name.removesuffix(_PENDING_NAME),
+        end_ns=span.start_ns,
+        attributes={**attributes, _SPAN_TYPE: _ENDED_TYPE},
+        is_running=True,
+    )
+
+
+def _parent_of_announced(sent: Value) -> bytes | None:
+    """Return the parent; ``None`` for a root: Python sends zeros, Rust nothing. Raises ``ValueError``."""
+    return None if sent is None or not str(sent).strip("0") else parse_span_id(str(sent))
 
 
 def _of_template(template: str) -> Converter:
@@ -99,7 +140,7 @@ LOGFIRE: Final = Convention(
     (
         Row(_TEMPLATE, "type.span", to.word(_TEMPLATES)),
         Row("sdk_span_type", "type.span", to.word(_STEPS), requires=_SAME_SPAN),
-        Row("logfire.span_type", "type.span", _PENDING_KIND, note="a placeholder of a span that has not ended"),
+        Row(_SPAN_TYPE, "type.span", _PENDING_KIND, note="a pending span that names no span"),
         Row(("name", _TEMPLATE), "unsupported.agent.name", _of_template(_AGENT), requires=_SAME_SPAN),
         Row(("name", _TEMPLATE), "unsupported.agent.id", _of_template(_AGENT), requires=_SAME_SPAN),
         Row(("name", _TEMPLATE), "meta.tool.name", _of_template(_FUNCTION), requires=_SAME_SPAN),

@@ -19,7 +19,7 @@ from common.json_values import number_text
 from common.paths import value_at
 from common.span import PROMOTED_TEXTS
 from common.times import parse_time_ns
-from query_api.filter.language import ATTRIBUTES, DURATION
+from query_api.filter.language import ATTRIBUTES, DURATION, STATE
 from query_api.filter.matches import shorthand_value
 
 SpanObject: TypeAlias = Mapping[str, Any]
@@ -70,12 +70,12 @@ def _created_us(span: SpanObject) -> int:
     return parse_time_ns(span["created_at"]) // 1_000
 
 
-def _us_of(name: str) -> Callable[[SpanObject], int]:
-    return lambda span: int(span[name]) // 1_000
+def _us_of(name: str) -> Callable[[SpanObject], int | None]:
+    return lambda span: int(span[name]) // 1_000 if name in span else None
 
 
 def _ns(name: str) -> Callable[[SpanObject], int | None]:
-    return lambda span: in_64_bits(int(span[name]))
+    return lambda span: in_64_bits(int(span[name])) if name in span else None
 
 
 def in_64_bits(time_ns: int) -> int | None:
@@ -83,7 +83,9 @@ def in_64_bits(time_ns: int) -> int | None:
     return time_ns if abs(time_ns) <= _NS_MAX else None
 
 
-def _duration(span: SpanObject) -> float:
+def _duration(span: SpanObject) -> float | None:
+    if "end_time_unix_nano" not in span:
+        return None
     return (int(span["end_time_unix_nano"]) // 1_000 - int(span["start_time_unix_nano"]) // 1_000) / 1_000
 
 
@@ -117,10 +119,11 @@ def _all_columns() -> Iterable[Column]:
     yield Column("created_at", TIME, "When this version of the span was stored.", _created_us)
     yield from _texts("trace_id", "span_id", "parent_id", "trace_type", "span_type", "span_kind", "span_name")
     for name in ("start_time", "end_time"):
-        yield Column(name, TIME, "To the microsecond.", _us_of(f"{name}_unix_nano"))
+        yield Column(name, TIME, "To the microsecond. A running span has no end.", _us_of(f"{name}_unix_nano"))
     for name in ("start_time_unix_nano", "end_time_unix_nano"):
         yield Column(name, pa.int64(), "Nanoseconds since 1970; null after the year 2262.", _ns(name))
     yield Column(DURATION, pa.float64(), "Milliseconds from start_time to end_time.", _duration)
+    yield from _texts(STATE, description="`running` on a span without an end.")
     yield from _texts("status_code", "status_message", *PROMOTED_TEXTS)
     yield Column("service", pa.string(), "`service.name` of the resource, if it is a text.", _service)
     yield Column("model", pa.string(), "The model of the response, else of the request.", _text("model"))

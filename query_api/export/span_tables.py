@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 from common.clickhouse.span_columns import NO_PARENT
 from common.clickhouse.stored_attributes import ATTRIBUTES
 from common.paths import value_at
-from common.span import PROMOTED_TEXTS, SpanKind, StatusCode
+from common.span import PROMOTED_TEXTS, RUNNING, SpanKind, StatusCode
+from common.span_version import ENDED
 from query_api.export.columns import TIME, Column, in_64_bits, schema_of, value_text
-from query_api.filter.language import DURATION
+from query_api.filter.language import DURATION, STATE
 from query_api.spans.narrow_rows import MODEL, PROVIDER, SERVICE
 from query_api.spans.rows import attributes_with, hex_ids
 from query_api.spans.usage import TraceSums
@@ -118,6 +119,19 @@ def _duration(rows: pa.Table) -> _Array:
     return pa.array((integers_of(rows, "end_us") - integers_of(rows, "start_us")) / _NS_PER_US)
 
 
+def _are_running(rows: pa.Table) -> _Array:
+    return pa.array(integers_of(rows, "version") < ENDED)
+
+
+def _unless_running(make: _Make, rows: pa.Table) -> _Array:
+    """Return a column that is null where a span is running."""
+    return pc.if_else(_are_running(rows), None, make(rows))
+
+
+def _state(rows: pa.Table) -> _Array:
+    return pc.if_else(_are_running(rows), pa.scalar(RUNNING), None)
+
+
 def _number_leaf(name: str, rows: pa.Table) -> _Array:
     """Return the numbers among typed texts; anything else is null."""
     leaves = _text_or_null(name, rows).cast(pa.string())
@@ -136,12 +150,15 @@ def _stored() -> Mapping[str, _Stored]:
         "span_kind": _Stored(("kind",), partial(_name_of, "kind", {kind.value: kind.name for kind in SpanKind})),
         "span_name": _Stored(("name",), partial(_text_or_null, "name")),
         "start_time": _Stored(("start_us",), partial(_time, "start_us")),
-        "end_time": _Stored(("end_us",), partial(_time, "end_us")),
+        "end_time": _Stored(("end_us",), partial(_unless_running, partial(_time, "end_us"))),
         "start_time_unix_nano": _Stored(
             ("start_us", "start_ns_rest"), partial(_nanoseconds, "start_us", "start_ns_rest")
         ),
-        "end_time_unix_nano": _Stored(("end_us", "end_ns_rest"), partial(_nanoseconds, "end_us", "end_ns_rest")),
-        DURATION: _Stored(("start_us", "end_us"), _duration),
+        "end_time_unix_nano": _Stored(
+            ("end_us", "end_ns_rest"), partial(_unless_running, partial(_nanoseconds, "end_us", "end_ns_rest"))
+        ),
+        STATE: _Stored((), _state),
+        DURATION: _Stored(("start_us", "end_us"), partial(_unless_running, _duration)),
         "status_code": _Stored(
             ("status_code",), partial(_name_of, "status_code", {code.value: code.name for code in StatusCode})
         ),

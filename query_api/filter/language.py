@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from enum import Enum, StrEnum, auto
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from common.span import PROMOTED_TEXTS, SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
+from common.span import PROMOTED_TEXTS, RUNNING, SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
 
 
 class Kind(Enum):
@@ -154,7 +154,10 @@ read it alike.
 """
 
 DURATION: Final = "duration"
-"""The shorthand for the milliseconds from ``start_time`` to ``end_time``: a number on every span, 0 without an end."""
+"""The shorthand for the milliseconds from ``start_time`` to ``end_time``, absent while the span is running."""
+
+STATE: Final = "state"
+"""The field that only running spans have."""
 
 COST: Final = "cost"
 
@@ -222,6 +225,7 @@ FIELDS: Final[Mapping[str, Field]] = {
         Field("parent_id", Kind.SPAN_ID),
         Field("trace_type", Kind.ENUM, values=TRACE_TYPES),
         Field("span_type", Kind.ENUM, values=SPAN_TYPES),
+        Field(STATE, Kind.ENUM, values=(RUNNING,)),
         Field("span_kind", Kind.ENUM, values=tuple(kind.name for kind in SpanKind)),
         Field("status_code", Kind.ENUM, values=tuple(code.name for code in StatusCode)),
         *(Field(name, Kind.TEXT) for name in ("span_name", "status_message", *PROMOTED_TEXTS)),
@@ -233,10 +237,7 @@ FIELDS: Final[Mapping[str, Field]] = {
         *(Field(name, Kind.ELEMENTS) for name in ("links", "references", "events", "hashes")),
         Field(SCORES, Kind.SCORES),
         Field("content", Kind.CONTENT),
-        *(
-            Field(name, Kind.TEXT if name == OPERATION else Kind.SHORTHAND, is_required=name == DURATION)
-            for name in SHORTHANDS
-        ),
+        *(Field(name, Kind.TEXT if name == OPERATION else Kind.SHORTHAND) for name in SHORTHANDS),
     )
 }
 

@@ -152,7 +152,8 @@ _ID_IN_NAME: Final = re.compile(ID_IN_NAME)
 def shorthand_value(name: str, span: Mapping[str, Any]) -> Any:
     """Return the value of a field of ``SHORTHANDS``; ``None`` if the span has none."""
     if name == DURATION:
-        return (_time_us(span["end_time"]) - _time_us(span["start_time"])) / 1000
+        end_time = span.get("end_time")
+        return None if end_time is None else (_time_us(end_time) - _time_us(span["start_time"])) / 1000
     if name == OPERATION:
         span_name = span.get("span_name")
         return None if span_name is None else _ID_IN_NAME.sub("*", span_name)

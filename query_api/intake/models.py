@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, GetPydanticSchema, Tag
@@ -96,6 +96,10 @@ class SpanInput(PromotedTexts, _Sent):
     span_name: str | None = Field(None, description="The name of the span.")
     start_time: Time | None = Field(None, description="The start: RFC 3339, or a number of s, ms, µs or ns since 1970.")
     end_time: Time | None = Field(None, description="The end, in the same forms as the start.")
+    running: bool | None = Field(
+        None, description="`true` on a span that has not ended yet, without `end_time`. Send it again when it ends."
+    )
+    state: Literal["running"] | None = Field(None, description="As responses show it: the same as `running`.")
     status_code: StatusCodeName | None = Field(None, description="The OpenTelemetry status of the span.")
     status_message: str | None = Field(None, description="The message of the status.")
     attributes: Json | None = Field(

@@ -300,4 +300,5 @@ def _with_times(sent: Json, span: Span) -> Json:
     """Add the time that the worker would otherwise make up, so that a record that is read twice gives the same span."""
     if any(sent.get(name) is not None for name in _TIMES):
         return sent
-    return {**sent, "start_time_unix_nano": str(span.start_ns), "end_time_unix_nano": str(span.end_ns)}
+    end = {} if span.is_running else {"end_time_unix_nano": str(span.end_ns)}
+    return {**sent, "start_time_unix_nano": str(span.start_ns), **end}

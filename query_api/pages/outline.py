@@ -17,6 +17,7 @@ from common.clickhouse.span_columns import NO_PARENT
 from common.fair_share import in_thread
 from common.ids import trace_id_hex
 from common.span import StatusCode
+from common.span_version import ENDED
 from common.times import format_us
 from query_api.pages.traces import trace_id_of
 from query_api.request.json_body import ApiModel
@@ -25,7 +26,7 @@ from query_api.spans.message_spans import message_places
 from query_api.spans.narrow_rows import narrow_rows_of_trace
 from query_api.spans.project_spans import project_spans
 from query_api.spans.rows import LARGE_SPANS
-from query_api.spans.versions import ID_BYTES, id_bytes, integers_of, values_of
+from query_api.spans.versions import ID_BYTES, Integers, id_bytes, integers_of, values_of
 
 _NS_PER_US: Final = 1_000
 _CODES: Final = {code.value: code.name.encode() for code in StatusCode}
@@ -67,7 +68,9 @@ class OutlineColumns(ApiModel):
     span_id: list[str]
     parent_id: list[str | None]
     start_ns: list[int] = Field(description="Nanoseconds after the start of the earliest span.")
-    duration_ns: list[int] = Field(description="Nanoseconds from the start to the end of the span.")
+    duration_ns: list[int | None] = Field(
+        description="Nanoseconds from the start to the end of the span; `null` while it is running."
+    )
     span_name: OutlineTexts
     span_type: OutlineTexts
     status_code: OutlineTexts
@@ -124,7 +127,7 @@ def outline_json(trace_id: bytes, rows: pa.Table) -> bytes:
         "span_id": _span_ids(rows),
         "parent_id": _parent_ids(rows),
         "start_ns": _json(starts_ns - starts_ns.min()),
-        "duration_ns": _json(ends_ns - starts_ns),
+        "duration_ns": _durations(ends_ns - starts_ns, integers_of(rows, "version") < ENDED),
         "span_name": _texts(rows, "name"),
         "span_type": _texts(rows, "span_type"),
         "status_code": _texts(rows, "status_code", _CODES.__getitem__),
@@ -144,6 +147,14 @@ def outline_json(trace_id: bytes, rows: pa.Table) -> bytes:
 
 def _json(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _durations(durations_ns: Integers, are_running: np.ndarray[Any, np.dtype[np.bool_]]) -> bytes:
+    if not are_running.any():
+        return _json(durations_ns)
+    return _json(
+        [None if is_running else ns for ns, is_running in zip(durations_ns.tolist(), are_running, strict=True)]
+    )
 
 
 def _span_ids(rows: pa.Table) -> bytes:

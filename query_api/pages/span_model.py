@@ -111,9 +111,14 @@ class SpanModel(PromotedTexts):
     span_kind: str = Field(description="The OpenTelemetry kind, such as `SPAN_KIND_SERVER`.")
     span_name: str = Field(description="The name of the span.")
     start_time: ShownTime = Field(description="The start, to the microsecond.")
-    end_time: ShownTime = Field(description="The end, to the microsecond.")
+    end_time: ShownTime | None = Field(
+        None, description="The end, to the microsecond; absent while the span is running."
+    )
     start_time_unix_nano: UnixNano
-    end_time_unix_nano: UnixNano
+    end_time_unix_nano: UnixNano | None = None
+    state: Literal["running"] | None = Field(
+        None, description="`running` until the end of the span is stored, then absent."
+    )
     status_code: str = Field(
         description="The OpenTelemetry status: `STATUS_CODE_UNSET`, `STATUS_CODE_OK` or `STATUS_CODE_ERROR`."
     )

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import orjson
@@ -20,7 +20,8 @@ from pydantic import ConfigDict, Field
 from common.fair_share import in_thread
 from common.ids import span_id_hex, trace_id_hex
 from common.json_values import json_number
-from common.span import NO_METRICS, StatusCode, Usage
+from common.span import NO_METRICS, RUNNING, StatusCode, Usage
+from common.span_version import ENDED
 from common.times import format_us
 from query_api.explain.explain import Explanation
 from query_api.pages.trace_search import FoundTrace
@@ -76,8 +77,11 @@ class SummaryModel(ApiModel):
     trace_type: str
     service: str | None = Field(None, description="`service.name` of the resource of the root.")
     start_time: ShownTime = Field(description="The start of the earliest span.")
-    end_time: ShownTime = Field(description="The end of the span that ended last.")
+    end_time: ShownTime = Field(
+        description="The latest end of its spans; of a span that is running, its start counts instead."
+    )
     duration: float = Field(description="Milliseconds from `start_time` to `end_time`.")
+    state: Literal["running"] | None = Field(None, description="`running` while one of its spans is.")
     spans_count: int
     errors_count: int = Field(description="Spans with the status `STATUS_CODE_ERROR`.")
     models: list[str] | None = Field(None, description="The distinct models of the spans, sorted.")
@@ -147,6 +151,7 @@ def summaries_of(rows: pa.Table, sums: TraceSums) -> dict[bytes, bytes]:
     starts_us = integers_of(rows, "start_us")[groups.begin]
     ends_us = np.maximum.reduceat(integers_of(rows, "end_us"), groups.begin)
     are_errors = integers_of(rows, "status_code") == StatusCode.STATUS_CODE_ERROR.value
+    are_running = np.logical_or.reduceat(integers_of(rows, "version") < ENDED, groups.begin)
     used = [sums.get(trace_id, NO_METRICS) for trace_id in trace_ids]
     columns: dict[str, Iterable[Any]] = {
         "trace_id": map(trace_id_hex, trace_ids),
@@ -158,6 +163,7 @@ def summaries_of(rows: pa.Table, sums: TraceSums) -> dict[bytes, bytes]:
         "start_time": map(format_us, starts_us.tolist()),
         "end_time": map(format_us, ends_us.tolist()),
         "duration": (json_number(us / _US_PER_MS) for us in (ends_us - starts_us).tolist()),
+        "state": (RUNNING if is_running else None for is_running in are_running),
         "spans_count": (groups.end - groups.begin).tolist(),
         "errors_count": np.add.reduceat(are_errors, groups.begin, dtype=np.int64).tolist(),
         "models": _models(rows, groups),

@@ -29,7 +29,8 @@ from common.clickhouse.span_columns import ALL_MEMBERS, NO_PARENT, OPTIONAL_MEMB
 from common.clickhouse.stored_attributes import ATTRIBUTES, attributes_of
 from common.fair_share import in_thread
 from common.limits import MIB
-from common.span import NO_METRICS, SpanKind, StatusCode
+from common.span import NO_METRICS, RUNNING, SpanKind, StatusCode
+from common.span_version import ENDED
 from common.times import format_us
 from query_api.filter.sql.compile import Compiled
 from query_api.spans.project_spans import ProjectSpans
@@ -184,6 +185,7 @@ def _split_array(array: bytes) -> list[bytes]:
 def _required(rows: pa.Table, parent_ids: Sequence[bytes | None], names: Sequence[bytes]) -> _Columns:
     """Write all members before the attributes, each up to the quote before the next one."""
     times = _Times.of(rows)
+    running = frozenset(np.flatnonzero(integers_of(rows, "version") < ENDED).tolist())
     yield from (repeat(b'{"created_at":'), times.created)
     yield from (repeat(b',"trace_id":"'), hex_ids(rows, "trace_id", 2 * ID_BYTES))
     yield from (repeat(b'","span_id":"'), hex_ids(rows, "span_id", ID_BYTES))
@@ -191,10 +193,17 @@ def _required(rows: pa.Table, parent_ids: Sequence[bytes | None], names: Sequenc
     yield [b"" if parent_id is None else b'","parent_id":"' + digits for parent_id, digits in parents]
     yield _descriptions(rows, names)
     yield from (repeat(b',"start_time":'), times.start)
-    yield from (repeat(b',"end_time":'), times.end)
+    yield from _unless_running(running, b',"end_time":', times.end)
     yield from (repeat(b',"start_time_unix_nano":"'), times.start_ns)
-    yield from (repeat(b'","end_time_unix_nano":"'), times.end_ns)
+    yield from _unless_running(running, b'","end_time_unix_nano":"', times.end_ns, b'","state":"%b' % RUNNING.encode())
     yield [_CODES[code] for code in values_of(rows, "status_code")]
+
+
+def _unless_running(running: frozenset[int], before: bytes, values: list[bytes], instead: bytes = b"") -> _Columns:
+    """Write a member, or ``instead`` in the places of running spans."""
+    if not running:
+        return iter((repeat(before), values))
+    return iter(([instead if place in running else before + value for place, value in enumerate(values)],))
 
 
 def _descriptions(rows: pa.Table, names: Sequence[bytes]) -> list[bytes]:

@@ -10,6 +10,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import orjson
@@ -143,11 +144,43 @@ async def test_deleted_span_stays_deleted_when_an_event_comes(world: World) -> N
     assert await world.shown() == [shown_at_once(SPAN, [ANSWERED, FAILED])]
 
 
+RUNNING = SPAN._replace(end_ns=SPAN.start_ns, is_running=True)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4))), ids=str)
+async def test_running_span_and_its_end_have_the_events(world: World, order: Sequence[int]) -> None:
+    records = [Sent("c/spans/1", 0, span=RUNNING), Sent(SPANS_LOG, 0, span=SPAN), *RECORDS[1:]]
+    sent: list[Sent] = []
+    read: list[dict[str, Any]] = []
+    for index in order:
+        await world.handle(records[index])
+        sent.append(records[index])
+        spans = [each.span for each in sent if each.span is not None]
+        events = [event for each in sent for event in each.events]
+        expected = [shown_at_once(SPAN if SPAN in spans else RUNNING, events)] if spans else []
+        assert await world.shown() == expected
+        new = list(map(without_time, await world.read_feed()))
+        assert new == [each for each in expected if each not in read]
+        read += new
+
+
+async def test_event_after_the_deletion_of_a_running_span_brings_nothing_back(world: World) -> None:
+    await world.handle(Sent(SPANS_LOG, 0, span=RUNNING))
+    async with world.client.delete(f"/traces/{SPAN.trace_id.hex()}") as response:
+        assert response.status == 202
+
+    await world.handle(RECORDS[1])
+    assert await world.shown() == []
+
+    await world.handle(Sent(SPANS_LOG, 1, span=SPAN))
+    assert await world.shown() == [shown_at_once(SPAN, [ASKED])]
+
+
 @pytest.mark.parametrize("seed", rest_is_long(range(30)))
 async def test_every_interleaving_of_workers_gives_one_answer(world: World, seed: int) -> None:
     source = random.Random(seed)
     again = SPAN._replace(name="again", attributes={**CHAT, "again": True})
-    sent = [Sent(SPANS_LOG, 0, span=SPAN), Sent(SPANS_LOG, 1, span=again)]
+    sent = [Sent(SPANS_LOG, 0, span=source.choice([SPAN, RUNNING])), Sent(SPANS_LOG, 1, span=again)]
     partitions = [
         Partition(sent[: source.randint(1, 2)]),
         Partition([Sent(LOGS, 0, events=[ASKED]), Sent(LOGS, 1, events=[FAILED])]),

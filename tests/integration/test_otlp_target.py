@@ -31,7 +31,7 @@ from query_api.delivery.targets.otlp import OtlpTarget, traces_url
 from query_api.delivery.targets.target import RejectedSpans, TargetRefused, TargetUnavailable
 from tests.fakes.kafka import MemoryBroker
 from tests.support.api import context_of, serving
-from tests.support.delivered import batch_of
+from tests.support.delivered import batch_of, span_object
 from tests.support.ports import free_port
 from tests.support.sample_records import SPANS_COUNT
 from tests.support.stored_samples import StoredSamples, stored_samples
@@ -83,6 +83,19 @@ async def test_batch_is_one_compressed_request(receiver: Receiver) -> None:
     assert headers["Authorization"] == "Bearer x"
     request = ExportTraceServiceRequest.FromString(gzip.decompress(body))
     assert [span.name for span in request.resource_spans[0].scope_spans[0].spans] == [f"span {n}" for n in range(5)]
+
+
+async def test_running_spans_are_not_sent(receiver: Receiver) -> None:
+    target = _target(receiver.url)
+    running = {name: value for name, value in span_object(1, state="running").items() if "end_time" not in name}
+
+    assert await target.deliver(batch_of([running])) is None
+    assert await target.deliver(batch_of([span_object(0), running, span_object(2)])) is None
+    await target.close()
+
+    [(_, body)] = receiver.requests
+    request = ExportTraceServiceRequest.FromString(gzip.decompress(body))
+    assert [span.name for span in request.resource_spans[0].scope_spans[0].spans] == ["span 0", "span 2"]
 
 
 @pytest.mark.parametrize(

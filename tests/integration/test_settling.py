@@ -69,6 +69,18 @@ async def test_incomplete_trace_settles_after_the_longer_time(world: SettlingWor
     assert await world.settled() == [(1, 1, "incomplete")]
 
 
+async def test_trace_with_a_running_span_is_not_complete(world: SettlingWorld) -> None:
+    root, child = span_in(1, 1), span_in(1, 2, 1)
+    await world.send(root._replace(end_ns=root.start_ns, is_running=True), child)
+    await world.run(31.0)
+    assert await world.settled() == []
+
+    await world.send(root)
+    await world.send(root._replace(end_ns=root.start_ns, is_running=True))
+    await world.run(31.0)
+    assert await world.settled() == [(1, 1, "complete")]
+
+
 async def test_incomplete_trace_whose_root_comes_is_complete(world: SettlingWorld) -> None:
     await world.send(span_in(1, 2, 1))
     await world.run(910.0)

@@ -9,6 +9,7 @@ import pyarrow as pa
 from common.clickhouse.span_columns import ALL_MEMBERS, NO_PARENT
 from common.clickhouse.stored_attributes import LEAF_TEXTS, TEMPLATE
 from common.span import PROMOTED_TEXTS
+from common.span_version import version_of
 from query_api.spans.rows import row_columns
 
 TEXT_COLUMNS = ("status_message", *PROMOTED_TEXTS)
@@ -41,7 +42,7 @@ def row(**members: Any) -> dict[str, Any]:
         **dict.fromkeys(JSON_COLUMNS, b""),
         **dict.fromkeys(COUNTS, 0),
         "partition_id": b"partition_id",
-        "version": 0,
+        "version": version_of(0),
     }
     return plain | members
 

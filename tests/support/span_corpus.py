@@ -80,6 +80,7 @@ ANALYTICS = (
     -0.000002,
     0.00001,
 )
+RUNNING_SHARE = 0.15
 SCALARS = (*TEXTS, *ANALYTICS, True, False)
 
 
@@ -202,7 +203,7 @@ def random_span(source: random.Random, number: int) -> Span:
         for kind in ("prompt", "total")
         if source.random() < 0.1
     }
-    return Span(
+    span = Span(
         trace_id=bytes([1 + number % 37]) * 16,
         span_id=(number + 1).to_bytes(8, "big") * 2,
         parent_id=None if is_root else (source.randrange(40) + 1).to_bytes(8, "big") * 2,
@@ -238,6 +239,8 @@ def random_span(source: random.Random, number: int) -> Span:
         session_id=None if is_root else source.choice((None, *TEXTS)),
         agent_id=None if is_root else source.choice((None, "a")),
     )
+    is_running = random.Random(-number).random() < RUNNING_SHARE
+    return span._replace(end_ns=span.start_ns, is_running=True) if is_running else span
 
 
 async def store_record(

@@ -2,6 +2,9 @@
 
 An endpoint may accept a request and reject some of its spans. They are not sent again, as the protocol demands; their
 number and the reason are recorded at the subscription.
+
+Running spans are not sent: OTLP has no spans without an end, and receivers keep the first span of an id. The feed
+returns a span again when its end is stored, and then it is sent.
 """
 
 from __future__ import annotations
@@ -16,10 +19,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from yarl import URL
 
 from common.fair_share import in_thread
+from common.span import RUNNING
 from query_api.delivery.addresses import AddressRules
 from query_api.delivery.targets.http import HttpSender
 from query_api.delivery.targets.otlp_message import export_request
 from query_api.delivery.targets.target import DeliveryBatch, RejectedSpans
+from query_api.filter.language import STATE
 
 TRACES_PATH: Final = "/v1/traces"
 _GZIP_LEVEL: Final = 1
@@ -44,9 +49,12 @@ class OtlpTarget:
 
     async def deliver(self, batch: DeliveryBatch, /) -> RejectedSpans | None:
         """Send a batch as one request, and return what the endpoint rejects. Raises as ``Target.deliver``."""
-        body = await in_thread(_body, batch.spans, self._ag)
+        ended = [span for span in batch.spans if span.get(STATE) != RUNNING]
+        if not ended:
+            return None
+        body = await in_thread(_body, ended, self._ag)
         answer = await self._sender.post(body, self._headers, reads_response=True)
-        return rejected_in(answer, spans_count=len(batch.spans))
+        return rejected_in(answer, spans_count=len(ended))
 
     async def check(self) -> str | None:
         """Return why the endpoint cannot be reached now, or ``None``."""

@@ -33,7 +33,7 @@ def export_request(spans: Iterable[Mapping[str, Any]], *, ag: bool = False) -> A
     """Return an ``ExportTraceServiceRequest`` of span objects as ``/spans/query`` returns them.
 
     Spans are grouped by resource and scope, in the order in which each first occurs. ``ag``: also send the attributes
-    below ``ag``, which Clearspan derives.
+    below ``ag``, which Clearspan derives. The spans have ended: OTLP has no others.
     """
     request = ExportTraceServiceRequest()
     resources: dict[bytes, Any] = {}

@@ -19,12 +19,14 @@ from common.clickhouse.span_columns import NO_PARENT
 from common.errors import InvalidFilter
 from common.fair_share import in_thread
 from common.span import PROMOTED_TEXTS, SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
-from query_api.filter.language import ATTRIBUTES, FIELDS, OPERATION, Condition, GroupOperator, Kind, Node
+from common.span_version import IS_RUNNING_SQL
+from query_api.filter.language import ATTRIBUTES, FIELDS, OPERATION, STATE, Condition, GroupOperator, Kind, Node
 from query_api.filter.operands import LARGE, estimated_values
 from query_api.filter.parse import resolve_times
 from query_api.filter.sql.elements import elements_condition
 from query_api.filter.sql.expressions import (
     Bounds,
+    OfEnded,
     Parameters,
     Subject,
     condition_sql,
@@ -205,6 +207,19 @@ class EnumColumn(_Column):
         return f"{self.name} IN ({self.parameters.place(f'Array({self.kind})', stored)})"
 
 
+class RunningState(Subject):
+    """The field ``state``: its only value, or absent."""
+
+    def exists(self) -> str:
+        return f"({IS_RUNNING_SQL})"
+
+    def equals(self, operand: Any) -> str:  # noqa: ARG002 - the value of an enum is checked before
+        return self.exists()
+
+    def is_in(self, operands: list[Any], *, is_all: bool) -> str:  # noqa: ARG002 - likewise
+        return self.exists() if operands else "0"
+
+
 @dataclass(frozen=True, slots=True)
 class TimeColumn(_Column):
     """Microseconds since 1970, never absent."""
@@ -253,12 +268,13 @@ COLUMNS: Final[Mapping[str, Callable[[Parameters], Subject]]] = {
     "status_code": partial(
         EnumColumn, name="status_code", kind="UInt8", stored={code.name: code.value for code in StatusCode}
     ),
+    STATE: lambda _: RunningState(),
     "span_name": partial(TextColumn, name="name", is_nullable=False),
     OPERATION: partial(TextColumn, name=OPERATION_TEXT, is_nullable=False),
     "status_message": partial(TextColumn, name="status_message"),
     **{name: partial(TextColumn, name=name) for name in PROMOTED_TEXTS},
     "start_time": partial(TimeColumn, name="start_us"),
-    "end_time": partial(TimeColumn, name="end_us"),
+    "end_time": lambda parameters: OfEnded(TimeColumn(parameters, name="end_us")),
     "created_at": partial(TimeColumn, name="stored_us"),
 }
 """A scalar field that is missing here is never present on a span: ``updated_at``, ``created_by_id`` and others."""

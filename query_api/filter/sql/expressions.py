@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias, assert_never
 from common.clickhouse.leaves import EMPTY_ARRAY, EMPTY_OBJECT
 from common.clickhouse.span_columns import NO_PARENT
 from common.json_values import INT64_MIN, INTEGER_CHARS_MAX, NUMBER_GRAMMAR, UINT64_MAX, is_number
+from common.span_version import HAS_ENDED_SQL
 from query_api.filter.language import Condition, NotNormalError, Operator
 from query_api.filter.text_search import FOLDING, TextSearch, fold, parse_content, spaced
 
@@ -325,3 +326,31 @@ class DoubleValue(Subject):
 
     def reads(self, search: TextSearch) -> str:
         return text_condition(double_text(self.amount), search, self.parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class OfEnded(Subject):
+    """A value that only spans that ended have."""
+
+    value: Subject
+
+    def exists(self) -> str:
+        return _if_ended(self.value.exists())
+
+    def equals(self, operand: Any) -> str:
+        return _if_ended(self.value.equals(operand))
+
+    def is_in(self, operands: list[Any], *, is_all: bool) -> str:
+        return _if_ended(self.value.is_in(operands, is_all=is_all))
+
+    def compares(self, bounds: Bounds) -> str:
+        return _if_ended(self.value.compares(bounds))
+
+    def reads(self, search: TextSearch) -> str:
+        return _if_ended(self.value.reads(search))
+
+
+def _if_ended(condition: str) -> str:
+    if condition in ("0", "1"):
+        return condition if condition == "0" else f"({HAS_ENDED_SQL})"
+    return f"({HAS_ENDED_SQL} AND {condition})"

@@ -14,9 +14,28 @@ from typing import Final, NamedTuple
 from common.clickhouse.leaves import MODEL_COLUMN
 from common.clickhouse.span_columns import NO_PARENT
 from common.json_values import NUMBER_GRAMMAR
-from common.span import PROMOTED_TEXTS, SpanKind, StatusCode
-from query_api.filter.language import DURATION, FIELDS, ID_IN_NAME, OPERATION, SHORTHANDS, Condition, Kind, ValuePlace
-from query_api.filter.sql.expressions import DoubleValue, Parameters, condition_sql, double_text, scalar_leaf, time_text
+from common.span import PROMOTED_TEXTS, RUNNING, SpanKind, StatusCode
+from common.span_version import IS_RUNNING_SQL
+from query_api.filter.language import (
+    DURATION,
+    FIELDS,
+    ID_IN_NAME,
+    OPERATION,
+    SHORTHANDS,
+    STATE,
+    Condition,
+    Kind,
+    ValuePlace,
+)
+from query_api.filter.sql.expressions import (
+    DoubleValue,
+    OfEnded,
+    Parameters,
+    condition_sql,
+    double_text,
+    scalar_leaf,
+    time_text,
+)
 from query_api.filter.sql.json import json_condition, json_place
 from query_api.filter.sql.scores import typed_label, typed_score
 
@@ -24,14 +43,18 @@ OPERATION_TEXT: Final = f"replaceRegexpAll(name, '{ID_IN_NAME}', '*')"
 """The shorthand ``operation``: a text, never null."""
 
 DURATION_MS: Final = "((end_us - start_us) / 1000)"
-"""The shorthand ``duration``: a double, never null."""
+"""The shorthand ``duration``: a double, which means nothing while the span is running."""
+
+
+def _unless_running(expression: str, otherwise: str) -> str:
+    return f"if({IS_RUNNING_SQL}, {otherwise}, {expression})"
 
 
 def shorthand_condition(condition: Condition, parameters: Parameters) -> str:
     """Return a condition on a shorthand as an expression that is 0 or 1."""
     places = SHORTHANDS[condition.field]
     if not places:
-        return condition_sql(condition, DoubleValue(DURATION_MS, parameters))
+        return condition_sql(condition, OfEnded(DoubleValue(DURATION_MS, parameters)))
     *preferred, last = places
     found = _at(last, condition, parameters)
     for place in reversed(preferred):
@@ -129,19 +152,20 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "span_name": _text("name"),
     **{name: f"ifNull({_text(name)}, '')" for name in ("status_message", *PROMOTED_TEXTS)},
     "start_time": _text(time_text("start_us")),
-    "end_time": _text(time_text("end_us")),
+    "end_time": _unless_running(_text(time_text("end_us")), "''"),
+    STATE: f"if({IS_RUNNING_SQL}, 's{RUNNING}', '')",
     "created_at": _text(time_text("stored_us")),
     OPERATION: _text(OPERATION_TEXT),
-    DURATION: f"concat('n', {double_text(DURATION_MS)})",
+    DURATION: _unless_running(f"concat('n', {double_text(DURATION_MS)})", "''"),
     "model": scalar_leaf(MODEL_COLUMN),
 }
 """The typed text of each field that is not in JSON; a field that is missing here is never present on a span."""
 
 _NUMBERS: Final[Mapping[str, str]] = {
     "start_time": "toNullable(toFloat64(start_us))",
-    "end_time": "toNullable(toFloat64(end_us))",
+    "end_time": _unless_running("toFloat64(end_us)", "NULL"),
     "created_at": "toNullable(toFloat64(stored_us))",
-    DURATION: f"toNullable({DURATION_MS})",
+    DURATION: _unless_running(DURATION_MS, "NULL"),
 }
 
 

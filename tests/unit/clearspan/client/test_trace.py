@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearspan.client.trace import OutlineSpan, _guides, spans_of, tree_of
+from clearspan.client.trace import OutlineSpan, TreeRow, _cells, _guides, spans_of, tree_of
 
 IDS = ["a", "b", "c", "d", "e", "f"]
 
@@ -38,6 +39,16 @@ def test_deep_trees_are_drawn_to_a_level() -> None:
     chain = [span("0"), *(span(str(level), str(level - 1)) for level in range(1, 2_000))]
 
     assert max(map(len, drawn(*chain))) < 100
+
+
+def test_running_span_has_no_duration_and_reaches_to_the_end_of_the_trace() -> None:
+    running = replace(span("a"), start_ns=10, duration_ns=None)
+    others = [replace(span("b"), duration_ns=40)]
+    name, _, took, bar, *_ = _cells(TreeRow(running, ()), max(each.end_ns for each in [running, *others]), 8)
+
+    assert str(name) == "a"
+    assert took == "running"
+    assert str(bar).rstrip() == str(bar)
 
 
 @given(

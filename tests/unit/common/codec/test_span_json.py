@@ -394,3 +394,38 @@ def test_texts_of_scores_are_repaired():
 
     assert span.repaired == ("scores.name", "scores.label", "scores.explanation", "scores.source.evaluator")
     assert span.scores[0][:4] == ("\ufffd", None, "\ufffd", "\ufffd")
+
+
+RUNNING = {name: value for name, value in ANSWER.items() if not name.startswith("end_time")}
+
+
+@pytest.mark.parametrize("sent", [{"running": True}, {"state": "running"}, {"running": True, "state": "running"}])
+def test_running_span_has_its_start_as_end(sent: dict[str, Any]):
+    (span,) = read(RUNNING | sent).spans
+
+    assert span.is_running
+    assert span.end_ns == span.start_ns == NOON_NS + 7
+
+
+@pytest.mark.parametrize("sent", [{}, {"running": False}, {"running": None, "state": None}])
+def test_span_without_an_end_that_is_not_running_ended(sent: dict[str, Any]):
+    (span,) = read(RUNNING | sent).spans
+
+    assert not span.is_running
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        ({"running": True, "end_time": 5}, "The span is running and has end_time. A running span has no end"),
+        ({"state": "running", "end_time_unix_nano": "5"}, "The span is running and has end_time_unix_nano."),
+        ({"running": 1}, "running"),
+        ({"state": "done"}, "allowed: “running”"),
+        ({"state": "running", "running": False}, "send one"),
+    ],
+)
+def test_span_that_contradicts_itself_about_its_end_is_rejected(sent: dict[str, Any], reason: str):
+    decoded = read(RUNNING | sent)
+
+    assert not decoded.spans
+    assert reason in decoded.rejections.in_full[0].reason

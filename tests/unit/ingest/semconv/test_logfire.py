@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 
+from common.codec.decoded import Decoded, Rejections
+from common.ids import DEFAULT_PROJECT_ID
+from common.kafka.record import Encoding, Record
+from common.limits import SpanLimits
 from common.nesting import nest
 from common.span import Span
-from ingest.semconv.logfire import with_readable_name
+from ingest.decode import PlainTopic, Rules, with_projects
+from ingest.semconv.logfire import announced, with_readable_name
 from tests.support.mapping import map_attributes
 from tests.support.reported_cases import ags_of, tokens_of
 from tests.support.sample_records import ag_named, normal_named
@@ -131,3 +136,57 @@ def test_other_names_stay(attributes: dict[str, Any]) -> None:
     span = a_span("n", attributes)
 
     assert with_readable_name(span) is span
+
+
+def pending_span(**changes: Any) -> Span:
+    """Return a span as Logfire exports it when another one begins."""
+    attributes = {"logfire.span_type": "pending_span", "logfire.pending_parent_id": "00000000000000aa", "a": 1}
+    return Span(
+        b"t" * 16, b"p" * 16, b"s" * 16, "work", 1, 5, 5, 0, None, attributes | changes.pop("attributes", {})
+    )._replace(**changes)
+
+
+def test_pending_span_is_the_running_state_of_its_parent() -> None:
+    span = announced(pending_span())
+
+    assert span.is_running
+    assert (span.span_id, span.parent_id) == (b"s" * 16, bytes.fromhex("00000000000000aa") * 2)
+    assert (span.start_ns, span.end_ns) == (5, 5)
+    assert span.attributes == {"logfire.span_type": "span", "a": 1}
+
+
+@pytest.mark.parametrize("parent", [{"logfire.pending_parent_id": "0" * 16}, {"logfire.pending_parent_id": None}])
+def test_pending_span_of_a_root_is_a_root(parent: dict[str, Any]) -> None:
+    assert announced(pending_span(attributes=parent)).parent_id is None
+
+
+def test_mark_in_the_name_of_a_pending_span_is_left_out() -> None:
+    assert announced(pending_span(name="work (pending)")).name == "work"
+
+
+@pytest.mark.parametrize(
+    "span",
+    [
+        pending_span(parent_id=None),
+        pending_span(attributes={"logfire.pending_parent_id": "xyz"}),
+        pending_span(attributes={"logfire.pending_parent_id": 7}),
+        pending_span(attributes={"logfire.span_type": "span"}),
+        pending_span(attributes={"logfire.span_type": ["pending_span"]}),
+    ],
+    ids=["no span", "no id", "a number", "a span", "a list"],
+)
+def test_other_spans_stay_as_they_are(span: Span) -> None:
+    assert announced(span) is span
+
+
+@pytest.mark.parametrize("order", [[0, 1], [1, 0], [0, 0, 1], [1, 0, 0]])
+def test_end_wins_over_pending_spans_in_one_record(order: list[int]) -> None:
+    ended = pending_span(span_id=b"s" * 16, parent_id=None, end_ns=9, attributes={"logfire.span_type": "span"})
+    spans = [[pending_span(), ended][at] for at in order]
+    record = Record("t", 0, 5, 1, None, b"{}", ())
+    rules = Rules({"t": PlainTopic(Encoding.OTLP_PROTO)}, SpanLimits(), DEFAULT_PROJECT_ID)
+
+    decoded = with_projects(record, Decoded(spans, list(range(len(spans))), Rejections()), rules)
+
+    assert decoded.spans == [ended]
+    assert decoded.span_indexes == [order.index(1)]

@@ -217,7 +217,7 @@ REFUSED = [
     ({"field": "trace_id", "operator": "gt", "value": 1}, "operator: 'trace_id' does not support 'gt'; allowed: is, is_not, in, not_in, exists, not_exists."),
     ({"field": "trace_id", "operator": "contains", "value": "0a"}, "operator: 'trace_id' does not support 'contains'; allowed: is,"),
     ({"field": "start_time", "operator": "has", "value": "x"}, "operator: 'start_time' does not support 'has'; allowed: is, is_not, eq,"),
-    ({"field": "duration"}, "value: 'duration' is required and thus never null."),
+    ({"field": "state", "operator": "is", "value": "done"}, "value: 'done'"),
     ({"field": "model", "operator": "has", "value": "x"}, "operator: 'model' does not support 'has'; allowed: is, is_not, eq,"),
     ({"field": "tokens", "value": [1]}, "value: the value must be a string, a number or a boolean; got a list."),
     ({"field": "cost", "operator": "gt", "value": True}, "value: 'gt' needs a number or a string; got a boolean."),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from common.clickhouse.span_columns import NO_PARENT
 from common.span import NO_METRICS, Metrics, SpanKind, StatusCode
+from common.span_version import ENDED, version_of
 from common.times import EARLIEST_US, LATEST_US, format_us
 from query_api.spans.rows import Layout, nanosecond_texts, time_texts
 from query_api.spans.versions import holds_only
@@ -38,6 +39,7 @@ rows = st.builds(
     stored_us=moments | whole_seconds,
     start_ns_rest=rests,
     end_ns_rest=rests,
+    version=st.sampled_from([version_of(1), version_of(1, is_running=True)]),
     trace_state=texts,
     **{name: st.none() | texts for name in TEXT_COLUMNS},
     **dict.fromkeys(JSON_COLUMNS, some_json),
@@ -48,6 +50,11 @@ rows = st.builds(
 def expected(row: dict[str, Any]) -> dict[str, Any]:
     """Return the members of a span, written in a plain way."""
     parent_id = row["parent_id"]
+    end = {
+        "end_time": format_us(row["end_us"]),
+        "end_time_unix_nano": str(row["end_us"] * 1000 + row["end_ns_rest"]),
+    }
+    is_ended = row["version"] >= ENDED
     required = {
         "created_at": format_us(row["stored_us"]),
         "trace_id": row["trace_id"].hex(),
@@ -58,9 +65,9 @@ def expected(row: dict[str, Any]) -> dict[str, Any]:
         "span_kind": SpanKind(row["kind"]).name,
         "span_name": row["name"].decode(),
         "start_time": format_us(row["start_us"]),
-        "end_time": format_us(row["end_us"]),
+        **({"end_time": end["end_time"]} if is_ended else {}),
         "start_time_unix_nano": str(row["start_us"] * 1000 + row["start_ns_rest"]),
-        "end_time_unix_nano": str(row["end_us"] * 1000 + row["end_ns_rest"]),
+        **({"end_time_unix_nano": end["end_time_unix_nano"]} if is_ended else {"state": "running"}),
         "status_code": StatusCode(row["status_code"]).name,
         "attributes": orjson.loads(row["attributes_template"]),
     }
