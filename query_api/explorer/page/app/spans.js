@@ -35,8 +35,14 @@ export function numberOf(value) {
   return typeof value === 'number' ? value : undefined;
 }
 
-/** @param {Span} span  @returns {number} milliseconds */
+/** Whether a span, or a span of a trace in a list, has not ended. @param {Record<string, any>} row */
+export function isRunning(row) {
+  return row.state === 'running';
+}
+
+/** @param {Span} span  @returns {number} milliseconds; 0 while it is running */
 export function durationOf(span) {
+  if (isRunning(span)) return 0;
   const nanoseconds = BigInt(span.end_time_unix_nano ?? 0) - BigInt(span.start_time_unix_nano ?? 0);
   return Number(nanoseconds) / 1e6;
 }

@@ -1,7 +1,7 @@
 /** The columns of the lists. A trace is a row of `/traces/summaries/query`, a span is the object that the API returns. */
 import { html } from 'htm/preact';
-import { cost, duration, short } from '../../app/format.js';
-import { costOf, durationOf, isError, modelOf, serviceOf, sessionOf, tokensOf, userOf } from '../../app/spans.js';
+import { cost, duration, localTime, short } from '../../app/format.js';
+import { costOf, durationOf, isError, isRunning, modelOf, serviceOf, sessionOf, tokensOf, userOf } from '../../app/spans.js';
 import { SessionLink } from '../../components/session_link.js';
 import { Time } from '../../components/time.js';
 
@@ -39,6 +39,11 @@ function byModels(models = []) {
   return models.length ? { condition: { field: 'model', operator: models.length === 1 ? 'is' : 'in', value }, text: models.join(', '), others: [] } : null;
 }
 
+/** @param {any} row  @returns {Quick | null} */
+function byState(row) {
+  return isRunning(row) ? { condition: { field: 'state', operator: 'is', value: row.state }, text: 'running', others: [] } : null;
+}
+
 const FAILED = 'STATUS_CODE_ERROR';
 
 /** @type {Columns} */
@@ -54,7 +59,7 @@ export const TRACE_COLUMNS = {
     { name: 'errors', title: 'Errors', width: '4.5rem', numeric: true, cell: (trace) => (trace.errors_count ? html`<span class="error-text">${short(trace.errors_count)}</span>` : ''), quick: (trace) => (trace.errors_count ? { condition: { field: 'status_code', operator: 'is', value: FAILED }, text: 'failed', others: [] } : null) },
     { name: 'tokens', title: 'Tokens', width: '5rem', numeric: true, sort: 'tokens', cell: (trace) => short(trace.tokens) },
     { name: 'cost', title: 'Cost', width: '7rem', numeric: true, sort: 'cost', cell: (trace) => cost(trace.cost) },
-    { name: 'duration', title: 'Duration', width: '9rem', numeric: true, sort: 'duration', cell: (trace) => html`<${Bar} value=${trace.duration} longest=${longest} />` },
+    { name: 'duration', title: 'Duration', width: '9rem', numeric: true, sort: 'duration', cell: (trace) => html`<${Took} row=${trace} value=${trace.duration} longest=${longest} />`, quick: (trace) => byState(trace) },
     { name: 'session', title: 'Session', width: 'minmax(6rem, 1fr)', cell: (trace) => html`<${SessionLink} id=${trace.session_id} />`, quick: (trace) => ofRoot(by('session', trace.session_id)) },
     { name: 'id', title: 'Trace id', width: '18rem', cell: (trace) => html`<code>${trace.trace_id}</code>` },
   ],
@@ -71,7 +76,7 @@ export const SPAN_COLUMNS = {
     { name: 'model', title: 'Model', width: 'minmax(6rem, 1fr)', cell: modelOf, quick: (span) => by('model', modelOf(span)) },
     { name: 'tokens', title: 'Tokens', width: '5rem', numeric: true, sort: 'tokens', cell: (span) => short(tokensOf(span)) },
     { name: 'cost', title: 'Cost', width: '7rem', numeric: true, sort: 'cost', cell: (span) => cost(costOf(span)) },
-    { name: 'duration', title: 'Duration', width: '9rem', numeric: true, sort: 'duration', cell: (span) => html`<${Bar} value=${durationOf(span)} longest=${longest} />` },
+    { name: 'duration', title: 'Duration', width: '9rem', numeric: true, sort: 'duration', cell: (span) => html`<${Took} row=${span} value=${durationOf(span)} longest=${longest} />`, quick: (span) => byState(span) },
     { name: 'status', title: 'Status', width: 'minmax(6rem, 1fr)', cell: (span) => (isError(span) ? html`<span class="error-text">${span.status_message || 'error'}</span>` : ''), quick: (span) => by('status_code', span.status_code, isError(span) ? 'failed' : 'this status') },
     { name: 'session', title: 'Session', width: 'minmax(6rem, 1fr)', cell: (span) => html`<${SessionLink} id=${sessionOf(span)} />`, quick: (span) => by('session', sessionOf(span)) },
     { name: 'user', title: 'User', width: 'minmax(6rem, 1fr)', cell: userOf, quick: (span) => by('user', userOf(span)) },
@@ -92,6 +97,12 @@ export function Name({ name, type, failed }) {
     <bdi class="name">${name || '(no name)'}</bdi>
     ${failed && html`<span class="error-mark" title="failed">failed</span>`}
   </span>`;
+}
+
+/** @param {{row: any, value: number, longest: number}} props  Milliseconds. */
+function Took({ row, value, longest }) {
+  if (!isRunning(row)) return html`<${Bar} value=${value} longest=${longest} />`;
+  return html`<span class="running-mark" title=${`Its end is not stored; it began at ${row.start_time}`}>running since ${localTime(row.start_time)}</span>`;
 }
 
 /** @param {{value: number, longest: number}} props  Milliseconds. */

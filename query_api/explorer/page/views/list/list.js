@@ -25,6 +25,9 @@ const SORTS = [['', 'Newest first'], ['duration', 'Longest'], ['cost', 'Most exp
 
 /** @typedef {import('../../components/table.js').Column<any>} Column */
 
+/** Quick filters for spans that are running: the latest start, and what a person reads. */
+const RUNNING_FOR = [['', 'or not'], ['now', 'now'], ['-1m', 'for more than 1 min'], ['-5m', 'for more than 5 min'], ['-1h', 'for more than 1 h'], ['-1d', 'for more than 1 day']];
+
 /** What the two lists differ in. */
 const TRACES = {
   name: 'traces', path: 'traces/summaries/query', member: 'summaries', columns: TRACE_COLUMNS,
@@ -85,6 +88,9 @@ function List({ kind }) {
         <label class="select">Order <select value=${sort} onChange=${(/** @type {any} */ event) => setSort(event.target.value)}>
           ${SORTS.map(([value, title]) => html`<option value=${value}>${title}</option>`)}
         </select></label>
+        <label class="select">Running <select value="" onChange=${(/** @type {any} */ event) => filterRunning(event.target)}>
+          ${RUNNING_FOR.map(([before, title]) => html`<option value=${before}>${title}</option>`)}
+        </select></label>
         <button class="live ${isLive ? 'on' : ''}" aria-pressed=${isLive} disabled=${Boolean(sort)}
           title="Show new ${kind.name} as they arrive" onClick=${() => setParams({ live: isLive ? null : '1' })}>● Live</button>
         <${ColumnMenu} ...${columnMenu} />
@@ -107,6 +113,13 @@ function List({ kind }) {
           footer=${html`<${Footer} pages=${pages} count=${rows.length} isRanking=${Boolean(sort)} />`} />
       </div>`}
   </div>`;
+}
+
+/** Add the conditions of a quick filter, which then stand in the filter. @param {HTMLSelectElement} select */
+function filterRunning(select) {
+  const isRunning = { field: 'state', operator: 'is', value: 'running' };
+  if (select.value) addConditions(select.value === 'now' ? [isRunning] : [isRunning, { field: 'start_time', operator: 'lt', value: select.value }]);
+  select.value = '';
 }
 
 /** @param {string} sort  `''` is by time. */

@@ -5,7 +5,7 @@ import { href } from '../../app/address.js';
 import { post } from '../../app/api.js';
 import { cost, duration, number, short } from '../../app/format.js';
 import { useLoaded, usePages } from '../../app/loading.js';
-import { attribute, isError } from '../../app/spans.js';
+import { attribute, isError, isRunning } from '../../app/spans.js';
 import { BackLink } from '../../components/back_link.js';
 import { JsonTree, LongText } from '../../components/json_tree.js';
 import { ErrorNotice, IncompleteNotice } from '../../components/notices.js';
@@ -83,7 +83,7 @@ function SessionTotals({ sessionId, ofSession }) {
 /** @param {Turn} props */
 function TurnCard({ trace, span }) {
   const failed = span ? isError(span) : trace.errors_count > 0;
-  const took = [duration(trace.duration), trace.tokens && `${short(trace.tokens)} tokens`, trace.cost && cost(trace.cost)];
+  const took = [isRunning(span ?? trace) ? 'running' : duration(trace.duration), trace.tokens && `${short(trace.tokens)} tokens`, trace.cost && cost(trace.cost)];
   return html`<section class="card turn ${failed ? 'failed' : ''}">
     <header><${Time} value=${trace.start_time} />
       <a href=${href(['traces', trace.trace_id], { span: span?.span_id })}><bdi>${span?.span_name ?? trace.span_name}</bdi></a>

@@ -11,7 +11,9 @@
  * @property {string[]} spanId
  * @property {(name: 'span_name' | 'span_type' | 'service' | 'model' | 'status_code', index: number) => string} text
  * @property {number[]} start  Milliseconds after `startTime`.
- * @property {number[]} duration  Milliseconds.
+ * @property {number[]} duration  Milliseconds; of a running span those until `nowMs`.
+ * @property {Uint8Array} isRunning  1 where the end is not stored.
+ * @property {boolean} hasRunning
  * @property {(number | null)[]} tokens
  * @property {(number | null)[]} cost
  * @property {number} end  The latest end, in milliseconds after `startTime`.
@@ -31,14 +33,18 @@ const NS_PER_MS = 1e6;
 
 /**
  * @param {any} answer  The member `outline` of `GET /traces/{trace_id}/outline`.
+ * @param {number} nowMs  Milliseconds since 1970: the bars of running spans end here.
  * @returns {Outline}
  */
-export function readOutline(answer) {
+export function readOutline(answer, nowMs) {
   const { spans } = answer;
   const count = spans.span_id.length;
   const indexOf = new Map(spans.span_id.map((/** @type {string} */ id, /** @type {number} */ index) => [id, index]));
   const start = spans.start_ns.map((/** @type {number} */ ns) => ns / NS_PER_MS);
-  const duration = spans.duration_ns.map((/** @type {number} */ ns) => ns / NS_PER_MS);
+  const now = nowMs - new Date(answer.start_time).getTime();
+  const isRunning = Uint8Array.from(spans.duration_ns, (/** @type {number | null} */ ns) => (ns === null ? 1 : 0));
+  const duration = spans.duration_ns.map((/** @type {number | null} */ ns, /** @type {number} */ index) => (
+    ns === null ? Math.max(0, now - start[index]) : ns / NS_PER_MS));
   let end = 0;
   for (let index = 0; index < count; index += 1) end = Math.max(end, start[index] + duration[index]);
   /** @param {string} name @param {number} index */
@@ -48,6 +54,7 @@ export function readOutline(answer) {
   const { parent, isOrphan } = parentsOf(count, spans.parent_id, indexOf);
   const outline = {
     traceId: answer.trace_id, startTime: answer.start_time, count, spanId: spans.span_id, text, start, duration, end, indexOf,
+    isRunning, hasRunning: isRunning.includes(1),
     tokens: spans.tokens, cost: spans.cost, messages: new Set(answer.message_spans), isError, isOrphan,
     isCritical: new Uint8Array(count), ...treeOf(parent, () => false, isError),
   };

@@ -5,7 +5,7 @@ import { API, get } from '../../app/api.js';
 import { cost, duration, number } from '../../app/format.js';
 import { marksOf, useLoaded } from '../../app/loading.js';
 import {
-  attribute, costOf, durationOf, isError, isObject, modelOf, numberOf, objectsOf, serviceOf, sessionOf, textOf, tokensOf, userOf,
+  attribute, costOf, durationOf, isError, isObject, isRunning, modelOf, numberOf, objectsOf, serviceOf, sessionOf, textOf, tokensOf, userOf,
 } from '../../app/spans.js';
 import { Boundary } from '../../components/boundary.js';
 import { keyHeader } from '../../components/commands.js';
@@ -83,7 +83,7 @@ function Facts({ span }) {
   const tokens = attribute(span, 'ag.metrics.tokens.incremental');
   return html`<dl class="facts">
     <div><dt>Started</dt><dd><${Time} value=${span.start_time} milliseconds /></dd></div>
-    <div><dt>Duration</dt><dd>${duration(durationOf(span))}</dd></div>
+    <div><dt>Duration</dt><dd>${isRunning(span) ? html`<span class="running-mark">running</span>` : duration(durationOf(span))}</dd></div>
     ${serviceOf(span) && html`<div><dt>Service</dt><dd>${serviceOf(span)}<${SpanFilter} condition=${is('service', serviceOf(span))} /></dd></div>`}
     ${modelOf(span) && html`<div><dt>Model</dt><dd>${modelOf(span)}<${SpanFilter} condition=${is('model', modelOf(span))} /></dd></div>`}
     ${sessionOf(span) && html`<div><dt>Session</dt><dd><${SessionLink} id=${sessionOf(span)} /><${SpanFilter} condition=${is('session', sessionOf(span))} /></dd></div>`}

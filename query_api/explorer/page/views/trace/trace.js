@@ -1,6 +1,6 @@
 /** One trace: its totals, its waterfall, and the panel of the selected span. */
 import { html } from 'htm/preact';
-import { useCallback, useMemo, useState } from 'preact/hooks';
+import { useCallback, useEffect, useMemo, useState } from 'preact/hooks';
 import { href, param, setParams } from '../../app/address.js';
 import { get, post } from '../../app/api.js';
 import { cost, duration, number, short } from '../../app/format.js';
@@ -15,6 +15,11 @@ import { readOutline } from './outline.js';
 import { SpanPanel } from './span_panel.js';
 import { Waterfall } from './waterfall.js';
 
+/** How often a trace with a running span is loaded, and one with many spans. */
+const FOLLOW_MS = 2_000;
+const FOLLOW_LARGE_MS = 30_000;
+const LARGE = 2_000;
+
 /** @param {{traceId: string}} props */
 export function TraceView({ traceId }) {
   const loaded = useLoaded(async (abort) => {
@@ -23,8 +28,9 @@ export function TraceView({ traceId }) {
       get(`traces/${encodeURIComponent(traceId)}/outline`, {}, abort),
       post('traces/summaries/query', { filtering }, abort).catch(() => null), // an id that cannot be read: the outline says so
     ]);
-    return answer.outline ? { outline: readOutline(answer.outline), summary: used?.summaries[0] ?? {} } : null;
+    return answer.outline ? { outline: readOutline(answer.outline, Date.now()), summary: used?.summaries[0] ?? {} } : null;
   }, [traceId]);
+  useFollowed(loaded.data?.outline, loaded.reload);
   if (loaded.error) return html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`;
   if (loaded.isLoading && !loaded.data) return html`<p class="loading" role="status">Loading the trace…</p>`;
   if (!loaded.data) {
@@ -35,12 +41,27 @@ export function TraceView({ traceId }) {
   return html`<${Trace} ...${loaded.data} />`;
 }
 
+/**
+ * Load a trace again and again while a span of it is running: its bars grow, and its end replaces it.
+ * @param {import('./outline.js').Outline | undefined} outline
+ * @param {() => void} reload
+ */
+function useFollowed(outline, reload) {
+  useEffect(() => {
+    if (!outline?.hasRunning) return undefined;
+    const timer = setTimeout(reload, outline.count > LARGE ? FOLLOW_LARGE_MS : FOLLOW_MS);
+    return () => clearTimeout(timer);
+  }, [outline]);
+}
+
 /** @param {{outline: import('./outline.js').Outline, summary: any}} props  `summary` counts the usage of each call once. */
 function Trace({ outline, summary }) {
   const spanId = param('span');
   const selected = spanId === null ? -1 : outline.indexOf.get(spanId) ?? -1;
   const [asked, setAsked] = useState(0); // how often the selected span was asked for
-  const [zoom, setZoom] = useState(/** @type {{from: number, to: number}} */ ({ from: 0, to: Math.max(outline.end, 0.001) }));
+  const [chosen, setChosen] = useState(/** @type {{from: number, to: number} | null} */ (null)); // everything, also what is added
+  const zoom = chosen ?? { from: 0, to: Math.max(outline.end, 0.001) };
+  const setZoom = (/** @type {{from: number, to: number}} */ { from, to }) => setChosen(from > 0 || to < outline.end ? { from, to } : null);
   const select = useCallback((/** @type {number} */ index) => {
     setParams({ span: index === -1 ? null : outline.spanId[index] }, { replace: true });
   }, [outline]);
@@ -53,7 +74,7 @@ function Trace({ outline, summary }) {
         <${FoldSwitch} outline=${outline} foldedCount=${foldedCount} />
         <${Waterfall} outline=${shown} zoom=${zoom} setZoom=${setZoom} selected=${selected} asked=${asked} select=${select} />
       </div>
-      ${selected !== -1 && html`<${SpanPanel} traceId=${outline.traceId} spanId=${outline.spanId[selected]} close=${() => select(-1)} />`}
+      ${selected !== -1 && html`<${SpanPanel} key=${outline.isRunning[selected]} traceId=${outline.traceId} spanId=${outline.spanId[selected]} close=${() => select(-1)} />`}
     </div>
   </div>`;
 }
@@ -67,7 +88,7 @@ function Head({ outline, summary, showCause }) {
     <h1><bdi>${outline.text('span_name', first) || '(no name)'}</bdi></h1>
     <dl class="facts">
       <div><dt>Started</dt><dd><${Time} value=${outline.startTime} milliseconds /></dd></div>
-      <div><dt>Duration</dt><dd>${duration(outline.end)}</dd></div>
+      <div><dt>${outline.hasRunning ? 'Running for' : 'Duration'}</dt><dd>${duration(outline.end)}</dd></div>
       <div><dt>Spans</dt><dd>${number(outline.count)}</dd></div>
       ${errors.length > 0 && html`<div><dt>Errors</dt><dd><span class="error-text">${number(errors.length)}</span> <a title="The deepest span that failed, the earliest of these" onClick=${showCause}
         href=${href(['traces', outline.traceId], { span: outline.spanId[errors[0] ?? 0], fold: param('fold') })}>Show the cause</a></dd></div>`}

@@ -4,6 +4,7 @@
  */
 import { html } from 'htm/preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { param } from '../../app/address.js';
 import { NameResizer, useNameWidth } from '../../components/name_width.js';
 import { isTyping } from '../../components/shell.js';
 import { useVisibleRows } from '../../components/visible_rows.js';
@@ -23,7 +24,7 @@ const ZOOM_STEP = 1.25;
  */
 export function Waterfall({ outline, zoom, setZoom, selected, asked, select }) {
   const [closed, setClosed] = useState(() => closedAtFirst(outline, selected));
-  const rows = useMemo(() => walk(outline.roots, outline.children, (index) => closed.has(index)), [outline, closed]);
+  const rows = useMemo(() => walk(outline.roots, outline.children, (index) => closed.has(idOf(outline, index))), [outline, closed]);
   const depths = useMemo(() => depthsOf(outline, rows), [rows]);
   const hasServices = useMemo(() => countServices(outline) > 1, [outline]);
   const [nameWidth, setNameWidth] = useNameWidth('waterfall');
@@ -31,11 +32,11 @@ export function Waterfall({ outline, zoom, setZoom, selected, asked, select }) {
   const { scroller, first, last, onScroll, scrollToRow } = useVisibleRows(rows.length, ROW_HEIGHT, '.wf-head');
 
   const isShown = useRef(false); // the row was scrolled to: closing its branch leaves it closed
-  useEffect(() => { isShown.current = false; }, [selected, asked, outline]);
+  useEffect(() => { isShown.current = false; }, [selected, asked, param('fold')]); // not when a running trace is loaded again
   useEffect(() => {
     if (isShown.current || selected === -1) return;
     const place = rows.indexOf(selected);
-    if (place === -1) setClosed(without(closed, ancestors(outline, selected))); // and scroll when its row is there
+    if (place === -1) setClosed(without(closed, idsOf(outline, ancestors(outline, selected)))); // and scroll when its row is there
     else {
       isShown.current = true;
       scrollToRow(place);
@@ -56,7 +57,7 @@ export function Waterfall({ outline, zoom, setZoom, selected, asked, select }) {
   /** @param {number} index */
   const toggle = (index) => {
     const changed = new Set(closed);
-    if (!changed.delete(index)) changed.add(index);
+    if (!changed.delete(idOf(outline, index))) changed.add(idOf(outline, index));
     setClosed(changed);
   };
   /** @param {KeyboardEvent} event */
@@ -68,10 +69,10 @@ export function Waterfall({ outline, zoom, setZoom, selected, asked, select }) {
       event.preventDefault();
       select(rows[Math.min(rows.length - 1, Math.max(0, place + step))] ?? -1);
     } else if (event.key === 'ArrowLeft' && selected !== -1) {
-      if (outline.children[selected]?.length && !closed.has(selected)) toggle(selected);
+      if (outline.children[selected]?.length && !closed.has(idOf(outline, selected))) toggle(selected);
       else if (outline.parent[selected] !== -1) select(outline.parent[selected] ?? -1);
     } else if (event.key === 'ArrowRight' && selected !== -1) {
-      if (closed.has(selected)) toggle(selected);
+      if (closed.has(idOf(outline, selected))) toggle(selected);
       else if (outline.children[selected]?.length) select(outline.children[selected]?.[0] ?? -1);
     } else if (event.key === 'Escape') select(-1);
   };
@@ -96,8 +97,8 @@ export function Waterfall({ outline, zoom, setZoom, selected, asked, select }) {
       <${Axis} zoom=${zoom} />
     </div>
     <div class="wf-rows" role="tree" aria-label="Spans of the trace" style=${{ height: `${rows.length * ROW_HEIGHT}px` }}>
-      ${rows.slice(first, last).map((index, place) => html`<${Row} key=${index} outline=${outline} index=${index} zoom=${zoom}
-        top=${(first + place) * ROW_HEIGHT} depth=${depths[first + place]} isClosed=${closed.has(index)}
+      ${rows.slice(first, last).map((index, place) => html`<${Row} key=${idOf(outline, index)} outline=${outline} index=${index} zoom=${zoom}
+        top=${(first + place) * ROW_HEIGHT} depth=${depths[first + place]} isClosed=${closed.has(idOf(outline, index))}
         isSelected=${index === selected} toggle=${toggle} select=${select} hasServices=${hasServices} trackWidth=${trackWidth} />`)}
     </div>
   </div>`;
@@ -111,8 +112,18 @@ export function Waterfall({ outline, zoom, setZoom, selected, asked, select }) {
 function closedAtFirst(outline, selected) {
   if (outline.count <= OPEN_AT_FIRST) return new Set();
   const closed = parents(outline);
-  for (const root of outline.roots) closed.delete(root);
-  return without(closed, selected === -1 ? [] : ancestors(outline, selected));
+  const opened = [...outline.roots, ...(selected === -1 ? [] : ancestors(outline, selected))];
+  return without(closed, idsOf(outline, opened));
+}
+
+/** The id of a span, which stays the same when the trace is loaded again. @param {Outline} outline @param {number} index */
+function idOf(outline, index) {
+  return outline.spanId[index] ?? '';
+}
+
+/** @param {Outline} outline @param {number[]} indices */
+function idsOf(outline, indices) {
+  return indices.map((index) => idOf(outline, index));
 }
 
 /** @param {Outline} outline */
@@ -125,13 +136,13 @@ function countServices(outline) {
 /** @param {Outline} outline */
 function parents(outline) {
   const found = new Set();
-  for (let index = 0; index < outline.count; index += 1) if (outline.children[index]?.length) found.add(index);
+  for (let index = 0; index < outline.count; index += 1) if (outline.children[index]?.length) found.add(idOf(outline, index));
   return found;
 }
 
 /**
- * @param {Set<number>} set
- * @param {number[]} members
+ * @param {Set<string>} set
+ * @param {string[]} members
  */
 function without(set, members) {
   const copy = new Set(set);

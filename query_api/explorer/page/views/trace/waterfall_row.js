@@ -32,6 +32,7 @@ export function Row({ outline, index, zoom, top, depth, isClosed, isSelected, to
       ${outline.isOrphan[index] === 1 && html`<span class="wf-mark" title="Its parent is not stored">orphan</span>`}
       ${isExtraRoot && html`<span class="wf-mark" title="It has no parent either">another root</span>`}
       ${failed && html`<span class="error-mark">failed</span>`}
+      ${outline.isRunning[index] === 1 && html`<span class="wf-mark running-mark" title="Its end is not stored">running</span>`}
       ${isClosed && below > 0 && html`<span class="soft">${number(below)} below${outline.errorsBelow[index] ? html`, <span class="error-text">${number(outline.errorsBelow[index] ?? 0)} failed</span>` : ''}</span>`}
       ${hasServices && html`<span class="soft wf-service">${outline.text('service', index)}</span>`}
     </span>
@@ -51,12 +52,13 @@ function Bar({ outline, index, zoom, type, failed, trackWidth }) {
   if (to < 0 || from > 1) return html`<span class="wf-track"></span>`;
   const [left, right] = [Math.max(0, from), Math.min(1, to)];
   const [tokens, usd] = [outline.tokens[index], outline.cost[index]];
-  const parts = [duration(took), tokens != null ? `${short(tokens)} tokens` : '', usd ? cost(usd) : ''].filter(Boolean);
+  const running = outline.isRunning[index] === 1;
+  const parts = [running ? `running for ${duration(took) || '0 ms'}` : duration(took), tokens != null ? `${short(tokens)} tokens` : '', usd ? cost(usd) : ''].filter(Boolean);
   const whole = parts.join(' · ');
   const { text, style } = placed(whole, left, right, trackWidth) ?? placed(parts[0] ?? '', left, right, trackWidth)
     ?? { text: parts[0], style: { right: '0' } };
   return html`<span class="wf-track" title=${whole}>
-    <span class="wf-bar type-${type} ${failed ? 'failed' : ''}" style=${{ left: `${left * 100}%`, width: `max(2px, ${Math.max(0, right - left) * 100}%)` }}></span>
+    <span class="wf-bar type-${type} ${failed ? 'failed' : ''} ${running ? 'running' : ''}" style=${{ left: `${left * 100}%`, width: `max(2px, ${Math.max(0, right - left) * 100}%)` }}></span>
     <span class="wf-label" style=${style}>${text}</span>
   </span>`;
 }
