@@ -337,7 +337,7 @@ async def test_page_waits_for_the_end_of_an_insert(api: Api, order: str) -> None
 
     following = asyncio.create_task(api.sessions(windowing={**windowing, "next": page["windowing"]["next"]}))
     done, _ = await asyncio.wait({following}, timeout=0.5)
-    arrival = f"SELECT project_id, partition_id, {OFFSET_SQL}, span_index, start_us, stored_us FROM spans"
+    arrival = f"SELECT project_id, partition_id, {OFFSET_SQL}, span_index, start_us, stored_us, trace_id FROM spans"
     insert = f"INSERT INTO span_arrivals {arrival} WHERE {OFFSET_SQL} = 1"
     await api.store.execute(Statement(insert, {}), deadline_s=60.0)
 
