@@ -26,7 +26,7 @@ const SORTS = [['', 'Newest first'], ['duration', 'Longest'], ['cost', 'Most exp
 /** @typedef {import('../../components/table.js').Column<any>} Column */
 
 /** Quick filters for spans that are running: the latest start, and what a person reads. */
-const RUNNING_FOR = [['', 'or not'], ['now', 'now'], ['-1m', 'for more than 1 min'], ['-5m', 'for more than 5 min'], ['-1h', 'for more than 1 h'], ['-1d', 'for more than 1 day']];
+const RUNNING_FOR = [['', 'or ended'], ['now', 'now'], ['-1m', 'for more than 1 min'], ['-5m', 'for more than 5 min'], ['-1h', 'for more than 1 h'], ['-1d', 'for more than 1 day']];
 
 /** What the two lists differ in. */
 const TRACES = {
