@@ -12,14 +12,18 @@ from uuid import UUID
 
 from common.clickhouse.settled_traces import TraceName
 from common.clickhouse.store import ColumnStore, Statement
+from common.limits import MIB
 from common.named_sql import load_named_sql
 from common.span_version import IS_RUNNING_SQL, IS_SENT_SQL, RANK_SQL
 
 _SQL: Final = load_named_sql(Path(__file__).with_name("settling.sql"))
 
 STATEMENT_S: Final = 60.0
-GENTLY: Final = {"max_threads": 1}
-"""The engine uses one thread for a statement of the job, so that queries have the others."""
+JUDGING_S: Final = 20.0
+"""For the statement about whole traces, which may be large."""
+
+GENTLY: Final = {"max_threads": 1, "max_bytes_before_external_group_by": 256 * MIB}
+"""The engine uses one thread for a statement of the job, so that queries have the others, and little memory."""
 
 
 class ReadArrivals(NamedTuple):
@@ -64,7 +68,7 @@ async def visible_traces(store: ColumnStore, traces: Collection[TraceName]) -> d
     """Return those of ``traces`` that have a visible span, and whether each is complete."""
     sql = _SQL["visible_traces"].replace("{rank}", ", ".join(RANK_SQL))
     sql = sql.replace("{is_running}", IS_RUNNING_SQL).replace("{is_sent}", IS_SENT_SQL)
-    rows = await _select(store, sql, _of(traces))
+    rows = await _select(store, sql, _of(traces), deadline_s=JUDGING_S)
     return {_name(row): bool(row["is_complete"]) for row in rows}
 
 
@@ -74,8 +78,10 @@ async def settlings_of(store: ColumnStore, traces: Collection[TraceName]) -> dic
     return {_name(row): Settlings(row["generation"], row["last_run"], row["complete_run"]) for row in rows}
 
 
-async def _select(store: ColumnStore, sql: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    rows = await store.select(Statement(sql, values, GENTLY), deadline_s=STATEMENT_S)
+async def _select(
+    store: ColumnStore, sql: str, values: Mapping[str, Any], *, deadline_s: float = STATEMENT_S
+) -> list[dict[str, Any]]:
+    rows = await store.select(Statement(sql, values, GENTLY), deadline_s=deadline_s)
     found: list[dict[str, Any]] = rows.to_pylist()
     return found
 

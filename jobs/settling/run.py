@@ -38,10 +38,16 @@ from common.clickhouse.settling import (
 )
 from common.clickhouse.store import ColumnStore
 from common.clickhouse.stored_through import read_positions_of
-from common.errors import ServiceError
+from common.errors import DeadlineExceeded, OutOfMemory, ServiceError
 from common.postgres.leases import Lease
 from common.stored_position import ALL_PROJECTS
-from common.telemetry import SETTLING_BEHIND_SECONDS, SETTLING_INCOMPLETE_TRACES, SETTLING_RUN_SECONDS, TRACES_SETTLED
+from common.telemetry import (
+    SETTLING_BEHIND_SECONDS,
+    SETTLING_INCOMPLETE_TRACES,
+    SETTLING_RUN_SECONDS,
+    TRACES_SETTLED,
+    get_logger,
+)
 from common.times import Clock
 from jobs.runner import JobRun
 from jobs.settling.records import FinishedRun, SettlingRecords, SettlingState
@@ -76,6 +82,8 @@ REST: Final = 1.0
 """The rest after a run that has left something, in multiples of its duration."""
 
 NEVER: Final = Settlings(0, 0, 0)
+
+_log: Final = get_logger("clearspan.settling")
 
 
 class SettlingTimes(NamedTuple):
@@ -244,7 +252,7 @@ class Settling:
         """Return the traces of the next part of a window, and move the frontier after it."""
         frontier = examined.frontier
         ranges = window.ranges if frontier.rest is None else frontier.rest
-        part = part_of(ranges)
+        part = part_of(ranges, offsets_max=self._rows)
         read = await read_arrivals(self.store, part, rows_max=examined.rows_left)
         rest = rest_of(ranges, part, None if read.last is None else RecordPlace(*read.last))
         examined.frontier = Frontier(frontier.run, rest) if rest else Frontier(window.run)
@@ -254,9 +262,27 @@ class Settling:
     async def _visible(self, traces: Sequence[TraceName]) -> dict[TraceName, bool]:
         found: dict[TraceName, bool] = {}
         for some in _parts(traces):
-            visible = await visible_traces(self.store, some)
-            found |= {name: visible[name] for name in some if name in visible}
+            found |= await self._visible_together(some)
         return found
+
+    async def _visible_together(self, traces: Sequence[TraceName]) -> dict[TraceName, bool]:
+        """Return which traces are visible, and which of these complete. One that is too large to be judged is not
+        complete: it must not stop all others.
+        """
+        try:
+            visible = await visible_traces(self.store, traces)
+        except (DeadlineExceeded, OutOfMemory) as error:
+            if len(traces) == 1:
+                _log.warning(
+                    "A trace is too large to be judged.", trace_id=traces[0].trace_id.hex(), error=error.detail
+                )
+                return {traces[0]: False}
+            middle = len(traces) // 2
+            return {
+                **await self._visible_together(traces[:middle]),
+                **await self._visible_together(traces[middle:]),
+            }
+        return {name: visible[name] for name in traces if name in visible}
 
     async def _known(self, traces: Sequence[TraceName]) -> dict[TraceName, Settlings]:
         found: dict[TraceName, Settlings] = {}

@@ -69,9 +69,16 @@ def together(windows: Iterable[Ranges]) -> dict[str, Range]:
     return joined
 
 
-def part_of(ranges: Ranges) -> dict[str, Range]:
-    """Return the ranges that one statement reads: the first in the order of partition ids."""
-    return dict(sorted(ranges.items())[:RANGES_MAX])
+def part_of(ranges: Ranges, *, offsets_max: int) -> dict[str, Range]:
+    """Return the ranges that one statement reads: the first by partition id, at most ``offsets_max`` offsets."""
+    part: dict[str, Range] = {}
+    left = offsets_max
+    for partition_id, (first, last) in sorted(ranges.items())[:RANGES_MAX]:
+        if left <= 0:
+            break
+        part[partition_id] = Range(first, min(last, first + left - 1))
+        left -= last - first + 1
+    return part
 
 
 def parts_of(ranges: Ranges) -> list[dict[str, Range]]:
@@ -80,16 +87,17 @@ def parts_of(ranges: Ranges) -> list[dict[str, Range]]:
     return [dict(in_order[first : first + RANGES_MAX]) for first in range(0, len(in_order), RANGES_MAX)]
 
 
-def rest_of(ranges: Ranges, read: Ranges, last: RecordPlace | None) -> dict[str, Range]:
-    """Return what is left of ``ranges`` after the part ``read``: all of it, or up to ``last``."""
-    left = {partition_id: whole for partition_id, whole in ranges.items() if partition_id not in read}
-    if last is None:
-        return left
-    for partition_id, (first, end) in read.items():
-        if partition_id == last.partition_id:
-            first = last.offset + 1  # noqa: PLW2901 - where it goes on
-        if partition_id >= last.partition_id and first <= end:
-            left[partition_id] = Range(first, end)
+def rest_of(ranges: Ranges, part: Ranges, last: RecordPlace | None) -> dict[str, Range]:
+    """Return what is left of ``ranges`` after ``part`` was read: all of it, or up to ``last``."""
+    left: dict[str, Range] = {}
+    for partition_id, (first, end) in ranges.items():
+        following = first
+        if partition_id in part and (last is None or partition_id < last.partition_id):
+            following = part[partition_id].last + 1
+        elif last is not None and partition_id == last.partition_id:
+            following = last.offset + 1
+        if following <= end:
+            left[partition_id] = Range(following, end)
     return left
 
 

@@ -7,8 +7,8 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from common.clickhouse.store import ColumnStore
-from common.errors import Unavailable
+from common.clickhouse.store import ColumnStore, Statement
+from common.errors import DeadlineExceeded, Unavailable
 from common.ids import DEFAULT_PROJECT_ID
 from common.postgres.leases import LeaseLost
 from common.postgres.pool import Database
@@ -261,3 +261,30 @@ async def test_progress_says_how_far_settling_is(world: SettlingWorld) -> None:
     assert after.behind_s(5.0) == 15.0
     await world.run(900.0)
     assert (await read_settling_progress(world.database)).incomplete_count == 0
+
+
+class SlowForOne:
+    """Does not end the statement about whole traces in time if one of them is too large."""
+
+    def __init__(self, store: ColumnStore, trace_id: bytes) -> None:
+        self._store = store
+        self._trace_id = trace_id
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+    async def select(self, statement: Statement, /, *, deadline_s: float) -> pa.Table:
+        if "is_complete" in statement.sql and self._trace_id in statement.parameters["trace_ids"]:
+            raise DeadlineExceeded("too slow")
+        return await self._store.select(statement, deadline_s=deadline_s)
+
+
+async def test_trace_that_is_too_large_to_be_judged_does_not_stop_others(world: SettlingWorld) -> None:
+    await world.send(*(span_in(trace, 1) for trace in range(1, 8)))
+    await world.run()
+    slow = SlowForOne(world.store, (3).to_bytes(16, "big"))
+    for seconds in (31.0, 900.0):
+        world.clock.advance(seconds)
+        await world.job(slow).step(await world.lease())  # type: ignore[arg-type]
+    complete = [(trace, 1, "complete") for trace in range(1, 8) if trace != 3]
+    assert await world.settled() == [*complete, (3, 1, "incomplete")]

@@ -44,14 +44,15 @@ def test_windows_in_a_row_are_one_range() -> None:
     }
 
 
-@given(RANGES, st.integers(1, 7))
-def test_parts_of_a_window_are_all_of_it_once(ranges: dict[str, Range], rows_max: int) -> None:
+@given(RANGES, st.integers(1, 7), st.integers(1, 20))
+def test_parts_of_a_window_are_all_of_it_once(ranges: dict[str, Range], rows_max: int, offsets_max: int) -> None:
     """Each step reads the first records in the order of partitions and offsets."""
     seen: list[tuple[str, int]] = []
     rest = ranges
     while rest:
-        part = part_of(rest)
+        part = part_of(rest, offsets_max=offsets_max)
         records = sorted(offsets_in(part))
+        assert 1 <= len(records) <= offsets_max
         seen += records[:rows_max]
         last = RecordPlace(*records[rows_max - 1]) if len(records) >= rows_max else None
         rest = rest_of(rest, part, last)
@@ -62,7 +63,7 @@ def test_parts_of_a_window_are_all_of_it_once(ranges: dict[str, Range], rows_max
 def test_more_partitions_than_a_statement_takes() -> None:
     ranges = {f"p{number:04d}": Range(0, number) for number in range(3 * RANGES_MAX + 1)}
     assert [len(part) for part in parts_of(ranges)] == [RANGES_MAX] * 3 + [1]
-    left = rest_of(ranges, part_of(ranges), None)
+    left = rest_of(ranges, part_of(ranges, offsets_max=10**6), None)
     assert len(left) == 2 * RANGES_MAX + 1
 
 
