@@ -19,9 +19,14 @@ from clearspan.client.span_values import (
     value_of,
 )
 from clearspan.client.trace import TreeRow, spans_of, tree_of
+from query_api.filter.language import SCORES
+from query_api.filter.matches import score_value
 
 TEXT_CHARACTERS_MAX: Final = 1_000
 """Of one message, or of one text in a span."""
+
+SCORES_MAX: Final = 20
+"""Names of scores of a span in a list."""
 
 LEVELS_MAX: Final = 24
 """Levels that are indented."""
@@ -46,8 +51,15 @@ def short_span(span: Span) -> dict[str, Any]:
         "cost": value_of(span, "cost"),
         "session": value_of(span, "session"),
         "user": value_of(span, "user"),
+        "scores": _scores(span.get(SCORES) or []),
     }
-    return {name: value for name, value in values.items() if value not in (None, "")}
+    return {name: value for name, value in values.items() if value not in (None, "", {})}
+
+
+def _scores(scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the newest value of each name, or its label if it has no value."""
+    names = list(dict.fromkeys(score["name"] for score in scores))[:SCORES_MAX]
+    return {_shortened(name): _shortened(score_value(scores, name)) for name in names}
 
 
 def shortened_json(value: Any, characters_max: int) -> str:

@@ -19,6 +19,7 @@ from clearspan.client.requests import read_conditions
 from clearspan.client.span_values import Span
 from clearspan.mcp_server.texts import short_span, shortened_json, trace_text
 from query_api.analytics.facets_models import KEYS_MAX
+from query_api.filter.notation.read import read_score
 
 INSTRUCTIONS: Final = """\
 Clearspan stores the spans of LLM and agent applications: model calls, tool calls and agent runs, joined into traces and
@@ -44,8 +45,9 @@ Conditions = Annotated[
         " `span_type is chat and (cost > $0.01 or duration > 2s)`. Fields: trace_id, span_id, span_name, span_type"
         " (agent, chat, tool, workflow, …), status_code (ok, error), state (running), operation (the span name with *"
         " instead of ids), service, model, provider, session, user, duration (milliseconds), tokens, cost (US"
-        " dollars), content (all texts), and attributes by dotted path, such as http.status. Operators: is, is_not, gt, gte, lt, lte, in"
-        " (values with commas), contains, startswith, matches, exists, not_exists. Other words are searched for in all"
+        " dollars), content (all texts), attributes by dotted path, such as http.status, and scores by name, such as"
+        " scores.Relevance. Operators: is, is_not, gt, gte, lt, lte, in (values with commas), contains, startswith,"
+        " matches, exists, not_exists. Other words are searched for in all"
         " texts. Empty: every span.",
     ),
 ]
@@ -56,7 +58,7 @@ Oldest = Annotated[
 Newest = Annotated[str | None, Field(description="Only spans that start before this time.")]
 CharactersMax = Annotated[int, Field(ge=1_000, le=200_000, description="The maximum number of characters to return.")]
 Place: TypeAlias = str | dict[str, str]
-"""A field, the path of an attribute, or ``{field, key}`` for a value in resource, scope or attributes."""
+"""A field, the path of an attribute, or ``{field, key}`` for a value in resource, scope, attributes or scores."""
 
 
 def build_server(connect: Connect, **options: Any) -> FastMCP[Any]:
@@ -90,14 +92,18 @@ class Tools:
         oldest: Oldest = None,
         newest: Newest = None,
         sort: Annotated[
-            str | None, Field(description="Rank by duration, cost, tokens or a number attribute, the highest first.")
+            str | None,
+            Field(
+                description="Rank by duration, cost, tokens, a number attribute or a score (scores.NAME), the highest"
+                " first."
+            ),
         ] = None,
         limit: Annotated[int, Field(ge=1, le=SPANS_MAX)] = 20,
         page: Annotated[str | None, Field(description="`next` of the answer before, to read the next page.")] = None,
     ) -> dict[str, Any]:
         """Find spans: one short line each, the newest first unless `sort` is given. `next` is there if more match."""
         windowing = {"limit": limit, "oldest": oldest, "newest": newest, "next": page}
-        ranking = {} if sort is None else {"sort": {"by": sort}}
+        ranking = {} if sort is None else {"sort": {"by": read_score(sort) or sort}}
         answer = await self._ask(ctx, "/spans/query", {"windowing": {**_given(windowing), **ranking}}, conditions)
         found = {"spans": [short_span(span) for span in answer["spans"]]}
         others = {name: answer.get(name) for name in ("complete", "warning")}
@@ -144,8 +150,8 @@ class Tools:
         measures: Annotated[
             list[dict[str, Any]] | None,
             Field(
-                description="What to compute: {of: count|errors}, or {of: duration|tokens|cost|<attribute>,"
-                " as: [sum, avg, min, max, p50, p90, p95, p99, uniq]}. Default: count."
+                description="What to compute: {of: count|errors}, or {of: duration|tokens|cost|<attribute>|"
+                "{field: scores, key: NAME}, as: [sum, avg, min, max, p50, p90, p95, p99, uniq]}. Default: count."
             ),
         ] = None,
         conditions: Conditions = "",
@@ -154,7 +160,7 @@ class Tools:
         interval: Annotated[
             str | None, Field(description="For a time series: 1m, 5m, 15m, 30m, 1h, 3h, 6h, 12h or 1d.")
         ] = None,
-        order_by: Annotated[dict[str, str] | None, Field(description="Such as {of: cost, as: sum}.")] = None,
+        order_by: Annotated[dict[str, Any] | None, Field(description="Such as {of: cost, as: sum}.")] = None,
         limit: Annotated[int, Field(ge=1, le=GROUPS_MAX)] = 20,
     ) -> dict[str, Any]:
         """Count spans and add up durations, tokens and costs by shared values, such as the cost of each model. Each
@@ -178,7 +184,7 @@ class Tools:
         newest: Newest = None,
         limit: Annotated[int, Field(ge=1, le=GROUPS_MAX)] = 50,
     ) -> dict[str, Any]:
-        """List which attributes spans have, with types and counts; or the most frequent values of `keys`."""
+        """List which attributes and scores spans have, with types and counts; or the most frequent values of `keys`."""
         window = {"windowing": _given({"oldest": oldest, "newest": newest}), "limit": limit}
         return await self._ask(ctx, "/spans/facets/query", {**_given({"keys": keys}), **window}, conditions)
 
