@@ -18,19 +18,20 @@ from common.times import format_us
 HOUR_US: Final = 3_600_000_000
 
 
-def _day(randomness: random.Random, **members: Any) -> Body:
+def day(randomness: random.Random, **members: Any) -> Body:
+    """Return a body with a window around the day."""
     outside_us = randomness.randrange(1, HOUR_US)
     oldest_us, newest_us = START_NS // 1000 - outside_us, (START_NS + DAY_NS) // 1000 + outside_us
     return {"windowing": {"oldest": format_us(oldest_us), "newest": format_us(newest_us), **members}}
 
 
 def _first(randomness: random.Random, by: str) -> Body:
-    return _day(randomness, limit=50, sort={"by": by})
+    return day(randomness, limit=50, sort={"by": by})
 
 
 def _cost_by_model(randomness: random.Random) -> Body:
     costs = [{"of": "cost", "as": ["sum"]}]
-    return {**_day(randomness), "group_by": ["model"], "measures": costs, "interval": "1h"}
+    return {**day(randomness), "group_by": ["model"], "measures": costs, "interval": "1h"}
 
 
 QUERIES: Final[Mapping[str, MakeCall]] = {

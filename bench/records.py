@@ -60,6 +60,27 @@ def calls_records(spans_count: int, *, traces_per_record: int = 50, seed: int = 
         yield request.SerializeToString()
 
 
+def scored_records(spans_count: int, *, seed: int = 5) -> Iterator[bytes]:
+    """Yield the records of ``calls_records``, in which the last span of each trace, so one of ten, has two scores."""
+    randomness = random.Random(seed)
+    for record in calls_records(spans_count):
+        request = ExportTraceServiceRequest.FromString(record)
+        for number, span in enumerate(spans_of(request)):
+            if number % SPANS_PER_TRACE == SPANS_PER_TRACE - 1:
+                relevance = randomness.random()
+                _add_score(span, "Relevance", relevance, "good" if relevance > 0.5 else "bad")
+                _add_score(span, "Fluency", randomness.randrange(6), None)
+        yield request.SerializeToString()
+
+
+def _add_score(span: Span, name: str, value: float, label: str | None) -> None:
+    event = span.events.add(name="gen_ai.evaluation.result", time_unix_nano=span.end_time_unix_nano)
+    event.attributes.add(key="gen_ai.evaluation.name").value.string_value = name
+    event.attributes.add(key="gen_ai.evaluation.score.value").value.double_value = value
+    if label is not None:
+        event.attributes.add(key="gen_ai.evaluation.score.label").value.string_value = label
+
+
 def _request_of(service: str) -> tuple[ExportTraceServiceRequest, ScopeSpans]:
     """Return a request without spans, and the scope to add them to."""
     request = ExportTraceServiceRequest()
