@@ -24,11 +24,11 @@ const NARROW = matchMedia('(max-width: 720px)');
  * @template T
  * @param {{rows: readonly T[], columns: Column<T>[], keyOf: (row: T) => string, hrefOf?: (row: T) => string,
  *   open?: (row: T) => void, isSelected?: (row: T) => boolean, classOf?: (row: T) => string, more?: () => void,
- *   footer?: any, label: string, name?: string, sort?: string,
+ *   footer?: any, label: string, name?: string, sort?: string, isAscending?: boolean,
  *   add?: (conditions: import('../app/filter.js').Condition[]) => void, setSort?: (sort: string) => void}} props
  *   `add` adds the conditions of a quick filter. `sort` is the `sort` of the column that orders the rows now. Under `name` the width of the first column is kept.
  */
-export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf, more, footer, label, name = label, sort, add, setSort }) {
+export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf, more, footer, label, name = label, sort, isAscending = false, add, setSort }) {
   const isNarrow = useNarrow();
   const rowHeight = isNarrow ? NARROW_ROW_HEIGHT : ROW_HEIGHT;
   const [nameWidth, setNameWidth] = useNameWidth(name);
@@ -71,7 +71,7 @@ export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf,
     <div class="table" role="table" aria-label=${label} aria-rowcount=${rows.length}>
     <div class="row head" role="row" style=${{ gridTemplateColumns: template }}>
       ${columns.map((column, place) => html`<span role="columnheader" class=${cellClass(column)}
-        aria-sort=${column.sort !== undefined && column.sort === sort ? 'descending' : null}><${Title} column=${column} sort=${sort} setSort=${setSort} />${place === 0 && !isNarrow && html`<${NameResizer} width=${nameWidth} change=${setNameWidth} />`}</span>`)}
+        aria-sort=${column.sort !== undefined && column.sort === sort ? (isAscending ? 'ascending' : 'descending') : null}><${Title} column=${column} sort=${sort} isAscending=${isAscending} setSort=${setSort} />${place === 0 && !isNarrow && html`<${NameResizer} width=${nameWidth} change=${setNameWidth} />`}</span>`)}
     </div>
     <div class="rows" role="rowgroup" style=${{ height: `${rows.length * rowHeight}px` }}>
       ${rows.slice(first, last).map((row, index) => {
@@ -93,11 +93,14 @@ export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf,
   </div>`;
 }
 
-/** A title that orders the rows where the column can. @param {{column: Column<any>, sort?: string, setSort?: (sort: string) => void}} props */
-function Title({ column, sort, setSort }) {
+/**
+ * A title that orders the rows where the column can.
+ * @param {{column: Column<any>, sort?: string, isAscending: boolean, setSort?: (sort: string) => void}} props
+ */
+function Title({ column, sort, isAscending, setSort }) {
   if (column.sort === undefined || !setSort) return column.title;
   const isCurrent = column.sort === sort;
-  return html`<button class="quiet sort" title="The highest first" onClick=${() => setSort(column.sort ?? '')}>${column.title}${isCurrent ? ' ↓' : ''}</button>`;
+  return html`<button class="quiet sort" title="The highest first" onClick=${() => setSort(column.sort ?? '')}>${column.title}${isCurrent ? (isAscending ? ' ↑' : ' ↓') : ''}</button>`;
 }
 
 /**
@@ -123,7 +126,7 @@ function useNarrow() {
 
 /** @param {Column<any>} column */
 function cellClass(column) {
-  return `c-${column.name}${column.numeric ? ' numeric' : ''}${column.always ? ' always' : ''}`;
+  return `c-${column.name.replace(/[^\w-]/g, '_')}${column.numeric ? ' numeric' : ''}${column.always ? ' always' : ''}`;
 }
 
 /** @param {MouseEvent} event */

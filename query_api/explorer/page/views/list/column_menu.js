@@ -6,10 +6,9 @@ import { SHOWN_FIRST } from './columns.js';
 
 /**
  * @param {string} list
- * @param {import('./columns.js').Columns} columns
- * @returns {[Set<string>, {columns: import('./columns.js').Column[], shown: Set<string>, toggle: (name: string) => void}]}
+ * @returns {[Set<string>, (name: string) => void]}  The names of the columns that are shown, and what changes that.
  */
-export function useColumns(list, columns) {
+export function useColumns(list) {
   const item = `clearspan-columns-${list}`;
   const [shown, setShown] = useState(() => new Set(read(item) ?? SHOWN_FIRST[list]));
   /** @param {string} name */
@@ -21,7 +20,7 @@ export function useColumns(list, columns) {
       localStorage.setItem(item, JSON.stringify([...changed]));
     } catch { /* the choice lives until the page is closed */ }
   };
-  return [shown, { columns: columns.make(0), shown, toggle }];
+  return [shown, toggle];
 }
 
 /** @param {string} item  @returns {string[] | null} */

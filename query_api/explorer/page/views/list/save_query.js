@@ -8,6 +8,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { href, param, setParams } from '../../app/address.js';
 import { post } from '../../app/api.js';
 import { useLoaded } from '../../app/loading.js';
+import { sortFrom } from '../../app/scores.js';
 import { Dialog } from '../../components/shell.js';
 import { ALL_TIME } from '../../components/time_range.js';
 
@@ -105,7 +106,7 @@ export function SavedQueryTitle({ filter, windowing }) {
 function sameView(data, { filter, windowing }) {
   const parts = (/** @type {any} */ filtering, /** @type {any} */ { oldest, newest, sort } = {}) => JSON.stringify([
     (filtering?.conditions ?? []).map((/** @type {any} */ { field, key, operator = 'is', value, conditions }) => [field, key, operator, value, conditions]),
-    filtering?.operator ?? 'and', oldest, newest, sort?.by,
+    filtering?.operator ?? 'and', oldest, newest, sort?.by, sort?.order ?? 'descending',
   ]);
   return parts(data?.filtering, data?.windowing) === parts(filter, windowing);
 }
@@ -119,5 +120,5 @@ export function savedQueryHref(slug, { data, version }) {
   const { filtering, windowing = {}, formatting } = data ?? {};
   const filter = filtering?.conditions?.length ? JSON.stringify(filtering) : null;
   const range = { oldest: windowing.oldest ?? ALL_TIME, newest: windowing.newest };
-  return href([formatting?.focus === 'span' ? 'spans' : 'traces'], { query: slug, version, filter, ...range, sort: windowing.sort?.by });
+  return href([formatting?.focus === 'span' ? 'spans' : 'traces'], { query: slug, version, filter, ...range, sort: sortFrom(windowing.sort?.by), order: windowing.sort?.order });
 }

@@ -4,6 +4,7 @@ import { param, setParams } from '../../app/address.js';
 import { API, get } from '../../app/api.js';
 import { cost, duration, number } from '../../app/format.js';
 import { marksOf, useLoaded } from '../../app/loading.js';
+import { scoresOf } from '../../app/scores.js';
 import {
   attribute, costOf, durationOf, isError, isObject, isRunning, modelOf, numberOf, objectsOf, serviceOf, sessionOf, textOf, tokensOf, userOf,
 } from '../../app/spans.js';
@@ -19,6 +20,7 @@ import { Conversation, messagesOf } from './conversation.js';
 import { Data } from './data.js';
 import { Events } from './events.js';
 import { Links } from './links.js';
+import { Scores } from './scores.js';
 import { SpanFilter } from './span_filter.js';
 
 const MESSAGE_MAX = 300;
@@ -54,6 +56,7 @@ function tabsOf(span) {
   if (messagesOf(span).length) tabs.push({ name: 'conversation', title: 'Conversation', content: () => html`<${Conversation} span=${span} />` });
   const data = attribute(span, 'ag.data');
   if (isObject(data) && Object.keys(data).length) tabs.push({ name: 'data', title: 'Data', content: () => html`<${Data} data=${data} />` });
+  if (scoresOf(span).length) tabs.push({ name: 'scores', title: `Scores ${scoresOf(span).length}`, content: () => html`<${Scores} span=${span} />` });
   tabs.push({ name: 'attributes', title: 'Attributes', content: () => html`<${Attributes} span=${span} />` });
   if (objectsOf(span.events).length) tabs.push({ name: 'events', title: `Events ${span.events.length}`, content: () => html`<${Events} events=${span.events} start=${span.start_time} />` });
   if (objectsOf(span.links).length || objectsOf(span.references).length) tabs.push({ name: 'links', title: 'Links', content: () => html`<${Links} span=${span} />` });
