@@ -195,16 +195,16 @@ async def world(store: ColumnStore, shared_database: Database) -> AsyncIterator[
 async def _fill(world: World) -> None:
     """Create one of everything in the first project."""
     await _store_spans(world)
-    simple_id, simple_span_id = await _make_simple_trace(world)
     entities = await _make_histories(world)
+    simple = await _make_simple_traces(world)
     page = await _own(world, "POST", "/spans/query", {"windowing": {"limit": 1}})
-    traces = [(TRACE_ID.hex(), SPAN_ID[:8].hex()), (simple_id, simple_span_id)]
+    traces = [(TRACE_ID.hex(), SPAN_ID[:8].hex()), *simple]
     world.known = Known(world.owner.project.id, traces, entities, page["windowing"]["next"])
     world.texts = frozenset(
         {
             *(SECRET, str(COST), world.owner.project.name, page["windowing"]["next"]),
             *(str(id_) for id_ in (world.owner.user.id, world.owner.project.id)),
-            *(SPAN_ID[:8].hex(), simple_id, simple_span_id),
+            *(SPAN_ID[:8].hex(), *(id_ for ids in simple for id_ in ids)),
             *(entity["id"] for entity in entities.values()),
         }
     )
@@ -237,14 +237,24 @@ def _span(span_id: bytes, **members: Any) -> Span:
     )
 
 
-async def _make_simple_trace(world: World) -> tuple[str, str]:
-    trace = {"data": {"outputs": {"score": SECRET}}, "references": {}, "links": {}}
-    made = (await _own(world, "POST", "/simple/traces", {"trace": trace}))["trace"]
+async def _make_simple_traces(world: World) -> list[tuple[str, str]]:
+    """Create a simple trace, an annotation and an invocation of the first project; return their ids."""
+    link = {"trace_id": TRACE_ID.hex(), "span_id": SPAN_ID[:8].hex()}
+    made = []
+    for path, one, references, links in (
+        ("/simple/traces", "trace", {}, {}),
+        ("/annotations", "annotation", {"evaluator": {"slug": "of-owner-evaluator"}}, {"invocation": link}),
+        ("/invocations", "invocation", {"application": {"slug": "of-owner-application"}}, None),
+    ):
+        trace = {"data": {"outputs": {"score": SECRET}}, "references": references, "links": links}
+        made.append((await _own(world, "POST", path, {one: trace}))[one])
     for record in world.broker.records("spans"):
         assert record.value is not None
         spans = span_json.decode(record.value, limits=SpanLimits(), now_ns=STORED_US * 1000).spans
-        await store_record(world.store, spans, offset=record.offset + 2, project_id=world.owner.project.id)
-    return made["trace_id"], made["span_id"]
+        log = f"cluster/spans/{record.partition}"
+        offset = record.offset + 2
+        await store_record(world.store, spans, partition_id=log, offset=offset, project_id=world.owner.project.id)
+    return [(each["trace_id"], each["span_id"]) for each in made]
 
 
 async def _make_histories(world: World) -> dict[str, Mapping[str, str]]:
