@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,24 @@ async def test_span_that_comes_back_is_judged_by_what_comes_later(world: World) 
     assert await scores(world) == {}
 
     await world.handle(Sent(ANNOTATIONS_LOG, 1, span=annotation(JUDGED, tone=0.9)))
+    assert await scores(world) == {"tone": (0.9, None)}
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
+async def test_end_of_an_annotation_wins_over_its_start(world: World, order: tuple[int, ...]) -> None:
+    """Also over a start from another partition, whose clock is ahead; and the judged span may be running."""
+    ended = annotation(JUDGED, tone=0.9)
+    started = annotation(JUDGED, tone=0.5)._replace(end_ns=ended.start_ns, is_running=True)
+    running = JUDGED._replace(end_ns=JUDGED.start_ns, is_running=True)
+    records = [
+        Sent(ANNOTATIONS_LOG, 1, span=ended),
+        Sent("c/spans/2", 5, span=started),
+        Sent(SPANS_LOG, 0, span=running),
+    ]
+    await world.handle(*(records[index] for index in order))
+    assert await scores(world) == {"tone": (0.9, None)}
+
+    await world.handle(Sent(SPANS_LOG, 1, span=JUDGED), Sent(ANNOTATIONS_LOG, 2, span=started))
     assert await scores(world) == {"tone": (0.9, None)}
 
 
