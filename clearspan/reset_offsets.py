@@ -6,7 +6,8 @@ Reading a record again changes nothing that is stored, so reading too much is ha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from clearspan.audited import audited_if_possible
@@ -16,9 +17,12 @@ from clearspan.embedded.layout import Layout, is_held
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import require_tables
 from common.clickhouse.stored_through import read_positions_of
+from common.errors import ServiceError
 from common.kafka.offsets import MovedBack, move_back
+from common.postgres.pool import open_database
 from common.settings import Settings
 from common.stored_position import ALL_PROJECTS
+from jobs.settling.records import rewind
 
 READ_S: Final = 60.0
 """Deadline of the statement that reads the stored positions."""
@@ -69,8 +73,18 @@ async def _move_back(settings: Settings, moved: list[MovedBack], *, dry_run: boo
         async with audited_if_possible(settings, "reset-offsets") as changed:
             moved += await move_back(settings.kafka, through)
             changed.ids += [f"{each.partition.topic}/{each.partition.partition}" for each in moved]
+            await _rewind_settling(settings, through)
     finally:
         await store.close()
+
+
+async def _rewind_settling(settings: Settings, through: Mapping[str, int]) -> None:
+    """Let traces settle from what the tables hold; if Postgres is away, say on standard error what is missing."""
+    try:
+        async with open_database(settings.postgres) as database:
+            await rewind(database, through)
+    except ServiceError as error:
+        print(f"Traces that settled after the backup may be missing: {error.detail}", file=sys.stderr)
 
 
 def _print(moved: Sequence[MovedBack], *, dry_run: bool) -> None:

@@ -32,3 +32,7 @@ DELETE FROM settling_windows WHERE run <= $1;
 
 -- mark_inserted --
 UPDATE settling SET pending = NULL WHERE run = $1;
+
+-- rewind --
+-- The windows that are kept are examined again: what settled of them may be missing in the tables.
+UPDATE settling SET positions = $1, pending = NULL, complete_run = incomplete_run, complete_rest = incomplete_rest;

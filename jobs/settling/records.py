@@ -15,6 +15,7 @@ import orjson
 
 from common.named_sql import load_named_sql
 from common.postgres.leases import Lease, LeaseLost, Leases
+from common.postgres.pool import Database
 from jobs.settling.windows import Frontier, Ranges, StoredWindow, ranges_json, ranges_of_json
 
 _SQL: Final = load_named_sql(Path(__file__).with_name("queries.sql"))
@@ -111,6 +112,15 @@ class SettlingRecords:
         """Store that what a run has settled is in ClickHouse."""
         async with self.leases.holding(lease) as transaction:
             await transaction.fetch_all(_SQL["mark_inserted"], run)
+
+
+async def rewind(database: Database, stored: Mapping[str, int]) -> None:
+    """Let the job continue from restored tables: ``stored`` is the last offset of each partition there.
+
+    What is stored from there on is new. Of the windows that are kept, which are those of ``CLEARSPAN_SETTLING_MAX_S``,
+    traces settle again that the tables do not have as settled. What was being inserted settles again, too.
+    """
+    await database.fetch_all(_SQL["rewind"], orjson.dumps(stored).decode())
 
 
 def _frontier(run: int, rest: str | None) -> Frontier:

@@ -12,11 +12,12 @@ from common.errors import DeadlineExceeded, Unavailable
 from common.ids import DEFAULT_PROJECT_ID
 from common.postgres.leases import LeaseLost
 from common.postgres.pool import Database
+from jobs.settling.records import rewind
 from jobs.settling.run import SettlingTimes
 from query_api.freshness.settled import read_settling_progress
 from query_api.spans.latest_versions import delete_trace
 from query_api.spans.project_spans import ProjectSpans
-from tests.support.settling import SettlingWorld, span_in
+from tests.support.settling import PARTITION, SettlingWorld, span_in
 
 OTHER = UUID(int=77)
 
@@ -288,3 +289,21 @@ async def test_trace_that_is_too_large_to_be_judged_does_not_stop_others(world: 
         await world.job(slow).step(await world.lease())  # type: ignore[arg-type]
     complete = [(trace, 1, "complete") for trace in range(1, 8) if trace != 3]
     assert await world.settled() == [*complete, (3, 1, "incomplete")]
+
+
+async def test_restored_tables_lose_no_settling(world: SettlingWorld) -> None:
+    """The tables are from before a run and before the last record; Postgres is from after both."""
+    await world.send(span_in(1, 1))
+    await world.run(31.0)
+    lost = await world.send(span_in(2, 1))
+    await world.run(31.0)
+    for table in ("settled_traces", "trace_settlings", "span_arrivals", "stored_through"):
+        condition = f"record_offset = {lost}" if table == "span_arrivals" else "1"
+        await world.store.execute(Statement(f"DELETE FROM {table} WHERE {condition}"), deadline_s=60.0)
+    await world.record(lost - 1)
+
+    await rewind(world.database, {PARTITION: lost - 1})
+    await world.send(span_in(2, 1), offset=lost)
+    await world.send(span_in(3, 1))
+    await world.run(31.0)
+    assert sorted(await world.settled()) == [(1, 1, "complete"), (2, 1, "complete"), (3, 1, "complete")]
