@@ -247,3 +247,12 @@ async def test_large_trace_and_many_partitions(world: SettlingWorld) -> None:
     await world.run(31.0)
     [(trace, generation, reason, _)] = await SettledReader(world).rest()
     assert (trace, generation, reason) == (1, 1, "complete")
+
+
+async def test_explanation_names_the_statements(world: SettlingWorld) -> None:
+    await world.send(span_in(1, 1))
+    await world.run(31.0)
+    named = {"conditions": [{"field": "span_name", "value": "s"}]}
+    page = await SettledReader(world).page(filtering=named, explain=True)
+    steps = [statement["step"] for statement in page["explain"]["statements"]]
+    assert {"settled traces", "last settlings", "latest versions", "spans that match"} <= set(steps)
