@@ -153,7 +153,7 @@ class MeasureOptions(NamedTuple):
     every: Annotated[str | None, Option("DURATION", "the time between two evaluations (default: 1m)")] = None
     by: Annotated[
         Sequence[str] | None,
-        Option("FIELD", "watch each group on its own: fields, or attributes.PATH; at most 3", nargs="+"),
+        Option("FIELD", "watch each group on its own: fields, attributes.PATH or scores.NAME; at most 3", nargs="+"),
     ] = None
 
     def request(self) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """The columns of exported spans: what CSV and Parquet files hold of a span object (contract §9).
 
 A column is a member of the span object under its name, a shorthand of the query language under its name, or the value
-at a path in the attributes (``attributes.PATH``). Times are timestamps, members that are objects or lists are JSON
-text, and absent is null. ``span_tables.py`` makes the same table from stored rows, column by column.
+at a path in the attributes (``attributes.PATH``), or of a score (``scores.NAME``). Times are timestamps, members that
+are objects or lists are JSON text, and absent is null. ``span_tables.py`` makes the same table from stored rows, column
+by column.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from common.json_values import number_text
 from common.paths import value_at
 from common.span import PROMOTED_TEXTS
 from common.times import parse_time_ns
-from query_api.filter.language import ATTRIBUTES, DURATION, STATE
-from query_api.filter.matches import shorthand_value
+from query_api.filter.language import ATTRIBUTES, DURATION, SCORES, STATE
+from query_api.filter.matches import score_value, shorthand_value
 
 SpanObject: TypeAlias = Mapping[str, Any]
 """A span as ``/spans/query`` returns it."""
@@ -29,6 +30,7 @@ COLUMNS_MAX: Final = 200
 """Columns of one export."""
 
 PATH_BEGINS: Final = f"{ATTRIBUTES}."
+SCORE_BEGINS: Final = f"{SCORES}."
 TIME: Final = pa.timestamp("us", tz="UTC")
 _NS_MAX: Final = 2**63 - 1
 
@@ -45,6 +47,9 @@ class Column:
 
     path: tuple[str, ...] = ()
     """The path in the attributes, of a column ``attributes.PATH``."""
+
+    score: str = ""
+    """The name of the score, of a column ``scores.NAME``."""
 
 
 def value_text(value: Any) -> str | None:
@@ -155,14 +160,27 @@ def columns_of(names: Sequence[str]) -> list[Column]:
         raise InvalidInput(f"columns: got {len(names)}; at most {COLUMNS_MAX} are allowed.")
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InvalidInput(f"columns: '{twice}' is named twice.")
-    return [COLUMNS[name] if name in COLUMNS else _path_column(name) for name in names]
+    return [COLUMNS.get(name) or _score_column(name) or _path_column(name) for name in names]
+
+
+def _score_column(name: str) -> Column | None:
+    score = name.removeprefix(SCORE_BEGINS)
+    if score == name or not score:
+        return None
+    return Column(
+        name,
+        pa.string(),
+        "The value of the newest score of this name, or its label if it has no value, as text.",
+        lambda span: value_text(score_value(span.get(SCORES, ()), score)),
+        score=score,
+    )
 
 
 def _path_column(name: str) -> Column:
     path = tuple(name.removeprefix(PATH_BEGINS).split("."))
     if not name.startswith(PATH_BEGINS) or not all(path):
         raise InvalidInput(
-            f"columns: '{name[:100]}' is not a column; allowed: {', '.join(COLUMNS)}, and attributes.PATH."
+            f"columns: '{name[:100]}' is not a column; allowed: {', '.join(COLUMNS)}, attributes.PATH and scores.NAME."
         )
     return Column(
         name,

@@ -57,7 +57,8 @@ class ExportParameters(Strict):
         [],
         max_length=COLUMNS_MAX,
         description="Only for csv and parquet: the names of the columns, separated by commas. `attributes.PATH` is the"
-        " value at a path. By default csv has a line of the usual columns, and parquet has all but paths.",
+        " value at a path, `scores.NAME` that of a score. By default csv has a line of the usual columns, and parquet"
+        " has all but paths and single scores.",
         examples=[["trace_id", "start_time", "model", "cost", "session"]],
     )
     limit: int | None = Field(None, ge=1, description="The maximum number of spans; by default all are exported.")

@@ -20,7 +20,8 @@ from common.paths import value_at
 from common.span import PROMOTED_TEXTS, RUNNING, SpanKind, StatusCode
 from common.span_version import ENDED
 from query_api.export.columns import TIME, Column, in_64_bits, schema_of, value_text
-from query_api.filter.language import DURATION, STATE
+from query_api.filter.language import DURATION, SCORES, STATE
+from query_api.filter.matches import score_value
 from query_api.spans.narrow_rows import MODEL, PROVIDER, SERVICE
 from query_api.spans.rows import attributes_with, hex_ids
 from query_api.spans.usage import TraceSums
@@ -47,20 +48,25 @@ def row_columns_of(columns: Sequence[Column]) -> tuple[str, ...]:
     read = [*Version._fields]
     for column in columns:
         stored = _STORED.get(column.name)
-        read += stored.read if stored is not None else (*ATTRIBUTES, "parent_id")
+        if stored is not None:
+            read += stored.read
+        else:
+            read += (SCORES,) if column.score else (*ATTRIBUTES, "parent_id")
     return tuple(dict.fromkeys(read))
 
 
 def table_of_rows(rows: pa.Table, sums: TraceSums, columns: Sequence[Column]) -> pa.Table:
     """Return rows that have ``row_columns_of`` the columns as a table with the ``schema_of`` the columns."""
     attributes: list[bytes] = []
-    if any(column.name not in _STORED for column in columns):
+    if any(column.name not in _STORED and not column.score for column in columns):
         attributes = attributes_with(rows, sums)
     parsed: list[Any] = list(map(orjson.loads, attributes)) if any(column.path for column in columns) else []
     arrays = []
     for column in columns:
         if column.name in _STORED:
             array = _STORED[column.name].make(rows)
+        elif column.score:
+            array = _score(column.score, rows)
         elif column.path:
             array = pa.array([value_text(value_at(values, column.path)) for values in parsed], pa.string())
         else:
@@ -75,6 +81,12 @@ def _text(name: str, rows: pa.Table) -> _Array:
     if pa.types.is_dictionary(texts.type):
         texts = texts.cast(texts.type.value_type)
     return pc.if_else(pc.equal(pc.binary_length(texts), 0), None, texts)
+
+
+def _score(name: str, rows: pa.Table) -> _Array:
+    """Return a column of the value or label of a score."""
+    members = (orjson.loads(text) if text else () for text in values_of(rows, SCORES))
+    return pa.array([value_text(score_value(scores, name)) for scores in members], pa.string())
 
 
 def _text_or_null(name: str, rows: pa.Table) -> _Array:

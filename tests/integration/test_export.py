@@ -124,7 +124,7 @@ async def test_filter_and_window_apply(exports: Exports) -> None:
 
 
 async def test_parquet_and_csv_hold_what_span_objects_hold(exports: Exports) -> None:
-    names = [*COLUMNS, "attributes.a", "attributes.ag.metrics.tokens.cumulative.total"]
+    names = [*COLUMNS, "attributes.a", "attributes.ag.metrics.tokens.cumulative.total", "scores.a", "scores.a.b"]
     expected = table_of_objects(await exports.queried(), columns_of(names))
     found = pq.read_table(io.BytesIO(await exports.get(format="parquet", columns=",".join(names))))
     for name in names:

@@ -96,9 +96,23 @@ def test_time_beyond_64_bits_of_nanoseconds_is_null() -> None:
     assert _cell(late, "end_time") == datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("name", ["", "nope", "attributes.", "attributes..x", "resource.x", "trace_id "])
+def test_column_of_a_score_holds_the_newest_of_its_name() -> None:
+    scores = [
+        {"name": "a.b", "value": 0.5, "label": "x"},
+        {"name": "a.b", "value": 1},
+        {"name": "tone", "label": "mild"},
+    ]
+    span = {**SPAN, "scores": scores}
+
+    assert [_cell(span, f"scores.{name}") for name in ("a.b", "tone", "a")] == ["0.5", "mild", None]
+    assert _cell(SPAN, "scores.a.b") is None
+
+
+@pytest.mark.parametrize("name", ["", "nope", "scores.", "attributes.", "attributes..x", "resource.x", "trace_id "])
 def test_unknown_column_is_refused_with_those_that_exist(name: str) -> None:
-    with pytest.raises(InvalidInput, match=r"is not a column; allowed: created_at, .* and attributes\.PATH"):
+    with pytest.raises(
+        InvalidInput, match=r"is not a column; allowed: created_at, .*, attributes\.PATH and scores\.NAME"
+    ):
         columns_of([name])
 
 
