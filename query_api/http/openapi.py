@@ -21,6 +21,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import orjson
 from pydantic import BaseModel, Field
 
+from common.scopes import KeyScope
 from query_api.freshness.headers import COORDINATES_HEADER, DATA_THROUGH_HEADER, WAIT_FOR_HEADER
 from query_api.http.component_schemas import ComponentSchemas
 from query_api.http.operation_ids import operation_id
@@ -63,7 +64,7 @@ def add_example(operation: dict[str, Any], route: Route) -> None:
 
 Json: TypeAlias = dict[str, Any]
 
-_IDS_OF_HISTORIES: Final = re.compile(r"(application|environment|query)(_variant|_revision)?_id")
+_IDS_OF_HISTORIES: Final = re.compile(r"(application|evaluator|environment|query)(_variant|_revision)?_id")
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 _BODY_STATUSES: Final = (404, 409, 413, 415, 422)
 _FORMATTED_STATUSES: Final = (400, 403, 413, 429, 503, 504)
@@ -276,7 +277,7 @@ def _success(route: Route, schemas: ComponentSchemas) -> Json:
     success = _response(route.status, _success_content(route, schemas))
     if route.reads_spans:
         success["headers"] = {DATA_THROUGH_HEADER: _DATA_THROUGH}
-    if route.status == 202 and route.method in ("POST", "PUT"):
+    if route.needs is KeyScope.INGEST and route.body is not None:
         success["headers"] = {COORDINATES_HEADER: _COORDINATES}
     return success
 

@@ -190,3 +190,16 @@ def test_resolve_returns_a_stored_revision_or_data_alone() -> None:
 def test_every_tag_has_a_description() -> None:
     assert {tag["name"] for tag in DOCUMENT["tags"]} == set(TAGS)
     assert all(tag["description"] for tag in DOCUMENT["tags"])
+
+
+def test_ids_of_histories_are_uuids() -> None:
+    ids = {
+        parameter["name"]: parameter["schema"].get("format")
+        for route in ROUTES
+        if route.is_in_postgres
+        for parameter in DOCUMENT["paths"][route.path][route.method.lower()].get("parameters", [])
+        if parameter["in"] == "path"
+    }
+
+    assert len(ids) >= 12
+    assert set(ids.values()) == {"uuid"}

@@ -23,10 +23,11 @@ from schemathesis.generation.meta import TestPhase
 from schemathesis.hooks import HookContext
 from schemathesis.schemas import BaseSchema
 
+from common.postgres.keys import NewKey
 from tests.support.attack_exclusions import WITHOUT_SUCCESS, is_excluded
 
 REQUEST_TIMEOUT_S: Final = 60.0
-OPERATIONS: Final = 190
+OPERATIONS: Final = 240
 """About the number of operations: how many requests a case for each of them makes."""
 
 
@@ -89,7 +90,7 @@ def _draw(seed: int, *values: object) -> float:
     return crc32(" ".join(map(str, (seed, *values))).encode()) / 2**32
 
 
-def attack(address: str, *, key: str, admin_key: str, project_id: UUID, requests: int, seed: int) -> AttackReport:
+def attack(address: str, *, key: NewKey, admin_key: str, project_id: UUID, requests: int, seed: int) -> AttackReport:
     """Send about ``requests`` requests to the API at ``address``, in this thread, one after the other.
 
     The requests follow from the seed and from the ids in the responses. With fewer requests than operations, so do the
@@ -97,7 +98,7 @@ def attack(address: str, *, key: str, admin_key: str, project_id: UUID, requests
     """
     per_operation = requests / OPERATIONS
     config = _config(
-        address, key=key, admin_key=admin_key, examples_count=max(1, round(per_operation / 1.6)), seed=seed
+        address, key=key.text, admin_key=admin_key, examples_count=max(1, round(per_operation / 1.6)), seed=seed
     )
     schema: BaseSchema = schemathesis.openapi.from_url(f"{address}/openapi.json", config=config)
     if per_operation < 1:
@@ -111,9 +112,10 @@ def attack(address: str, *, key: str, admin_key: str, project_id: UUID, requests
         return not reason
 
     sampling = _Sampling(per_operation / 6, seed)
+    own = frozenset({str(project_id), str(key.key.id), key.key.prefix})
 
     def keeps(_context: HookContext, case: Case) -> bool:
-        return sampling.keeps(case) and not _ends_the_attack(case, project_id)
+        return sampling.keeps(case) and not _ends_the_attack(case, own)
 
     schema.hook("filter_case")(keeps)
     schema.hook("filter_failure")(counts)
@@ -122,11 +124,10 @@ def attack(address: str, *, key: str, admin_key: str, project_id: UUID, requests
     return report
 
 
-def _ends_the_attack(case: Case, project_id: UUID) -> bool:
-    """Whether the request deletes the project of the attack: everything after it would be 401."""
-    return case.method == "DELETE" and any(
-        str(project_id) == str(value) for value in (case.path_parameters or {}).values()
-    )
+def _ends_the_attack(case: Case, own: frozenset[str]) -> bool:
+    """Whether the request ends the key of the attack, or deletes its project: everything after it would be 401."""
+    ends = case.method == "DELETE" or case.path.endswith("/rotate")
+    return ends and any(str(value) in own for value in (case.path_parameters or {}).values())
 
 
 def _config(address: str, *, key: str, admin_key: str, examples_count: int, seed: int) -> SchemathesisConfig:

@@ -121,6 +121,9 @@ _PROBLEMS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
         ("missing|extra_forbidden", "[.]delta[.]set"),
     ),
     "the parent has two names, of which one is required (reference)": (("missing", "_id: Field required"),),
+    "the data of an annotation must match the schema of its evaluator, which no document knows": (
+        ("value_error[.]json_schema", "^body[.]annotation[.]data"),
+    ),
 }
 """By reason: the type of a problem of a 422, and a pattern of its place and message; both must match."""
 
