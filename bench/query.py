@@ -16,7 +16,7 @@ import asyncio
 import random
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,15 +110,19 @@ async def measure(spans_count: int, times: int = TIMES) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def filled(records: Iterable[bytes]) -> AsyncIterator[tuple[RecordingStore, Client, Sequence[str]]]:
-    """Store the spans of the records, until they are merged; yield their store, a client of an API over it, and the ids
-    of some traces.
+async def filled(
+    records: Iterable[bytes], *, then: Callable[[ColumnStore], Awaitable[None]] | None = None
+) -> AsyncIterator[tuple[RecordingStore, Client, Sequence[str]]]:
+    """Store the spans of the records, and what ``then`` stores, until they are merged; yield their store, a client of an
+    API over it, and the ids of some traces.
     """
     with tempfile.TemporaryDirectory() as directory:
         settings = bench_settings(Path(directory), bootstrap="127.0.0.1:1")
         async with migrated_store(settings) as migrated:
             store = RecordingStore(migrated)
             trace_ids = await _fill(store, batches_of(records, settings))
+            if then is not None:
+                await then(migrated)
             await settle(migrated)
             async with open_api(settings, store=store) as port, client_of(port) as client:
                 yield store, client, trace_ids

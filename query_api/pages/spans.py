@@ -56,6 +56,13 @@ from query_api.spans.windowing import Filtering, IsComplete, WindowBy, Windowing
 SPARE_CANDIDATES: Final = 16
 """Candidates beyond what a page needs, so that a few stale versions do not cost a second round."""
 
+ROWS_PER_SPAN_MAX: Final = 4.0
+ROWS_PER_SPAN_DECAY: Final = 0.98
+ROWS_PER_SPAN_S: Final = 600.0
+"""How many rows a span may have for a page to expect them; what is left of that after a page whose spans have one; for
+how many seconds that is remembered. Spans that log events were joined to have two: without this, each of their pages
+would take a second round."""
+
 CANDIDATES_MAX: Final = 50_000
 """In one round: about 5 MB of light columns."""
 
@@ -117,13 +124,19 @@ async def span_page(request: Request, filtering: Node, windowing: Windowing) -> 
     settings = request.context.settings.query
     cursor = page_cursor(request, "spans", filtering, windowing, takes_ids=True)
     spans = project_spans(request)
+    rows_per_span, project_id = request.context.rows_per_span, request.project_id
+    [known] = rows_per_span.recall(project_id) or (1.0,)
     found = await find_page(
         spans,
         await compile_node(filtering, now_us=cursor.now_us),
         spans_window(windowing, position=cursor.position, now_us=cursor.now_us),
         limit=limit_of(windowing.limit, settings),
         bytes_max=settings.page_bytes_max,
+        rows_per_span=known,
     )
+    if found.rows_per_span is not None:
+        expected = max(found.rows_per_span, known * ROWS_PER_SPAN_DECAY)
+        rows_per_span.remember(project_id, expected, for_s=ROWS_PER_SPAN_S)
     explanation = await explained(spans, filtering) if spans.is_recorded else None
     ends_at = found.ends_at
     following = None if ends_at is None else cursor.write(pack_position(ends_at))
@@ -132,31 +145,45 @@ async def span_page(request: Request, filtering: Node, windowing: Windowing) -> 
 
 @dataclass(frozen=True, slots=True)
 class FoundSpans:
-    """The spans of a page in order. ``ends_at`` is the place after the last, if more may follow."""
+    """The spans of a page in order. ``ends_at`` is the place after the last, if more may follow.
+
+    ``rows_per_span`` is how many rows were examined for each of them; ``None`` if they are few.
+    """
 
     spans: Sequence[Rendered]
     ends_at: Position | None
     is_complete: bool
+    rows_per_span: float | None
 
 
 async def find_page(
-    spans: ProjectSpans, matching: Compiled, window: Window, *, limit: int, bytes_max: int
+    spans: ProjectSpans,
+    matching: Compiled,
+    window: Window,
+    *,
+    limit: int,
+    bytes_max: int,
+    rows_per_span: float = 1.0,
 ) -> FoundSpans:
-    """Return the first spans that match after the window's position.
+    """Return the first spans that match after the window's position; ``rows_per_span`` is that of earlier pages.
 
     There are ``limit`` of them, or as many as ``bytes_max`` holds, or all, or as many as the budget sufficed for. A
     complete page that is not the last has at least one span. Raises ``DeadlineExceeded`` if the budget ended before
     anything was examined.
     """
     page = SpansInProgress(spans, matching, limit=limit, bytes_max=bytes_max)
-    search = _SpanSearch(SpanScan(spans, matching, window), page, size=limit + 1 + SPARE_CANDIDATES)
+    search = _SpanSearch(
+        SpanScan(spans, matching, window), page, size=int((limit + 1) * rows_per_span) + SPARE_CANDIDATES
+    )
     await run_rounds(search.run_round)
     if missing := page.missing():
         page.add_rows(await fetch_matching_rows(spans, missing, matching), of=missing, are_current=True)
     rendered = await page.rendered()
     if page.capacity.is_exceeded:
-        return FoundSpans(rendered, next(reversed(page.versions)).position, is_complete=bool(rendered))
-    return FoundSpans(rendered, search.examined, is_complete=search.examined is None or page.capacity.is_at_limit)
+        last = next(reversed(page.versions)).position
+        return FoundSpans(rendered, last, bool(rendered), search.rows_per_span)
+    is_complete = search.examined is None or page.capacity.is_at_limit
+    return FoundSpans(rendered, search.examined, is_complete, search.rows_per_span)
 
 
 class _SpanSearch:
@@ -169,12 +196,25 @@ class _SpanSearch:
         self.examined: Position | None = None
         """Everything up to here was examined; ``None`` after the last span."""
 
+        self._rows_count = 0
+        self._visible_count = 0
+
+    @property
+    def rows_per_span(self) -> float | None:
+        """How many candidates there were for each that was visible; ``None`` if these are few."""
+        if self._visible_count < SPARE_CANDIDATES:
+            return None
+        return min(self._rows_count / self._visible_count, ROWS_PER_SPAN_MAX)
+
     async def run_round(self) -> bool:
         """Examine the next candidates; return whether it was the last round."""
         candidates = await self._scan.batch(self._size)
         found = await self._page.look_up(candidates)
-        for visible in visible_among(candidates, found):
-            self._page.add(visible.version, visible.response_bytes)
+        visible = visible_among(candidates, found)
+        self._rows_count += len(candidates)
+        self._visible_count += len(visible)
+        for each in visible:
+            self._page.add(each.version, each.response_bytes)
         self.examined = None if self._scan.is_at_end else self._scan.position
         self._size = min(self._size * 2, CANDIDATES_MAX)
         return self._page.capacity.is_exceeded or self._scan.is_at_end or self._scan.is_out_of_budget

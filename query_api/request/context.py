@@ -13,8 +13,9 @@ from common.fair_share import FairShare
 from common.kafka.record import Publisher
 from common.postgres.keys import KeyOwner
 from common.postgres.pool import Database
+from common.remembering import REMEMBERED_MAX, Remembering
 from common.settings import Settings
-from common.times import Clock
+from common.times import Clock, SystemClock
 from query_api.compute import Compute, ThreadCompute
 from query_api.request.limits import Limits
 from query_api.request.progress import KnownEndOffsets, SettledRuns, StoredThrough
@@ -89,6 +90,11 @@ class ApiContext:
 
     started_us: int | None = None
     """When the process started, in microseconds since 1970; ``None`` only in tests."""
+
+    rows_per_span: Remembering[UUID, float] = field(
+        default_factory=lambda: Remembering(SystemClock(), count_max=REMEMBERED_MAX)
+    )
+    """How many rows the last page of each project examined for each span."""
 
     exports: FairShare = field(default_factory=lambda: FairShare("places of exports", 1))
     """Limits the exports that run at the same time."""
