@@ -46,6 +46,10 @@ SPANS_JOINED: Final = Counter(
 SPANS_NOT_JOINED: Final = Counter(
     "clearspan_spans_not_joined_total", "Spans that keep a version without events because the next one cannot be made."
 )
+SCORES_NOT_JOINED: Final = Counter(
+    "clearspan_scores_not_joined_total",
+    "Annotations that cannot be read, and evaluations whose spans are not found in time: they give no scores.",
+)
 DEAD_LETTERS: Final = Counter(
     "clearspan_dead_letters_total", "Records and spans published to the dead-letter topic, by code.", ["code"]
 )

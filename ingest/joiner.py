@@ -34,7 +34,9 @@ from common.clickhouse.stored_through import read_positions_of
 from common.errors import ServiceError
 from common.limits import MIB
 from common.log_record import response_name
-from common.span_version import LATEST_FIRST_SQL, events_count_of, offset_of, standing_of
+from common.parts import parts_of
+from common.score import SCORES_MAX
+from common.span_version import LATEST_FIRST_SQL, events_count_of, offset_of
 from common.stored_position import ALL_PROJECTS
 from common.telemetry import EVENTS_STORED, SPANS_JOINED, SPANS_NOT_JOINED, get_logger
 from common.times import Clock
@@ -45,7 +47,7 @@ from ingest.joining.derive import EVENTS_MAX, AnnotationScores
 from ingest.joining.span_name import SpanName, named, names_in
 from ingest.joining.stored_spans import COLUMNS, StoredSpan, stored_spans
 from ingest.joining.verdicts import response_ids_of
-from ingest.late_scores import LateScores
+from ingest.late_scores import VERDICT_RANK_SQL, LateScores
 from ingest.masking.dead_letters import Masking
 
 _log = get_logger(__name__)
@@ -56,6 +58,11 @@ EVENTS_BYTES_MAX: Final = 4 * MIB
 EVENT_ROWS_MAX: Final = 2 * EVENTS_MAX
 """Rows of ``span_events`` that are read of one span, so that one with millions costs little. Events beyond are kept,
 and neither shown nor counted."""
+
+VERDICT_ROWS_MAX: Final = 60_000
+"""Likewise of verdicts, of which each edit of an annotation adds one: as many as the number of a version can count."""
+
+_ROWS: Final = {"rows_max": EVENT_ROWS_MAX, "verdicts_max": VERDICT_ROWS_MAX}
 
 CHUNK_SPANS: Final = 500
 CHUNK_BYTES: Final = 16 * MIB
@@ -81,17 +88,15 @@ class _SizedEvent(NamedTuple):
     bytes_count: int
 
 
-class _StoredVerdict(NamedTuple):
+class _SizedVerdict(NamedTuple):
     source_trace_id: bytes
     source_span_id: bytes
-    record_ms: int
-    version: int
-    partition_id: bytes
-    scores: bytes
+    event_id: bytes
+    bytes_count: int
     verdicts_count: int
 
 
-_Tuple = TypeVar("_Tuple", _SizedEvent, _StoredVerdict)
+_Tuple = TypeVar("_Tuple", _SizedEvent, _SizedVerdict)
 
 
 class Joiner:
@@ -132,7 +137,7 @@ class Joiner:
         arrivals = _arrivals(of_traces, await self._stored_through())
         named_counts = {name: count for name, count in counts.items() if name in arrivals}
         behind = await self._behind(named_counts, arrivals) if named_counts else []
-        for some in batched(behind, CHUNK_SPANS):
+        for some in parts_of(behind, CHUNK_SPANS):
             for chunk in chunks_of(some, await self._shown(some)):
                 await self._join_chunk(chunk, masking)
 
@@ -140,7 +145,7 @@ class Joiner:
         of_rows = {
             "project_ids": [str(UUID(bytes=id_)) for id_ in pc.unique(rows.column("project_id")).to_pylist()],
             "trace_ids": b"".join([*pc.unique(rows.column("trace_id")).to_pylist(), *further_traces]),
-            "rows_max": EVENT_ROWS_MAX,
+            **_ROWS,
         }
         counts = await self._store.select(Statement(SQL["events_counts"], of_rows), deadline_s=self._timeout_s)
         numbers = (counts.column(name).to_pylist() for name in ("events_count", "verdicts_count"))
@@ -163,7 +168,10 @@ class Joiner:
             Addition(
                 spans[each.name],
                 [text for id_ in shown.event_ids if (text := texts.get((each.name, id_)))],  # or deleted meanwhile
-                shown.scores,
+                [
+                    AnnotationScores(trace_id, span_id, texts.get((each.name, id_), b""))
+                    for trace_id, span_id, id_ in shown.verdict_ids
+                ],
                 shown.counts,
                 each.arrival,
             )
@@ -216,27 +224,28 @@ class Joiner:
 
     async def _shown(self, behind: Sequence[Behind]) -> Mapping[SpanName, Shown]:
         """Return which events each span shows, and what annotations say about it."""
-        names, rows_max = [each.name for each in behind], {"rows_max": EVENT_ROWS_MAX}
+        names = [each.name for each in behind]
         events, verdicts = await asyncio.gather(
-            self._select("events_of_spans", names, rows_max), self._select("verdicts_of_spans", names, rows_max)
+            self._select("events_of_spans", names, _ROWS), self._select("verdicts_of_spans", names, _ROWS)
         )
         events_of: dict[SpanName, list[_SizedEvent]] = defaultdict(list)
         for name, event in zip(names_in(events), _tuples(events, _SizedEvent), strict=True):
             events_of[name].append(event)
-        verdicts_of: dict[SpanName, list[_StoredVerdict]] = defaultdict(list)
-        for name, verdict in zip(names_in(verdicts), _tuples(verdicts, _StoredVerdict), strict=True):
+        verdicts_of: dict[SpanName, list[_SizedVerdict]] = defaultdict(list)
+        for name, verdict in zip(names_in(verdicts), _tuples(verdicts, _SizedVerdict), strict=True):
             verdicts_of[name].append(verdict)
         return {name: shown_of(events_of[name], verdicts_of[name]) for name in {**events_of, **verdicts_of}}
 
     async def _texts(self, chunk: Mapping[Behind, Shown]) -> Mapping[tuple[SpanName, bytes], bytes]:
         ids = {event_id for shown in chunk.values() for event_id in shown.event_ids}
+        ids |= {event_id for shown in chunk.values() for _, _, event_id in shown.verdict_ids}
         rows = await self._select("texts_of_events", [each.name for each in chunk], {"event_ids": b"".join(ids)})
         identities = zip(names_in(rows), rows.column("event_id").to_pylist(), strict=True)
         return dict(zip(identities, rows.column("event").to_pylist(), strict=True))
 
     async def _select(self, statement: str, names: Collection[SpanName], values: Mapping[str, Any]) -> pa.Table:
         """Run a statement about these spans."""
-        sql = SQL[statement].replace("{columns}", ", ".join(COLUMNS))
+        sql = SQL[statement].replace("{columns}", ", ".join(COLUMNS)).replace("{rank}", VERDICT_RANK_SQL)
         sql = sql.replace("{latest_first}", ", ".join(LATEST_FIRST_SQL))
         return await self._store.select(Statement(sql, {**named(names), **values}), deadline_s=self._timeout_s)
 
@@ -252,16 +261,19 @@ def is_behind(version: int, counts: Counts) -> bool:
 
 
 class Shown(NamedTuple):
-    """What is added to a span: the events that are shown, and the scores of each annotation; how much there is."""
+    """What is added to a span: the events that are shown, and the last verdict of each annotation; how much there is.
+
+    ``verdict_ids`` are the ids of the annotation, and of the row with its verdict.
+    """
 
     event_ids: Sequence[bytes]
-    scores: Sequence[AnnotationScores]
+    verdict_ids: Sequence[tuple[bytes, bytes, bytes]]
     bytes_count: int
     counts: Counts
 
 
-def shown_of(events: Collection[_SizedEvent], verdicts: Collection[_StoredVerdict]) -> Shown:
-    """Return the first events, as many as a span may have, and the latest verdict of each annotation."""
+def shown_of(events: Collection[_SizedEvent], verdicts: Collection[_SizedVerdict]) -> Shown:
+    """Return the first events, as many as a span may have, and what annotations say, as far as it is small enough."""
     event_ids: list[bytes] = []
     total = 0
     for event in sorted(events)[:EVENTS_MAX]:
@@ -269,19 +281,10 @@ def shown_of(events: Collection[_SizedEvent], verdicts: Collection[_StoredVerdic
             break
         total += event.bytes_count
         event_ids.append(event.event_id)
-    latest: dict[tuple[bytes, bytes], _StoredVerdict] = {}
-    for verdict in sorted(
-        verdicts, key=lambda each: (standing_of(each.version), each.record_ms, each.version, each.partition_id)
-    ):
-        latest[verdict.source_trace_id, verdict.source_span_id] = verdict
-    scores = [AnnotationScores(*source, verdict.scores) for source, verdict in latest.items()]
-    total += sum(len(each.scores) for each in scores)
-    return Shown(event_ids, scores, total, Counts(len(events), sum(each.verdicts_count for each in verdicts)))
-
-
-def batched(items: Sequence[Behind], size: int) -> Iterator[Sequence[Behind]]:
-    """Divide a sequence into parts of this size."""
-    return (items[begin : begin + size] for begin in range(0, len(items), size))
+    counts = Counts(len(events), sum(each.verdicts_count for each in verdicts))
+    verdict_ids = [verdict[:3] for verdict in sorted(verdicts)[:SCORES_MAX]]
+    total += sum(verdict.bytes_count for verdict in sorted(verdicts)[:SCORES_MAX])
+    return Shown(event_ids, verdict_ids, total, counts)
 
 
 def chunks_of(behind: Iterable[Behind], shown: Mapping[SpanName, Shown]) -> Iterator[Mapping[Behind, Shown]]:

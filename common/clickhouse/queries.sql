@@ -69,23 +69,29 @@ WHERE database = currentDatabase() AND endsWith(engine, 'MergeTree')
 
 -- events_counts --
 -- The spans of some traces about which there are rows in `span_events`: how many events, and how many verdicts of
--- annotations. It reads at most `rows_max` rows of each kind about a span.
+-- annotations. It reads at most `rows_max` rows of events, and `verdicts_max` of verdicts, about a span: the second
+-- limit counts the events of a span together, and each verdict alone.
 SELECT
     toString(project_id) AS project, trace_id, span_id,
-    uniqExactIf(event_id, of_annotation = 0) AS events_count, uniqExactIf(event_id, of_annotation = 1) AS verdicts_count
+    uniqExactIf(event_id, is_event) AS events_count, uniqExactIf(event_id, NOT is_event) AS verdicts_count
 FROM
 (
-    SELECT project_id, trace_id, span_id, event_id, max(is_of_annotation) AS of_annotation
+    SELECT project_id, trace_id, span_id, event_id, min(is_of_event) AS is_event
     FROM
     (
-        SELECT
-            project_id, trace_id, span_id, event_id, partition_id, version,
-            source_trace_id != toFixedString('', 16) AS is_of_annotation
-        FROM span_events
-        WHERE project_id IN {project_ids:Array(UUID)}
-            AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
-        ORDER BY project_id, trace_id, span_id, event_id, partition_id
-        LIMIT {rows_max:UInt32} BY project_id, trace_id, span_id, is_of_annotation
+        SELECT project_id, trace_id, span_id, event_id, partition_id, version, is_of_event
+        FROM
+        (
+            SELECT
+                project_id, trace_id, span_id, event_id, partition_id, version,
+                source_trace_id = toFixedString('', 16) AS is_of_event
+            FROM span_events
+            WHERE project_id IN {project_ids:Array(UUID)}
+                AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
+            ORDER BY project_id, trace_id, span_id, event_id, partition_id
+            LIMIT {verdicts_max:UInt32} BY project_id, trace_id, span_id, is_of_event
+        )
+        LIMIT {rows_max:UInt32} BY project_id, trace_id, span_id, if(is_of_event, toFixedString('', 16), event_id)
     )
     GROUP BY project_id, trace_id, span_id, event_id, partition_id
     HAVING max(version) % 2 = 0
@@ -160,34 +166,41 @@ WHERE project_id IN {project_ids:Array(UUID)}
 GROUP BY project_id, trace_id, span_id, event_id
 
 -- verdicts_of_spans --
--- What each annotation of some spans says last in each partition. It reads at most `rows_max` rows about a span.
+-- The last verdict of each annotation of some spans, with its size, and how many there are of the annotation. It reads
+-- at most `verdicts_max` rows about a span, those with the highest versions.
 SELECT
-    toString(project_id) AS project, trace_id, span_id, source_trace_id, source_span_id, partition_id,
-    max(last) AS version, argMax(at_ms, last) AS record_ms, argMax(verdict, (last, notEmpty(verdict))) AS scores,
-    uniqExact(event_id) AS verdicts_count
+    toString(project_id) AS project, trace_id, span_id, source_trace_id, source_span_id,
+    latest.1 AS event_id, latest.2 AS bytes_count, verdicts_count
 FROM
 (
     SELECT
-        project_id, trace_id, span_id, partition_id, event_id, max(version) AS last,
-        max(source_trace) AS source_trace_id, max(source_span) AS source_span_id,
-        argMax(record_ms, version) AS at_ms, argMax(event, version) AS verdict
+        project_id, trace_id, span_id, source_trace_id, source_span_id,
+        argMax((verdict_id, size), {rank}) AS latest, uniqExact(verdict_id) AS verdicts_count
     FROM
     (
         SELECT
-            project_id, trace_id, span_id, event_id, partition_id, version, record_ms, event,
-            source_trace_id AS source_trace, source_span_id AS source_span
-        FROM span_events
-        WHERE project_id IN {project_ids:Array(UUID)}
-            AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
-            AND concat(trace_id, span_id) IN reinterpret({names:String}, 'Array(FixedString(32))')
-            AND source_trace_id != toFixedString('', 16)
-        ORDER BY project_id, trace_id, span_id, event_id, partition_id
-        LIMIT {rows_max:UInt32} BY project_id, trace_id, span_id
+            project_id, trace_id, span_id, partition_id, verdict_id, max(row_version) AS version,
+            max(source_trace) AS source_trace_id, max(source_span) AS source_span_id,
+            argMax(row_ms, row_version) AS record_ms, argMax(bytes_count, row_version) AS size
+        FROM
+        (
+            SELECT
+                project_id, trace_id, span_id, event_id AS verdict_id, partition_id, version AS row_version,
+                record_ms AS row_ms, length(event) AS bytes_count, source_trace_id AS source_trace,
+                source_span_id AS source_span
+            FROM span_events
+            WHERE project_id IN {project_ids:Array(UUID)}
+                AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
+                AND concat(trace_id, span_id) IN reinterpret({names:String}, 'Array(FixedString(32))')
+                AND source_trace_id != toFixedString('', 16)
+            ORDER BY project_id, trace_id, span_id, version DESC, event_id, partition_id
+            LIMIT {verdicts_max:UInt32} BY project_id, trace_id, span_id
+        )
+        GROUP BY project_id, trace_id, span_id, verdict_id, partition_id
+        HAVING version % 2 = 0
     )
-    GROUP BY project_id, trace_id, span_id, event_id, partition_id
-    HAVING last % 2 = 0
+    GROUP BY project_id, trace_id, span_id, source_trace_id, source_span_id
 )
-GROUP BY project_id, trace_id, span_id, source_trace_id, source_span_id, partition_id
 
 -- last_versions_of_spans --
 -- The last version of some spans in each partition, also if it is a deletion.
@@ -201,40 +214,80 @@ WHERE project_id IN {project_ids:Array(UUID)}
 GROUP BY project_id, trace_id, span_id, partition_id
 
 -- spans_of_annotations --
--- About which spans annotations have said something, and in which versions last.
+-- The spans to which annotations give scores, and the version of the annotation that says so.
 SELECT
-    toString(project_id) AS project, source_trace_id, source_span_id, trace_id, span_id, partition_id,
-    max(version) AS last
-FROM span_events
-WHERE project_id IN {project_ids:Array(UUID)}
-    AND source_trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
-    AND concat(source_trace_id, source_span_id) IN reinterpret({names:String}, 'Array(FixedString(32))')
-GROUP BY project_id, source_trace_id, source_span_id, trace_id, span_id, partition_id
+    toString(project_id) AS project, source_trace_id, source_span_id, trace_id, span_id,
+    latest.1 AS partition_id, latest.2 AS version, latest.3 AS record_ms
+FROM
+(
+    SELECT
+        project_id, source_trace_id, source_span_id, trace_id, span_id,
+        argMax((partition_id, version, record_ms, size), {rank}) AS latest
+    FROM
+    (
+        SELECT
+            project_id, source_trace_id, source_span_id, trace_id, span_id, partition_id, max(row_version) AS version,
+            argMax(row_ms, row_version) AS record_ms, argMax(bytes_count, row_version) AS size
+        FROM
+        (
+            SELECT
+                project_id, source_trace_id, source_span_id, trace_id, span_id, event_id, partition_id,
+                version AS row_version, record_ms AS row_ms, length(event) AS bytes_count
+            FROM span_events
+            WHERE project_id IN {project_ids:Array(UUID)}
+                AND source_trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
+                AND concat(source_trace_id, source_span_id) IN reinterpret({names:String}, 'Array(FixedString(32))')
+        )
+        GROUP BY project_id, source_trace_id, source_span_id, trace_id, span_id, event_id, partition_id
+        HAVING version % 2 = 0
+    )
+    GROUP BY project_id, source_trace_id, source_span_id, trace_id, span_id
+)
+WHERE latest.4 > 0
 
 -- spans_of_responses --
--- The spans of some responses, found by the longest word of each response id.
+-- The spans of some responses, found by an index of short values, or of words.
 SELECT
     toString(project_id) AS project, trace_id, span_id, substring(leaves['ag.meta.response.id'], 2) AS response_id
 FROM spans
 WHERE project_id IN {project_ids:Array(UUID)}
-    AND hasAnyTokens({content}, {words:Array(String)})
+    AND (hasAny({leaf_pairs}, {pairs:Array(String)}) OR hasAnyTokens({content}, {words:Array(String)}))
     AND leaves['ag.meta.response.id'] IN {response_ids:Array(String)}
 GROUP BY project_id, trace_id, span_id, response_id
 ORDER BY project_id, response_id, trace_id, span_id
-LIMIT {rows_max:UInt32} BY project_id, response_id
+LIMIT {spans_max:UInt32} BY project_id, response_id
+
+-- sizes_of_evaluations --
+-- How many bytes the evaluations of some responses take that wait for their spans.
+SELECT toString(project_id) AS project, trace_id, span_id, sum(length(event)) AS bytes_count
+FROM
+(
+    SELECT project_id, trace_id, span_id, event
+    FROM span_events
+    WHERE project_id IN {project_ids:Array(UUID)}
+        AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
+        AND span_id = toFixedString('', 16)
+    ORDER BY project_id, trace_id, span_id, event_id, partition_id
+    LIMIT {rows_max:UInt32} BY project_id, trace_id, span_id
+)
+GROUP BY project_id, trace_id, span_id
 
 -- waiting_evaluations --
--- The evaluations of some responses.
+-- The evaluations of some responses: the first ones, by their ids.
 SELECT
-    toString(project_id) AS project, trace_id, span_id, event_id, partition_id, max(version) AS last,
-    argMax(span_index, version) AS index, argMax(record_ms, version) AS at_ms,
-    any(time_us) AS event_us, argMax(event, version) AS text
-FROM span_events
-WHERE project_id IN {project_ids:Array(UUID)}
-    AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
-    AND span_id = toFixedString('', 16)
-GROUP BY project_id, trace_id, span_id, event_id, partition_id
-HAVING last % 2 = 0
+    toString(project_id) AS project, trace_id, span_id, event_id, partition_id, version AS last,
+    span_index AS index, record_ms AS at_ms, time_us AS event_us, event AS text
+FROM
+(
+    SELECT *
+    FROM span_events
+    WHERE project_id IN {project_ids:Array(UUID)}
+        AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
+        AND span_id = toFixedString('', 16)
+    ORDER BY project_id, trace_id, span_id, event_id, partition_id, version DESC
+    LIMIT 1 BY project_id, trace_id, span_id, event_id, partition_id
+)
+WHERE version % 2 = 0
 ORDER BY project_id, trace_id, event_id, partition_id
 LIMIT {rows_max:UInt32} BY project_id, trace_id
 

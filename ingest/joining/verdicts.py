@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -22,9 +23,12 @@ from common.ids import parse_span_id, parse_trace_id
 from common.judgement import is_score_name, judgement_of
 from common.limits import KIB
 from common.score import Score, ScoreSource
+from common.telemetry import SCORES_NOT_JOINED, get_logger
 from ingest.joining.span_name import SpanName
 
-LINKS_MAX: Final = 100
+_log = get_logger(__name__)
+
+LINKS_MAX: Final = 20
 """How many of its links make an annotation judge a span."""
 
 OUTPUTS_MAX: Final = 100
@@ -33,7 +37,7 @@ OUTPUTS_MAX: Final = 100
 LABEL_LENGTH_MAX: Final = 1_000
 """The longest text, in characters, that is a label. A longer one is no score: it stays an output of the annotation."""
 
-VERDICT_BYTES_MAX: Final = 16 * KIB
+VERDICT_BYTES_MAX: Final = 4 * KIB
 """Of the scores of one annotation together; a row with all of them is stored for each link."""
 
 RESPONSE_PATH: Final = "ag.meta.response.id"
@@ -84,9 +88,16 @@ def verdicts_of(rows: pa.Table) -> Iterator[Verdict]:
         zip(*(annotations.column(name).to_pylist() for name in _READ), strict=True)
     ):
         annotation = SpanName(UUID(bytes=project), trace_id, span_id)
-        source = ScoreSource("annotation", trace_id, span_id, _evaluator_of(references))
-        judged = _judged(annotation.project_id, orjson.loads(links))
-        scores = _scores_json(outputs[index], source, end_us * 1_000) if judged else b""
+        try:
+            source = ScoreSource("annotation", trace_id, span_id, _evaluator_of(references))
+            judged = _judged(annotation.project_id, orjson.loads(links))
+            scores = _scores_json(outputs[index], source, end_us * 1_000) if judged else b""
+        except MemoryError:
+            raise
+        except Exception as exc:  # noqa: BLE001 - a defect of ours costs the scores of one annotation
+            SCORES_NOT_JOINED.inc()
+            _log.error("An annotation cannot be read.", project_id=str(annotation.project_id), error=repr(exc))
+            continue
         yield Verdict(annotation, RowPlace(*place), judged if scores else (), end_us, scores)
 
 
@@ -141,12 +152,13 @@ def _outputs_of(rows: pa.Table) -> Mapping[int, list[tuple[str, str]]]:
 
 
 def _judged(project_id: UUID, links: Sequence[Mapping[str, Any]]) -> tuple[SpanName, ...]:
-    """Return the spans that links name, each once."""
+    """Return the spans that links name, each once. OpenTelemetry allows links without ids, which name none."""
     names = (
         SpanName(project_id, parse_trace_id(link["trace_id"]), parse_span_id(link["span_id"]))
-        for link in links[:LINKS_MAX]
+        for link in links
+        if link["trace_id"].strip("0") and link["span_id"].strip("0")
     )
-    return tuple(dict.fromkeys(names))
+    return tuple(islice(dict.fromkeys(names), LINKS_MAX))
 
 
 def _scores_json(outputs: Sequence[tuple[str, str]], source: ScoreSource, at_ns: int) -> bytes:

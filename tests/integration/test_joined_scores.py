@@ -13,6 +13,8 @@ import orjson
 import pyarrow as pa
 import pytest
 
+from common.clickhouse.event_columns import event_id_of
+from common.clickhouse.store import Statement
 from common.clickhouse.waiting_events import WaitingEvents, read_waiting
 from common.errors import Unavailable
 from common.ids import DEFAULT_PROJECT_ID
@@ -20,9 +22,11 @@ from common.log_record import EVALUATION, response_name
 from common.settings import ClickHouseSettings
 from common.span import Event, Link, LogMembers, Span
 from common.times import SystemClock
+from ingest import joiner
 from ingest.decoding.decoder import ThreadDecoder
 from ingest.joiner import Joiner
 from ingest.joining.chunk import JoiningChunk
+from ingest.late_scores import EVALUATIONS_MAX
 from ingest.masking.dead_letters import NO_MASKING
 from tests.support.joining import (
     ASKED,
@@ -222,6 +226,89 @@ async def test_evaluation_finds_every_span_of_its_response(world: World) -> None
     assert sorted(span["span_name"] for span in await world.read_feed()) == sorted([JUDGED.name, twin.name])
 
 
+async def test_link_without_ids_judges_nothing(world: World) -> None:
+    """OpenTelemetry allows links that have attributes alone."""
+    sent = annotation(JUDGED, tone=0.5)
+    sent = sent._replace(links=(Link(bytes(16), bytes(16), {"why": "x"}), *(sent.links or ())))
+    await world.handle(Sent(SPANS_LOG, 0, span=JUDGED), Sent(ANNOTATIONS_LOG, 0, span=sent))
+
+    assert await scores(world) == {"tone": (0.5, None)}
+
+
+async def test_annotation_that_moves_often_costs_the_same_each_time(world: World) -> None:
+    """Spans that it judged before get one verdict without scores, and no more."""
+    await world.handle(Sent(SPANS_LOG, 0, span=JUDGED))
+    rows = []
+    for number in range(60):
+        judged = [SPAN._replace(span_id=bytes([number + 1, other]) * 8) for other in range(20)]
+        await world.handle(Sent(ANNOTATIONS_LOG, number, span=annotation(*judged, tone=number)))
+        rows.append(await count_events(world))
+
+    assert rows[-1] - rows[-2] == rows[2] - rows[1] == 40
+
+
+async def test_edits_beyond_the_rows_of_events_count(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(joiner._ROWS, "rows_max", 4)
+    await world.handle(Sent(SPANS_LOG, 0, span=JUDGED))
+    for number in range(10):
+        await world.handle(Sent(ANNOTATIONS_LOG, number, span=annotation(JUDGED, tone=number)))
+
+        assert await scores(world) == {"tone": (number, None)}
+
+
+async def test_deletion_between_the_steps_of_a_worker_takes_the_scores_with_it(world: World) -> None:
+    """The annotation is stored and can be read before its verdicts are stored."""
+    mine = annotation(JUDGED, tone=0.5)
+    await world.handle(Sent(SPANS_LOG, 0, span=JUDGED))
+    sent = Sent(ANNOTATIONS_LOG, 0, span=mine)
+    rows = await world.insert(sent)
+    await world.delete(mine.trace_id)
+
+    await world.joiner.join(*rows, NO_MASKING)
+    await world.record(sent)
+
+    assert await scores(world) == {}
+
+
+@pytest.mark.parametrize("span_comes_first", [True, False])
+async def test_evaluations_of_one_response_are_bounded(world: World, span_comes_first: bool) -> None:
+    """The same ones count, whichever comes first."""
+    evaluations = [
+        EVALUATED._replace(time_ns=EVALUATED.time_ns + 1_000 * number) for number in range(EVALUATIONS_MAX + 20)
+    ]
+    records = [Sent(SPANS_LOG, 0, span=JUDGED), Sent(LOGS, 0, events=evaluations, about=RESPONSE)]
+    await world.handle(*(records if span_comes_first else records[::-1]))
+
+    [shown] = await world.shown(is_span(JUDGED))
+    assert len(shown["events"]) == EVALUATIONS_MAX
+    chosen = sorted(evaluations, key=event_id_of)[:EVALUATIONS_MAX]
+    assert {event["time_unix_nano"] for event in shown["events"]} == {str(event.time_ns) for event in chosen}
+
+
+@pytest.mark.parametrize("response_id", ["r-1", "assistant-77", "my-assistant-response-00000000000077"])
+async def test_response_is_found_by_its_id(world: World, response_id: str) -> None:
+    span = SPAN._replace(attributes={**SPAN.attributes, "gen_ai.response.id": response_id})
+    evaluated = EVALUATED._replace(attributes={**EVALUATED.attributes, "gen_ai.response.id": response_id})
+    await world.handle(Sent(SPANS_LOG, 0, span=span))
+    await world.handle(Sent(LOGS, 0, events=[evaluated], about=response_name(response_id)))
+
+    assert await scores(world, span) == {"relevance": (0.75, "good")}
+
+
+async def test_evaluation_whose_response_is_masked_joins_nothing(world: World) -> None:
+    masked = EVALUATED._replace(attributes={})
+    await world.handle(Sent(SPANS_LOG, 0, span=JUDGED))
+    await world.handle(Sent(LOGS, 0, events=[masked], about=RESPONSE))
+
+    assert await scores(world) == {}
+
+
+async def count_events(world: World) -> int:
+    rows = await world.store.select(Statement("SELECT count() AS count FROM span_events"), deadline_s=60.0)
+    count: int = rows.column("count")[0].as_py()
+    return count
+
+
 async def test_status_lists_what_waits_for_its_span(world: World) -> None:
     failed, later = EVALUATED._replace(name="exception"), EVALUATED._replace(time_ns=EVALUATED.time_ns + 1_000)
     await world.handle(
@@ -245,7 +332,7 @@ async def waiting(world: World) -> list[WaitingEvents]:
 
 async def test_annotation_of_many_spans_arrives_as_many(world: World) -> None:
     """All arrive at the place of one record, and a reader that takes one span at a time gets each."""
-    judged = [SPAN._replace(span_id=bytes([number]) * 16, name=f"span {number}") for number in range(1, 101)]
+    judged = [SPAN._replace(span_id=bytes([number]) * 16, name=f"span {number}") for number in range(1, 21)]
     await world.handle(*(Sent(SPANS_LOG, number, span=span) for number, span in enumerate(judged)))
     await world.read_feed()
 
