@@ -114,10 +114,8 @@ class Capacity:
 
     def expected(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return the candidates that fit if all of them are visible, without those that others have replaced."""
-        last: dict[tuple[Any, ...], int] = {}
-        for (*place, version), *_ in candidates:
-            last[tuple(place)] = max(version, last.get(tuple(place), version))
-        current = [each for each in candidates if last[each.version[:-1]] == each.version.version]
+        last = {each.version[:-1]: each.version for each in sorted(candidates)}
+        current = [each for each in candidates if last[each.version[:-1]] == each.version]
         sizes = (candidate.response_bytes for candidate in current)
         so_far = zip(current, accumulate(sizes, initial=self.bytes_count), strict=False)
         fitting = [candidate for candidate, _ in takewhile(lambda pair: pair[1] < self._bytes_max, so_far)]
