@@ -138,7 +138,8 @@ class QuerySettings(Group):
     page_bytes_max: int = Field(16 * MIB, ge=1_000)
     """A page ends at this size of its spans, in bytes, even before its limit."""
     trace_bytes_max: int = Field(512 * MIB, ge=64 * MIB)
-    """Largest trace that is returned as a whole, in bytes; a larger one gets 400."""
+    """Largest trace that is returned as a whole, in bytes; a larger one gets 400. The feed of settled traces leaves out
+    its spans."""
     budget_s: float = Field(15.0, gt=0, le=300)
     """Time budget of a query, in seconds."""
     budget_rows: int = Field(100_000_000, ge=100_000, le=1_000_000_000_000)

@@ -191,7 +191,9 @@ SUBSCRIPTIONS: Final = Gauge(
 )
 SUBSCRIPTIONS_HELD: Final = Gauge("clearspan_subscriptions_held", "Subscriptions that this process delivers.")
 REJECTED_SPANS: Final = Counter(
-    "clearspan_target_rejected_spans_total", "Spans that a target has acknowledged and rejected.", ["target"]
+    "clearspan_target_rejected_spans_total",
+    "Spans that a target has acknowledged and rejected, or of traces that are too large to deliver.",
+    ["target"],
 )
 EXPIRED_SPANS: Final = Counter(
     "clearspan_expired_spans_total",

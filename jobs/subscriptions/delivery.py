@@ -63,6 +63,8 @@ READ_RETRY_S_MAX: Final = 10.0
 PLACE_S: Final = 60.0
 """How long a subscription waits until its process may hold one more batch."""
 
+LEFT_OUT: Final = "A trace is larger than CLEARSPAN_QUERY__TRACE_BYTES_MAX: its spans are left out."
+
 NEVER_S: Final = float("-inf")
 
 _log: Final = get_logger(__name__)
@@ -259,11 +261,11 @@ async def read(
         news_count = delivery.reader.news_count(project_id)
         read_s, began_at = delivery.monotonic_s(), delivery.now()
         batch = await delivery.reader.next_batch(project_id, selection, state.position)
-        if batch.spans:
+        if batch.items:
             await place.enter_async_context(tools.batches.place(timeout_s=PLACE_S))
-    matched_s = read_s if batch.spans else state.matched_s
+    matched_s = read_s if batch.items else state.matched_s
     tools.pace.found(project_id, delivery.id, is_some=read_s - matched_s < MATCHING_S)
-    through_at = began_at if batch.is_complete else batch.last_at if batch.spans else state.through_at
+    through_at = began_at if batch.is_complete else batch.last_at if batch.items else state.through_at
     state = replace(
         state,
         news_count=news_count,
@@ -272,7 +274,7 @@ async def read(
         is_behind=not batch.is_complete,
         through_at=through_at,
     )
-    if batch.spans:
+    if batch.items:
         return await store_borders(delivery, state, batch, selection), batch
     state = replace(state, position=batch.positions, expired_count=state.expired_count + batch.expired_count)
     is_old = delivery.monotonic_s() - state.stored_s >= ADVANCE_S
@@ -280,10 +282,10 @@ async def read(
 
 
 async def deliver(delivery: Delivery, state: DeliveryState, batch: ReadBatch) -> RejectedSpans | None:
-    """Send a batch to the target and return what it rejects. A batch of which every span was replaced or deleted is not
-    sent. Raises ``TargetUnavailable`` and ``TargetRefused``.
+    """Send a batch to the target and return what it rejects, and what the batch leaves out. A batch of which every span
+    was replaced or deleted is not sent. Raises ``TargetUnavailable`` and ``TargetRefused``.
     """
-    if not batch.spans:
+    if not batch.items:
         return None
     id_ = batch_id_of(delivery.id, state.batch_number)
     outcome = "unavailable"
@@ -298,7 +300,14 @@ async def deliver(delivery: Delivery, state: DeliveryState, batch: ReadBatch) ->
         raise
     finally:
         DELIVERIES.labels(delivery.kind, outcome).inc()
-    return rejected
+    return _with_left_out(rejected, batch.left_out_count)
+
+
+def _with_left_out(rejected: RejectedSpans | None, count: int) -> RejectedSpans | None:
+    """Add the spans of traces that are too large to what a target rejects."""
+    if not count:
+        return rejected
+    return RejectedSpans(count + (0 if rejected is None else rejected.count), LEFT_OUT)
 
 
 async def store(
@@ -311,8 +320,8 @@ async def store(
     EXPIRED_SPANS.labels(kind).inc(batch.expired_count)
     if rejected is not None:
         REJECTED_SPANS.labels(kind).inc(rejected.count)
-        _log.warning("A target rejected spans.", subscription=str(delivery.id), **asdict(rejected))
-    if spans:
+        _log.warning("Spans were rejected or left out.", subscription=str(delivery.id), **asdict(rejected))
+    if batch.items:
         DELIVERED_SPANS.labels(kind).inc(len(spans))
         DELIVERY_LAG_SECONDS.labels(kind).observe((delivery.now() - batch.first_at).total_seconds())
     assert state.pending is not None  # noqa: S101 - a batch has borders

@@ -23,8 +23,8 @@ RETURNING batch_number;
 -- end_batch --
 UPDATE subscriptions SET
     position = pending, pending = NULL, pending_revision = NULL, through_at = $3, attempts = 0, failing_since = NULL,
-    retry_at = NULL, delivered_spans = delivered_spans + $4, delivered_count = delivered_count + least($4, 1),
-    delivered_at = CASE WHEN $4 > 0 THEN clock_timestamp() ELSE delivered_at END,
+    retry_at = NULL, delivered_spans = delivered_spans + $4, delivered_count = delivered_count + least($4 + $5, 1),
+    delivered_at = CASE WHEN $4 + $5 > 0 THEN clock_timestamp() ELSE delivered_at END,
     rejected_spans = rejected_spans + $5,
     last_rejection = CASE WHEN $5 > 0 THEN $6 ELSE last_rejection END,
     last_rejection_at = CASE WHEN $5 > 0 THEN clock_timestamp() ELSE last_rejection_at END,

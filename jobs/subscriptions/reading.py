@@ -45,15 +45,23 @@ class ReadBatch(NamedTuple):
     traces: Sequence[Mapping[str, Any]] | None = None
     """The settled traces of the spans; ``None`` in the feed of spans."""
 
+    left_out_count: int = 0
+    """Spans that are missing because their traces are too large."""
+
+    @property
+    def items(self) -> Sequence[Mapping[str, Any]]:
+        """The spans, or the settled traces."""
+        return self.spans if self.traces is None else self.traces
+
     @property
     def first_at(self) -> datetime:
         """When the first item was stored, or settled."""
-        return available_at((self.spans if self.traces is None else self.traces)[0])
+        return available_at(self.items[0])
 
     @property
     def last_at(self) -> datetime:
         """The same of the last item."""
-        return available_at((self.spans if self.traces is None else self.traces)[-1])
+        return available_at(self.items[-1])
 
 
 class FeedReader(Protocol):

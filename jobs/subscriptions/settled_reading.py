@@ -115,6 +115,8 @@ async def _batch(traces: Sequence[Trace], position: SettledPosition, *, is_compl
     for trace in traces:
         of_trace = await parsed(trace.spans)
         settled = {} if trace.settled is None else trace.settled._asdict()
-        objects.append({"trace_id": trace.trace_id.hex(), "settled": settled, "spans": of_trace})
+        left_out = {"spans_left_out": trace.spans_left_out} if trace.spans_left_out else {}
+        objects.append({"trace_id": trace.trace_id.hex(), "settled": settled, "spans": of_trace, **left_out})
         spans += of_trace
-    return ReadBatch(spans, position, is_complete, expired_count=0, traces=objects)
+    left_out_count = sum(trace.spans_left_out for trace in traces)
+    return ReadBatch(spans, position, is_complete, expired_count=0, traces=objects, left_out_count=left_out_count)

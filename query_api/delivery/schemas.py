@@ -163,10 +163,12 @@ class Delivered(ApiModel):
 
 
 class RejectedOut(ApiModel):
-    """What the target acknowledged and rejected; it is not delivered again."""
+    """Spans that are not delivered again: the target acknowledged and rejected them, or their settled trace is too
+    large.
+    """
 
     spans: int = Field(description="Spans.")
-    reason: str = Field(description="What the target said the last time.")
+    reason: str = Field(description="What the target said the last time, or that spans were left out.")
     at: datetime = Field(description="The time of the last rejection.")
 
 

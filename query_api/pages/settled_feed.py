@@ -23,7 +23,7 @@ from itertools import islice
 from typing import Final, NamedTuple, Self
 
 from common.clickhouse.select import Select, Table
-from common.errors import InvalidCursor
+from common.errors import DeadlineExceeded, InvalidCursor
 from common.span import NO_METRICS
 from common.times import format_us
 from query_api.explain.explain import explained
@@ -31,9 +31,10 @@ from query_api.filter.language import Node
 from query_api.filter.sql.compile import EVERY_ROW, Compiled, compile_node
 from query_api.freshness.settled import read_settled_run, wait_for_settled
 from query_api.pages.page import Page, run_rounds
+from query_api.pages.settled_fact import SettledFact
 from query_api.pages.snapshot import TraceWindow
 from query_api.pages.trace_search import FoundTrace
-from query_api.pages.traces import SPANS_PER_READ, SettledFact, Trace, TracesInProgress, parts_of, trace_page
+from query_api.pages.traces import SPANS_PER_READ, Trace, TracesInProgress, parts_of, trace_page
 from query_api.request.context import database_of
 from query_api.request.json_body import limit_of
 from query_api.request.route import Request, Response
@@ -227,11 +228,11 @@ async def read_settled(
     """Return what settled after ``position``, in runs up to ``through``: ``limit`` traces, as many as ``bytes_max``
     holds, or all. With ``until`` nothing after that position.
 
-    Raises ``DeadlineExceeded`` if nothing at all could be examined within the budget of ``spans``, ``InvalidInput`` if
-    a trace is too large for a response.
+    A trace that is larger than ``trace_bytes_max`` is a page of its own, without its spans. Raises
+    ``DeadlineExceeded`` if nothing at all could be examined within the budget of ``spans``.
     """
     async with RowsAhead(spans, bytes_max=query.trace_bytes_max) as rows:
-        page = TracesInProgress(spans, rows, bytes_max=query.bytes_max)
+        page = TracesInProgress(spans, rows, bytes_max=query.bytes_max, leaves_out_spans=True)
         reader = _SettledReading(spans, query, page, position, through, until)
         if not reader.is_done:
             await run_rounds(reader.run_round)
@@ -262,6 +263,7 @@ class _SettledReading:
         self.is_at_end = position >= self._until
         """Whether nothing is left to examine."""
 
+        self._is_out_of_budget = False
         self.position = position
 
     @property
@@ -284,7 +286,8 @@ class _SettledReading:
         matching = await self._matching(latest)
         await self._take([current[trace_id] for trace_id in current if trace_id in matching], latest, sums, last)
         self._size = ROUND_TRACES_MAX
-        return self.is_done or self._spans.remaining_s < self._spans.budget_s * FINISHING_SHARE
+        is_last = self.is_done or self._is_out_of_budget
+        return is_last or self._spans.remaining_s < self._spans.budget_s * FINISHING_SHARE
 
     async def _next_settlings(self) -> list[TraceSettling]:
         """Return the next settlings of traces of the sample, in order."""
@@ -375,7 +378,12 @@ class _SettledReading:
             for trace_id in islice(positions, left)
         ]
         for part in parts_of(wanted, spans_max=SPANS_PER_READ):
-            is_taken = await self._page.take(part)
+            try:
+                is_taken = await self._page.take(part)
+            except DeadlineExceeded:  # a trace that was taken before is passed, or it would be returned again
+                if self._page.ends_at is None:
+                    raise
+                is_taken, self._is_out_of_budget = False, True
             ends_at = self._page.ends_at
             if ends_at is not None and ends_at.trace_id in positions:
                 self.position = positions[ends_at.trace_id]

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import attrgetter, itemgetter
-from typing import Final, Literal, NamedTuple, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
-import orjson
 from pydantic import Field
 
 from common.errors import InvalidInput
@@ -24,6 +23,7 @@ from query_api.freshness.follow import stored_offsets
 from query_api.pages.by_ids import parse_ids, split_lists
 from query_api.pages.page import Capacity, Page
 from query_api.pages.ranking import ranking_of
+from query_api.pages.settled_fact import SettledFact, SettledModel
 from query_api.pages.snapshot import Snapshot, TraceWindow, traces_window
 from query_api.pages.span_model import SpanModel
 from query_api.pages.spans import SpansQuery
@@ -36,7 +36,7 @@ from query_api.spans.deletion import delete_with_scores
 from query_api.spans.latest_versions import latest_of_traces
 from query_api.spans.project_spans import ProjectSpans, project_spans
 from query_api.spans.rows import Layout, Rendered
-from query_api.spans.rows_ahead import RowsAhead, render_latest
+from query_api.spans.rows_ahead import RowsAhead, TooLargeForResponse, render_latest
 from query_api.spans.usage import TraceSums
 from query_api.spans.versions import TracePosition, Version
 from query_api.spans.window import page_cursor
@@ -70,23 +70,18 @@ class NodeModel(SpanModel):
     spans: dict[str, NodeModel | list[NodeModel]] | None = None
 
 
-class SettledModel(ApiModel):
-    """How a trace has settled."""
-
-    at: str = Field(description="When, as ISO 8601.")
-    reason: Literal["complete", "incomplete"] = Field(
-        description="`complete`: it has a root, no span of it is running, every parent is a span of it, and nothing was"
-        " stored of it for `CLEARSPAN_SETTLING_S`. `incomplete`: it lacked one of these for `CLEARSPAN_SETTLING_MAX_S`."
-    )
-    generation: int = Field(description="How often it has settled. A trace that changes settles again.")
-
-
 class TraceModel(ApiModel):
     """A trace: its roots and the spans whose parent is not in it, by name."""
 
     trace_id: str
     spans: dict[str, NodeModel | list[NodeModel]]
     settled: SettledModel | None = Field(None, description="Only in the feed by `settled_at`: how it has settled.")
+    spans_left_out: int | None = Field(
+        None,
+        description="Only in the feed by `settled_at`: the number of spans of a trace that is larger than"
+        " `CLEARSPAN_QUERY__TRACE_BYTES_MAX`. Its `spans` are empty; `POST /spans/query` returns them in pages, with a"
+        " filter on `trace_id`.",
+    )
 
 
 class TraceResponse(ApiModel):
@@ -113,26 +108,15 @@ class TraceDeleted(ApiModel):
     trace_id: str | None = None
 
 
-class SettledFact(NamedTuple):
-    """When and why a trace has settled, and how often."""
-
-    at: str
-    reason: str
-    generation: int
-
-    @property
-    def json(self) -> bytes:
-        """The member ``settled`` of a trace."""
-        return orjson.dumps(self._asdict())
-
-
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One trace: its spans, earliest first, then by id; at least one. ``settled`` is shown in the feed alone."""
+    """One trace: its spans, earliest first, then by id. ``settled`` is shown in the feed alone."""
 
     trace_id: bytes
     spans: Sequence[Rendered]
     settled: SettledFact | None = None
+    spans_left_out: int = 0
+    """How many spans it has, if they are too large for a response; then ``spans`` is empty."""
 
     @property
     def bytes_count(self) -> int:
@@ -156,7 +140,8 @@ class Trace:
 
     @property
     def _end(self) -> bytes:
-        return b"}" if self.settled is None else b',"settled":%b}' % self.settled.json
+        settled = b"" if self.settled is None else b',"settled":%b' % self.settled.json
+        return settled + (b',"spans_left_out":%d}' % self.spans_left_out if self.spans_left_out else b"}")
 
 
 async def get_trace(request: Request) -> Response:
@@ -312,12 +297,17 @@ async def read_page(
 
 
 class TracesInProgress:
-    """The traces of a page so far, in order."""
+    """The traces of a page so far, in order.
 
-    def __init__(self, spans: ProjectSpans, rows: RowsAhead, *, bytes_max: int) -> None:
+    With ``leaves_out_spans`` a trace that is too large for a response ends the page before it, and is a page of its
+    own, without its spans.
+    """
+
+    def __init__(self, spans: ProjectSpans, rows: RowsAhead, *, bytes_max: int, leaves_out_spans: bool = False) -> None:
         self._spans = spans
         self._rows = rows
         self._capacity = Capacity(limit=None, bytes_max=bytes_max)
+        self._leaves_out_spans = leaves_out_spans
         self.traces: list[Trace] = []
         self.ends_at: TracePosition | None = None
         """The place of the last of them."""
@@ -328,19 +318,41 @@ class TracesInProgress:
         return self._capacity.is_exceeded
 
     async def take(self, part: Sequence[FoundTrace]) -> bool:
-        """Add the traces that still exist; return false at the first that does not fit."""
+        """Add the traces that still exist; return false at the first that does not fit.
+
+        Raises ``TooLargeForResponse`` unless the page leaves out spans, and ``DeadlineExceeded``. Traces before that
+        one are added.
+        """
+        try:
+            read = await self._read(part)
+        except TooLargeForResponse:
+            if not self._leaves_out_spans:
+                raise
+            if len(part) == 1:
+                return self._add_without_spans(part[0])
+            read = None
+        return await self._take_one_by_one(part) if read is None else self._add(part, read)
+
+    async def _read(self, part: Sequence[FoundTrace]) -> list[Trace] | None:
+        """Return the traces that still exist; ``None`` if they must be read one by one."""
         latest = sorted((version for trace in part for version in trace.latest), key=_BY_TRACE)  # while they are read
         layouts = await (self._rows.take(latest) if len(part) == 1 else self._rows.take_together(latest))
-        if layouts is None:
-            return await self._take_one_by_one(part)
         sums = {trace.position.trace_id: trace.sums for trace in part}
-        return self._add(part, await _traces_of(self._spans, latest, sums, layouts, self._rows))
+        return None if layouts is None else await _traces_of(self._spans, latest, sums, layouts, self._rows)
 
     async def _take_one_by_one(self, part: Sequence[FoundTrace]) -> bool:
         for trace in part:
             if not await self.take([trace]):
                 return False
         return True
+
+    def _add_without_spans(self, found: FoundTrace) -> bool:
+        """Add a trace that is too large, if it is the first. Nothing fits after it."""
+        if not self.traces:
+            self.traces.append(Trace(found.position.trace_id, (), spans_left_out=len(found.latest)))
+            self.ends_at = found.position
+        self._capacity.is_exceeded = True
+        return False
 
     def _add(self, part: Sequence[FoundTrace], read: Sequence[Trace]) -> bool:
         by_id = {trace.trace_id: trace for trace in read}

@@ -52,6 +52,10 @@ LARGE_TRACES: Final = (
 )
 
 
+class TooLargeForResponse(InvalidInput):
+    """The spans of a trace, or of several, take more memory than a response may."""
+
+
 class RowsAhead:
     """Rows of traces that are read while their latest versions are looked up. Rows that nobody takes are dropped on
     exit.
@@ -106,7 +110,7 @@ class RowsAhead:
     async def take(self, versions: Collection[Version]) -> list[Layout]:
         """Return what holds these versions, as far as they have rows, in as many reads as needed.
 
-        Raises ``InvalidInput`` if they are too large for one response, and ``DeadlineExceeded`` that says how to read
+        Raises ``TooLargeForResponse``, and ``DeadlineExceeded`` that says how to read
         large traces.
         """
         layouts: list[Layout] = []
@@ -144,7 +148,7 @@ class RowsAhead:
 
     def _refuse_large(self, layouts: Sequence[Layout], versions: Collection[Version]) -> None:
         if sum(layout.bytes_count for layout in layouts) > self._bytes_max:
-            raise InvalidInput(_too_large(versions, self._bytes_max))
+            raise TooLargeForResponse(_too_large(versions, self._bytes_max))
 
     def _read(self, trace_ids: Iterable[bytes], values: Mapping[str, bytes], members: int = ALL_MEMBERS) -> None:
         reading = asyncio.create_task(self._fetch(values, members), name="read-rows")

@@ -14,18 +14,20 @@ from pyarrow import dataset
 from common.clickhouse.store import ColumnStore
 from common.postgres.pool import Database
 from common.stored_position import ALL_PROJECTS
+from jobs.subscriptions.delivery import LEFT_OUT
 from tests.support.delivery import PARTITION, Deliveries, Receiver, deliveries, delivery_settings, receiving
 from tests.support.feed import settle
 
 ON: dict[str, Any] = {"on": "settled_traces"}
+LARGE = {"text": "x" * 20_000}
 ROOT = (1).to_bytes(8, "big") * 2
 
 
 @pytest.fixture
 async def api(store: ColumnStore, database: Database, tmp_path: Path) -> AsyncIterator[Deliveries]:
-    settings = delivery_settings(parquet_directory=tmp_path).model_copy(
-        update={"settling_s": 0.3, "settling_max_s": 1.0}
-    )
+    settings = delivery_settings(parquet_directory=tmp_path)
+    query = settings.query.model_copy(update={"trace_bytes_max": 50_000})
+    settings = settings.model_copy(update={"settling_s": 0.3, "settling_max_s": 1.0, "query": query})
     async with deliveries(store, database, settings) as api:
         yield api
 
@@ -140,6 +142,47 @@ async def test_parquet_files_have_the_spans_of_the_traces(api: Deliveries, tmp_p
     project_id = api.context.settings.default_project_id
     rows = dataset.dataset(str(tmp_path / str(project_id) / folder), format="parquet").to_table()
     assert sorted(rows["span_name"].to_pylist()) == ["s1", "s2"]
+
+
+@pytest.fixture
+def small_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Traces that are large are read one by one."""
+    monkeypatch.setattr("query_api.pages.settled_feed.SPANS_PER_READ", 1)
+
+
+@pytest.mark.usefixtures("small_reads")
+async def test_trace_that_is_too_large_is_delivered_without_spans(api: Deliveries) -> None:
+    async with receiving() as receiver, api.delivering():
+        await api.webhook(receiver, **ON, **{"from": "beginning"})
+        await send(api, 1, 1)
+        await send(api, 2, 1, 2, 3, 4, attributes=LARGE)
+        await until_traces(receiver, 2)
+        await send(api, 3, 1)
+        await until_traces(receiver, 3)
+        state = await api.until(lambda found: found["delivered"]["batches"] >= 3 and "pending" not in found)
+
+    delivered = traces_of(receiver)
+    assert [each for each in delivered if each[0] != 2] == [(1, 1, "complete", ["s1"]), (3, 1, "complete", ["s1"])]
+    [*_, (_, _, _, names)] = [each for each in delivered if each[0] == 2]
+    assert names == []
+    large = [trace for message in receiver.messages for trace in message.body["data"]["traces"]]
+    assert [trace["spans_left_out"] for trace in large if int(trace["trace_id"], 16) == 2][-1:] == [4]
+    assert (state["status"], state["rejected"]["spans"]) == ("active", 4)
+    assert state["rejected"]["reason"] == LEFT_OUT
+
+
+@pytest.mark.usefixtures("small_reads")
+@pytest.mark.parametrize("kind", ["parquet", "otlp"])
+async def test_target_of_spans_gets_nothing_of_a_trace_that_is_too_large(
+    api: Deliveries, tmp_path: Path, kind: str
+) -> None:
+    await send(api, 2, 1, 2, 3, 4, attributes=LARGE)
+    target = {"kind": kind, **({"url": "file:///spans"} if kind == "parquet" else {"endpoint": "http://127.0.0.1:9/"})}
+    async with api.delivering():
+        await api.create("hook", target, **ON, **{"from": "beginning"})
+        state = await api.until(lambda found: "rejected" in found)
+    assert (state["status"], state["rejected"]["spans"], state["delivered"]["spans"]) == ("active", 4, 0)
+    assert list(tmp_path.rglob("*.parquet")) == []  # noqa: ASYNC240 - a test may wait for a folder
 
 
 async def test_only_known_feeds_are_accepted(api: Deliveries) -> None:

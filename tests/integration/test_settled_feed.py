@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -15,11 +15,12 @@ import pytest
 from multidict import CIMultiDict
 
 from common.clickhouse.store import ColumnStore
-from common.errors import InvalidCursor, InvalidInput
+from common.errors import DeadlineExceeded, InvalidCursor, InvalidInput
 from common.ids import DEFAULT_PROJECT_ID
 from common.postgres.pool import Database
 from query_api.pages.spans import SpansQuery
-from query_api.pages.traces import TracesQuery
+from query_api.pages.trace_search import FoundTrace
+from query_api.pages.traces import Trace, TracesInProgress, TracesQuery
 from query_api.queries.saved import query_spans, query_summaries, query_traces
 from query_api.request.json_body import read_body
 from query_api.request.route import Request
@@ -29,6 +30,7 @@ from tests.support.settling import START_NS, SettlingWorld, span_in
 from tests.support.span_pages import SpanPages
 
 OTHER = UUID(int=77)
+LARGE = {"text": "x" * 20_000}
 
 
 @pytest.fixture
@@ -247,6 +249,52 @@ async def test_large_trace_and_many_partitions(world: SettlingWorld) -> None:
     await world.run(31.0)
     [(trace, generation, reason, _)] = await SettledReader(world).rest()
     assert (trace, generation, reason) == (1, 1, "complete")
+
+
+async def test_trace_that_is_too_large_is_a_page_of_its_own_without_spans(
+    world: SettlingWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("query_api.pages.settled_feed.SPANS_PER_READ", 1)  # each trace is read alone, as large ones are
+    large = [span_in(2, number, 1 if number > 1 else None)._replace(attributes=LARGE) for number in range(1, 5)]
+    await world.send(span_in(1, 1), *large, span_in(3, 1), span_in(4, 1))
+    await world.run(31.0)
+
+    reader = SettledReader(world, trace_bytes_max=50_000)
+    pages = [await reader.page() for _ in range(4)]
+
+    assert [[shown(trace) for trace in page["traces"]] for page in pages] == [
+        [(1, 1, "complete", 1)],
+        [(2, 1, "complete", 0)],
+        [(3, 1, "complete", 1), (4, 1, "complete", 1)],
+        [],
+    ]
+    assert [trace.get("spans_left_out") for page in pages for trace in page["traces"]] == [None, 4, None, None]
+
+
+async def test_budget_that_ends_inside_a_page_returns_no_generation_twice(
+    world: SettlingWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.send(span_in(1, 1), span_in(2, 1), span_in(3, 1))
+    await world.run(31.0)
+    taking = TracesInProgress._read
+    is_failing = True
+
+    async def read(page: TracesInProgress, part: Sequence[FoundTrace]) -> list[Trace] | None:
+        if len(part) > 1:
+            return None
+        if is_failing and part[0].position.trace_id == (2).to_bytes(16, "big"):
+            raise DeadlineExceeded("The budget is used up.")
+        return await taking(page, part)
+
+    monkeypatch.setattr(TracesInProgress, "_read", read)
+    reader = SettledReader(world)
+    first = await reader.page()
+    with pytest.raises(DeadlineExceeded):
+        await reader.page()
+    is_failing = False
+
+    assert ([shown(trace) for trace in first["traces"]], first["complete"]) == ([(1, 1, "complete", 1)], False)
+    assert await reader.rest() == [(2, 1, "complete", 1), (3, 1, "complete", 1)]
 
 
 async def test_explanation_names_the_statements(world: SettlingWorld) -> None:

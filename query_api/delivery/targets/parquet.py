@@ -209,6 +209,8 @@ class ParquetTarget:
 
     async def deliver(self, batch: DeliveryBatch, /) -> None:
         """Return when the file is there. Raises ``TargetUnavailable``."""
+        if not batch.spans:
+            return
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._write, batch)
         except OSError as exc:

@@ -23,10 +23,11 @@ class DeliveryBatch:
     """When the batch was read, in UTC."""
 
     spans: Sequence[Mapping[str, Any]]
-    """Span objects as ``/spans/query`` returns them; not empty."""
+    """Span objects as ``/spans/query`` returns them; empty only if ``traces`` is not."""
 
     traces: Sequence[Mapping[str, Any]] | None = None
-    """The settled traces that ``spans`` are of, ``{trace_id, settled, spans}`` each; ``None`` if it is about spans."""
+    """The settled traces that ``spans`` are of, ``{trace_id, settled, spans}`` each; ``None`` if it is about spans.
+    One that is too large has no spans, and the member ``spans_left_out``."""
 
 
 @dataclass(frozen=True, slots=True)
