@@ -50,6 +50,7 @@ RESPONSE = response_name(RESPONSE_ID)
 JUDGED = SPAN._replace(attributes={**SPAN.attributes, "gen_ai.response.id": RESPONSE_ID})
 OTHER = SPAN._replace(trace_id=b"o" * 16, span_id=b"u" * 16, name="other")
 ANNOTATIONS_LOG = "c/spans/1"
+STARTS_LOG = "c/spans/2"
 EVALUATED = Event(
     EVALUATION,
     START_NS + 50_000,
@@ -62,6 +63,11 @@ EVALUATED = Event(
     },
     log=LogMembers(),
 )
+
+
+def pending_state(span: Span) -> Span:
+    """The span while it ran."""
+    return span._replace(is_running=True, end_ns=span.start_ns)
 
 
 def annotation(*judged: Span, name: str = "a", **outputs: Any) -> Span:
@@ -383,6 +389,7 @@ async def test_every_interleaving_gives_one_answer(world: World, seed: int) -> N
         Partition([Sent(LOGS, 0, events=[EVALUATED], about=RESPONSE), Sent(LOGS, 1, events=[ASKED])]),
         Partition([Sent(OTHER_LOGS, 0, events=[EVALUATED], about=RESPONSE)]),
         Partition([Sent(ANNOTATIONS_LOG, number, span=span) for number, span in enumerate(annotations)]),
+        Partition([Sent(STARTS_LOG, number, span=pending_state(span)) for number, span in enumerate((JUDGED, again))]),
     ]
     read, taken = await world.interleave(partitions, source, restarts=4)
 
