@@ -58,10 +58,8 @@ SPARE_CANDIDATES: Final = 16
 
 ROWS_PER_SPAN_MAX: Final = 4.0
 ROWS_PER_SPAN_DECAY: Final = 0.98
-ROWS_PER_SPAN_S: Final = 600.0
-"""How many rows a span may have for a page to expect them; what is left of that after a page whose spans have one; for
-how many seconds that is remembered. Spans that log events were joined to have two: without this, each of their pages
-would take a second round."""
+"""How many rows a span may have for a page to expect them, and what is left of that after a page whose spans have one.
+Spans that log events were joined to have two: without this, each of their pages would take a second round."""
 
 CANDIDATES_MAX: Final = 50_000
 """In one round: about 5 MB of light columns."""
@@ -125,7 +123,7 @@ async def span_page(request: Request, filtering: Node, windowing: Windowing) -> 
     cursor = page_cursor(request, "spans", filtering, windowing, takes_ids=True)
     spans = project_spans(request)
     rows_per_span, project_id = request.context.rows_per_span, request.project_id
-    [known] = rows_per_span.recall(project_id) or (1.0,)
+    known = rows_per_span.pop(project_id, 1.0)
     found = await find_page(
         spans,
         await compile_node(filtering, now_us=cursor.now_us),
@@ -134,9 +132,9 @@ async def span_page(request: Request, filtering: Node, windowing: Windowing) -> 
         bytes_max=settings.page_bytes_max,
         rows_per_span=known,
     )
-    if found.rows_per_span is not None:
-        expected = max(found.rows_per_span, known * ROWS_PER_SPAN_DECAY)
-        rows_per_span.remember(project_id, expected, for_s=ROWS_PER_SPAN_S)
+    expected = max(found.rows_per_span, known * ROWS_PER_SPAN_DECAY)
+    if expected > 1:
+        rows_per_span[project_id] = expected
     explanation = await explained(spans, filtering) if spans.is_recorded else None
     ends_at = found.ends_at
     following = None if ends_at is None else cursor.write(pack_position(ends_at))
@@ -147,13 +145,13 @@ async def span_page(request: Request, filtering: Node, windowing: Windowing) -> 
 class FoundSpans:
     """The spans of a page in order. ``ends_at`` is the place after the last, if more may follow.
 
-    ``rows_per_span`` is how many rows were examined for each of them; ``None`` if they are few.
+    ``rows_per_span`` is how many rows were examined for each of them; 1 if they are few.
     """
 
     spans: Sequence[Rendered]
     ends_at: Position | None
     is_complete: bool
-    rows_per_span: float | None
+    rows_per_span: float
 
 
 async def find_page(
@@ -200,10 +198,10 @@ class _SpanSearch:
         self._visible_count = 0
 
     @property
-    def rows_per_span(self) -> float | None:
-        """How many candidates there were for each that was visible; ``None`` if these are few."""
+    def rows_per_span(self) -> float:
+        """How many candidates there were for each that was visible; 1 if these are few."""
         if self._visible_count < SPARE_CANDIDATES:
-            return None
+            return 1.0
         return min(self._rows_count / self._visible_count, ROWS_PER_SPAN_MAX)
 
     async def run_round(self) -> bool:

@@ -13,9 +13,8 @@ from common.fair_share import FairShare
 from common.kafka.record import Publisher
 from common.postgres.keys import KeyOwner
 from common.postgres.pool import Database
-from common.remembering import REMEMBERED_MAX, Remembering
 from common.settings import Settings
-from common.times import Clock, SystemClock
+from common.times import Clock
 from query_api.compute import Compute, ThreadCompute
 from query_api.request.limits import Limits
 from query_api.request.progress import KnownEndOffsets, SettledRuns, StoredThrough
@@ -91,10 +90,8 @@ class ApiContext:
     started_us: int | None = None
     """When the process started, in microseconds since 1970; ``None`` only in tests."""
 
-    rows_per_span: Remembering[UUID, float] = field(
-        default_factory=lambda: Remembering(SystemClock(), count_max=REMEMBERED_MAX)
-    )
-    """How many rows the last page of each project examined for each span."""
+    rows_per_span: dict[UUID, float] = field(default_factory=dict)
+    """How many rows the pages of each project examine for each span; without those that examine one."""
 
     exports: FairShare = field(default_factory=lambda: FairShare("places of exports", 1))
     """Limits the exports that run at the same time."""

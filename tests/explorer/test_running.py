@@ -20,7 +20,7 @@ class Run:
     def __init__(self, explorer: Explorer) -> None:
         self.explorer = explorer
         self.trace_id = uuid4().hex
-        self.began = datetime.now(UTC) - timedelta(hours=2)
+        self.began = datetime.now(UTC) - timedelta(hours=2, seconds=30)
 
     def span(self, number: int, **members: Any) -> dict[str, Any]:
         parent = {} if number == 1 else {"parent_id": f"{1:016x}"}

@@ -71,6 +71,7 @@ async def test_missing_parts_say_why_and_the_others_are_present(aiohttp_client: 
         "partitions": [],
         "dead_letters": {"reason": "ClickHouse is unavailable."},
         "waiting": {"reason": "ClickHouse is unavailable."},
+        "settling": {"reason": "Postgres is unavailable."},
         "versions": {
             "reasons": {"clickhouse": "ClickHouse is unavailable.", "postgres": "Postgres is unavailable."},
         },
