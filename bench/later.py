@@ -1,4 +1,4 @@
-"""Measures pages of spans that log events were joined to, beside pages without: ``python -m bench.later [SPANS] [TIMES]``.
+"""Measures pages of spans with joined log events, and pages without: ``python -m bench.later [SPANS] [TIMES]``.
 
 Half of the model calls get two events of log records each. Pages of 100 of each half, at places that differ each time,
 are read in turn over HTTP.
