@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 SPANS_COUNT: Final = 700
 """More than ten APIs export before they are killed."""
 
-DIES_AT: Final = (25, 26, 27)
+DIES_AT: Final = (40, 41, 42)
 """In the second or third part, and at different statements of a round."""
 
 ENDS_S: Final = 100

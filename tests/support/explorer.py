@@ -63,8 +63,8 @@ class Explorer:
         return (await self.page.locator(selector).first.inner_text()).strip()
 
     async def texts(self, selector: str) -> list[str]:
-        """The texts of all elements, once there is one."""
-        await self.page.locator(selector).first.wait_for()
+        """The texts of all elements, once there is one. It may be empty, as the number of errors where there are none."""
+        await self.page.locator(selector).first.wait_for(state="attached")
         return [text.strip() for text in await self.page.locator(selector).all_inner_texts()]
 
     async def survives(self, shown: Callable[[], Awaitable[Any]], *, other: str = "status") -> None:
