@@ -1,10 +1,10 @@
 """The number of a version of a span in its partition (ADR 0003, ADR 0046, ADR 0048).
 
-A version is what one record says about a span, together with the events and the verdicts of annotations that were added
-by then. Its number is the record's offset times ``OFFSET_STEP`` plus twice the number of these, and ``ENDED`` unless
-the span is running: so the end of a span wins over each of its starts. The deletion of a version has the last number of
-its offset, which is odd: it wins over everything that was stored of the record, or is stored later, and loses to the
-next record, unless it deletes an end and the next record is a start.
+A version is what one record says about a span, together with its *additions* by then: the events of log records and the
+verdicts of annotations that came later. Its number is the record's offset times ``OFFSET_STEP`` plus twice the number
+of its additions, and ``ENDED`` unless the span is running: so the end of a span wins over each of its starts. The
+deletion of a version has the last number of its offset, which is odd: it wins over everything that was stored of the
+record, or is stored later, and loses to the next record, unless it deletes an end and the next record is a start.
 
 Between partitions the *standing* of their latest versions decides first: a version that ended, the deletion of one, a
 running version, the deletion of one. Among equals it is the time of the record, then the number, then the partition.
@@ -25,13 +25,13 @@ ENDED: Final = 2**62
 OFFSETS_END: Final = ENDED // OFFSET_STEP
 """Offsets of records are below this."""
 
-JOINED_EVENTS_MAX: Final = OFFSET_STEP // 2 - 1
-"""How many events a version may have, so that its number stays below that of its deletion."""
+ADDITIONS_MAX: Final = OFFSET_STEP // 2 - 1
+"""How many additions a version may have, so that its number stays below that of its deletion."""
 
 
-def version_of(record_offset: int, events_count: int = 0, *, is_running: bool = False) -> int:
-    """Return the number of the version of a record that has this many events of log records."""
-    return record_offset * OFFSET_STEP + 2 * events_count + (0 if is_running else ENDED)
+def version_of(record_offset: int, additions_count: int = 0, *, is_running: bool = False) -> int:
+    """Return the number of the version of a record that has this many additions."""
+    return record_offset * OFFSET_STEP + 2 * additions_count + (0 if is_running else ENDED)
 
 
 def offset_of(version: int) -> int:
@@ -39,8 +39,8 @@ def offset_of(version: int) -> int:
     return version % ENDED // OFFSET_STEP
 
 
-def events_count_of(version: int) -> int:
-    """Return how many events of log records a version has."""
+def additions_count_of(version: int) -> int:
+    """Return how many additions a version has."""
     return version % OFFSET_STEP // 2
 
 
@@ -62,11 +62,6 @@ def deletion_of(version: int) -> int:
 def standing_of(version: int) -> int:
     """Return what decides between the latest versions of two partitions first; the higher one wins."""
     return 2 * (version >= ENDED) + (version % 2 == 0)
-
-
-def is_joined(version: int) -> bool:
-    """Return whether something was added to the version of a record."""
-    return version % OFFSET_STEP > 0
 
 
 OFFSET_SQL: Final = f"intDiv(version % {ENDED}, {OFFSET_STEP})"

@@ -5,8 +5,9 @@ of the spans that its events name. If a span has more events than its latest ver
 stored. Two workers, one with the span and one with the event, each store first and look then, so the later of the two
 sees both. Whatever ends the worker, the records are delivered again, and what is missing then is joined.
 
-The number of its events is part of the number of a version (``common/span_version.py``). Events are only added, so two
-workers that have seen equally many have seen the same, and store the same version.
+Events and verdicts of annotations are the additions of a span. Their number is part of the number of a version
+(``common/span_version.py``). They are only added, so two workers that have seen equally many have seen the same, and
+store the same version.
 
 A version arrives in the feed at the place of a record of the batch, and readers pass a place once. So only records
 count whose place nobody can have passed: those beyond what is recorded as stored. What was recorded before, and is
@@ -18,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -34,15 +35,15 @@ from common.clickhouse.stored_through import read_positions_of
 from common.errors import ServiceError
 from common.limits import MIB
 from common.log_record import response_name
-from common.parts import parts_of
+from common.parts import parts_of, parts_of_size
 from common.score import SCORES_MAX
-from common.span_version import LATEST_FIRST_SQL, events_count_of, offset_of
+from common.span_version import LATEST_FIRST_SQL, additions_count_of, offset_of
 from common.stored_position import ALL_PROJECTS
 from common.telemetry import EVENTS_STORED, SPANS_JOINED, SPANS_NOT_JOINED, get_logger
 from common.times import Clock
 from ingest.batch import NAMING, named_in
 from ingest.decoding.decoder import Decoder
-from ingest.joining.chunk import ARRIVAL_COLUMNS, Addition, Arrival, Counts, JoiningChunk
+from ingest.joining.chunk import ARRIVAL_COLUMNS, Arrival, Counts, JoiningChunk, JoiningSpan
 from ingest.joining.derive import EVENTS_MAX, AnnotationScores
 from ingest.joining.span_name import SpanName, named, names_in
 from ingest.joining.stored_spans import COLUMNS, StoredSpan, stored_spans
@@ -138,8 +139,7 @@ class Joiner:
         named_counts = {name: count for name, count in counts.items() if name in arrivals}
         behind = await self._behind(named_counts, arrivals) if named_counts else []
         for some in parts_of(behind, CHUNK_SPANS):
-            for chunk in chunks_of(some, await self._shown(some)):
-                await self._join_chunk(chunk, masking)
+            await self._join_some(some, masking)
 
     async def _counts(self, rows: pa.Table, further_traces: Collection[bytes]) -> Mapping[SpanName, Counts]:
         of_rows = {
@@ -161,11 +161,17 @@ class Joiner:
         )
         return [each for each in latest if is_behind(each.version, counts[each.name])]
 
+    async def _join_some(self, behind: Sequence[Behind], masking: Masking) -> None:
+        shown = await self._shown(behind)
+        stored = [each for each in behind if each.name in shown]  # what others lack was deleted meanwhile
+        for part in parts_of_size(stored, CHUNK_BYTES, lambda each: each.response_bytes + shown[each.name].bytes_count):
+            await self._join_chunk({each: shown[each.name] for each in part}, masking)
+
     async def _join_chunk(self, chunk: Mapping[Behind, Shown], masking: Masking) -> None:
         spans, texts = await asyncio.gather(self._spans(chunk), self._texts(chunk))
         through = await self._stored_through()  # after the events: another worker may have joined them since
-        additions = [
-            Addition(
+        joining = [
+            JoiningSpan(
                 spans[each.name],
                 [text for id_ in shown.event_ids if (text := texts.get((each.name, id_)))],  # or deleted meanwhile
                 [
@@ -179,13 +185,13 @@ class Joiner:
             if each.name in spans  # else its row is being stored, by a worker that joins it afterwards
             and is_ahead(each.arrival, through)
         ]
-        if additions:
-            await self._store_joined(additions, masking)
+        if joining:
+            await self._store_joined(joining, masking)
 
-    async def _store_joined(self, additions: Sequence[Addition], masking: Masking) -> None:
+    async def _store_joined(self, joining: Sequence[JoiningSpan], masking: Masking) -> None:
         """Store the next versions. A span for which that fails keeps its version, is counted and logged."""
         try:
-            rows = await self._decoder.join(JoiningChunk(additions, masking))
+            rows = await self._decoder.join(JoiningChunk(joining, masking))
             stored = await asyncio.to_thread(stamped, rows, stored_us=self._clock.now_ns() // 1_000)
             await self._store.insert(SPANS_TABLE, stored, dedup_token=_token(rows), deadline_s=self._timeout_s)
         except MemoryError:
@@ -193,16 +199,16 @@ class Joiner:
         except Exception as exc:
             if isinstance(exc, ServiceError) and exc.transient:
                 raise
-            if len(additions) == 1:
-                span = additions[0].span
+            if len(joining) == 1:
+                span = joining[0].span
                 SPANS_NOT_JOINED.inc()
                 _log.error("A span cannot be joined with its events.", project_id=str(span.project_id), error=str(exc))
                 return
         else:
             SPANS_JOINED.inc(rows.num_rows)
             return
-        half = len(additions) // 2
-        for some in (additions[:half], additions[half:]):
+        half = len(joining) // 2
+        for some in (joining[:half], joining[half:]):
             await self._store_joined(some, masking)
 
     async def _stored_through(self) -> Mapping[str, int]:
@@ -257,7 +263,7 @@ def _tuples(rows: pa.Table, kind: type[_Tuple]) -> list[_Tuple]:
 
 def is_behind(version: int, counts: Counts) -> bool:
     """Return whether a version lacks something, so that the next one is stored."""
-    return counts.joined > events_count_of(version)
+    return counts.additions_count > additions_count_of(version)
 
 
 class Shown(NamedTuple):
@@ -285,23 +291,6 @@ def shown_of(events: Collection[_SizedEvent], verdicts: Collection[_SizedVerdict
     verdict_ids = [verdict[:3] for verdict in sorted(verdicts)[:SCORES_MAX]]
     total += sum(verdict.bytes_count for verdict in sorted(verdicts)[:SCORES_MAX])
     return Shown(event_ids, verdict_ids, total, counts)
-
-
-def chunks_of(behind: Iterable[Behind], shown: Mapping[SpanName, Shown]) -> Iterator[Mapping[Behind, Shown]]:
-    """Divide spans that have events into parts of ``CHUNK_BYTES``; each has at least one."""
-    chunk: dict[Behind, Shown] = {}
-    bytes_count = 0
-    for each in behind:
-        if (events := shown.get(each.name)) is None:  # they were deleted meanwhile
-            continue
-        size = each.response_bytes + events.bytes_count
-        if chunk and bytes_count + size > CHUNK_BYTES:
-            yield chunk
-            chunk, bytes_count = {}, 0
-        chunk[each] = events
-        bytes_count += size
-    if chunk:
-        yield chunk
 
 
 def is_ahead(arrival: Arrival, through: Mapping[str, int]) -> bool:

@@ -1,4 +1,4 @@
-"""Stored spans with what was added to them, as rows: what a decoder makes of them (ADR 0006, ADR 0046).
+"""Stored spans with their additions, as rows: what a decoder makes of them (ADR 0006, ADR 0046).
 
 Everything here can be sent to another process and back.
 """
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from common.clickhouse.span_columns import SpanColumns
 from common.prices.table import PriceTable
-from common.span_version import JOINED_EVENTS_MAX, is_running, offset_of, version_of
+from common.span_version import ADDITIONS_MAX, is_running, offset_of, version_of
 from ingest.joining.derive import EVENTS_MAX, AnnotationScores, with_additions
 from ingest.joining.stored_spans import StoredSpan, events_of
 from ingest.masking.dead_letters import Masking
@@ -33,22 +33,24 @@ class Arrival(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How many events and how many verdicts of annotations there are about a span."""
+    """How many events and how many verdicts of annotations have been stored about a span."""
 
     events_count: int
     verdicts_count: int
 
     @property
-    def joined(self) -> int:
-        """What the number of a version with all of them counts: past ``EVENTS_MAX`` events, each time that there are
-        twice as many.
+    def additions_count(self) -> int:
+        """The additions of a version that was derived from all of these.
+
+        Each verdict is one, and so is each of the first ``EVENTS_MAX`` events. More events are not shown, only counted,
+        so they make the next version only when there are twice as many.
         """
         doublings = max(0, (self.events_count // EVENTS_MAX).bit_length() - 1)
         return min(self.events_count, EVENTS_MAX) + doublings + self.verdicts_count
 
 
-class Addition(NamedTuple):
-    """What is added to a stored span: the events that are shown, the scores of annotations, and how many there are.
+class JoiningSpan(NamedTuple):
+    """A stored span and its additions: the events that are shown, what annotations say, and how many there are.
 
     ``events`` are JSON texts, as in ``span_events``.
     """
@@ -64,7 +66,7 @@ class Addition(NamedTuple):
 class JoiningChunk:
     """Spans that are derived together."""
 
-    additions: Sequence[Addition]
+    spans: Sequence[JoiningSpan]
     masking: Masking
 
 
@@ -74,7 +76,7 @@ def joined_rows(chunk: JoiningChunk, prices: PriceTable) -> pa.Table:
     masks = chunk.masking.by_project()
     for mask in masks.values():
         mask.begin()
-    for stored, texts, scores, counts, arrival in chunk.additions:
+    for stored, texts, scores, counts, arrival in chunk.spans:
         own_mask = masks.get(stored.project_id)
         events = events_of(texts) if own_mask is None else masked_events(own_mask, events_of(texts))
         span, normalized = with_additions(stored, events, scores, prices, own_mask)
@@ -88,10 +90,10 @@ def joined_rows(chunk: JoiningChunk, prices: PriceTable) -> pa.Table:
             span_indexes=[arrival.span_index],
             normalized_spans=[normalized],
         )
-    versions = list(map(_next_version, chunk.additions))
+    versions = list(map(_next_version, chunk.spans))
     rows = columns.rows()
     rows = rows.set_column(rows.column_names.index("version"), "version", pa.array(np.array(versions, np.uint64)))
-    partition_ids, offsets, _ = zip(*(each.arrival for each in chunk.additions), strict=True)
+    partition_ids, offsets, _ = zip(*(each.arrival for each in chunk.spans), strict=True)
     in_partitions = pa.array([name.encode() for name in partition_ids], pa.binary()).dictionary_encode()
     arrived = (in_partitions, pa.array(np.array(offsets, np.uint64)))
     for name, column in zip(ARRIVAL_COLUMNS, arrived, strict=True):
@@ -99,7 +101,7 @@ def joined_rows(chunk: JoiningChunk, prices: PriceTable) -> pa.Table:
     return rows
 
 
-def _next_version(addition: Addition) -> int:
-    stored = addition.span.version
-    events_count = min(addition.counts.joined, JOINED_EVENTS_MAX)
-    return version_of(offset_of(stored), events_count, is_running=is_running(stored))
+def _next_version(joining: JoiningSpan) -> int:
+    stored = joining.span.version
+    additions_count = min(joining.counts.additions_count, ADDITIONS_MAX)
+    return version_of(offset_of(stored), additions_count, is_running=is_running(stored))

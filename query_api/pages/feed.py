@@ -25,7 +25,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from common.clickhouse.select import Select, Table
-from common.span_version import ARRIVAL_SQL, is_joined
+from common.span_version import ARRIVAL_SQL, additions_count_of
 from query_api.explain.explain import explained
 from query_api.filter.language import Node
 from query_api.filter.sql.compile import Compiled, compile_node
@@ -267,7 +267,7 @@ class _Reading:
         """Return the numbers of arrivals at which a version was stored that had been stored at another place before."""
         numbers: dict[Version, dict[_StoredPlace, int]] = defaultdict(dict)
         for number, candidate in candidates:
-            if is_joined(candidate.version.version):
+            if additions_count_of(candidate.version.version) > 0:
                 place = (arrivals.partition_ids[number].encode(), *arrivals.places[number])
                 numbers[candidate.version][place] = number
         firsts = await self._first_places(numbers) if numbers else {}

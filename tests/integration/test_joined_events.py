@@ -24,10 +24,7 @@ from common.settings import ClickHouseSettings
 from common.span import Event, LogMembers
 from common.telemetry import SPANS_NOT_JOINED
 from ingest.batch import NO_SPANS
-from ingest.joiner import CHUNK_BYTES, Behind, Shown, chunks_of
-from ingest.joining.chunk import Arrival, Counts
 from ingest.joining.derive import EVENTS_MAX
-from ingest.joining.span_name import SpanName
 from ingest.masking.dead_letters import NO_MASKING
 from tests.support.joining import (
     ANSWERED,
@@ -228,17 +225,3 @@ async def test_span_shows_as_many_events_as_it_may(world: World) -> None:
     assert len(shown["events"]) == EVENTS_MAX
     assert shown["events"][0]["time_unix_nano"] == str(START_NS)
     assert shown["dropped_events_count"] == 2**32 - 1
-
-
-def test_spans_are_joined_in_parts_of_bounded_size() -> None:
-    shown = {name: Shown([], [], CHUNK_BYTES // 3, Counts(1, 0)) for name in map(_name, range(7))}
-    behind = [Behind(name, b"p", 0, 0, 10, Arrival("p", 0, 0)) for name in shown]
-
-    parts = [[each.name for each in part] for part in chunks_of(behind, shown)]
-
-    assert [len(part) for part in parts] == [2, 2, 2, 1]
-    assert [name for part in parts for name in part] == list(shown)
-
-
-def _name(number: int) -> SpanName:
-    return SpanName(DEFAULT_PROJECT_ID, number.to_bytes(16, "big"), number.to_bytes(16, "big"))

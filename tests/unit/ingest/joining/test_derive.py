@@ -18,7 +18,7 @@ from common.clickhouse.stored_attributes import attributes_of
 from common.prices.file import list_prices
 from common.span import Event, LogMembers, Span
 from common.span_version import version_of
-from ingest.joining.chunk import Addition, Arrival, Counts, JoiningChunk, joined_rows
+from ingest.joining.chunk import Arrival, Counts, JoiningChunk, JoiningSpan, joined_rows
 from ingest.joining.derive import EVENTS_MAX, merged
 from ingest.joining.stored_spans import PROJECT, stored_spans
 from ingest.masking.dead_letters import NO_MASKING
@@ -80,11 +80,11 @@ def joined(rows: pa.Table, events: Sequence[Sequence[Event]], count: int | None 
     """Add events to the spans of rows, for each row its own."""
     stored = list(stored_spans(as_the_engine_returns(rows).append_column(PROJECT, [[str(PROJECT_ID)] * rows.num_rows])))
     texts = [[orjson.dumps(event_members(event)) for event in each] for each in events]
-    additions = [
-        Addition(span, each, [], Counts(len(each) if count is None else count, 0), ARRIVAL)
+    joining = [
+        JoiningSpan(span, each, [], Counts(len(each) if count is None else count, 0), ARRIVAL)
         for span, each in zip(stored, texts, strict=True)
     ]
-    return joined_rows(JoiningChunk(additions, NO_MASKING), list_prices())
+    return joined_rows(JoiningChunk(joining, NO_MASKING), list_prices())
 
 
 def shown(rows: pa.Table) -> list[dict[str, Any]]:
