@@ -81,17 +81,16 @@ class AlertJobs:
         self, project_id: UUID, alert: DueAlert, definition: AlertDefinition, at: datetime
     ) -> AlertEvaluation:
         """Run the groups of the alert. Raises ``ServiceError``."""
-        context, query = self.context, self.context.settings.query
+        context = self.context
         tenant = await context.tenant(project_id)
         now_us = round(at.timestamp() * 1_000_000)
         with working_for(tenant):
             watched = await watched_spans(alert.selection, context.saved_queries(project_id))
-            spans = ProjectSpans(
+            spans = ProjectSpans.of_query(
                 context.store,
                 project_id,
-                clock=context.clock,
-                budget_s=query.budget_s,
-                budget_rows=query.budget_rows,
+                context.settings.query,
+                context.clock,
                 has_neighbors=tenant.has_neighbors,
             )
             matching = await compile_node(watched.filtering, now_us=now_us)

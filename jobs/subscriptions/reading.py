@@ -156,14 +156,9 @@ class BatchReader:
         limits: tuple[int, int],
         until: Positions | None = None,
     ) -> FeedPage:
-        query = self.settings.query
-        spans = ProjectSpans(
-            self.store,
-            project_id,
-            clock=self.clock,
-            budget_s=query.budget_s,
-            budget_rows=query.budget_rows,
-            has_neighbors=self.settings.auth == "on",
+        settings = self.settings
+        spans = ProjectSpans.of_query(
+            self.store, project_id, settings.query, self.clock, has_neighbors=settings.auth == "on"
         )
         limit, bytes_max = limits
         wanted = FeedQuery(selection.matching, selection.window, limit=limit, bytes_max=bytes_max)

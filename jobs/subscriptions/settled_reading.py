@@ -94,18 +94,13 @@ class SettledBatchReader:
         limits: tuple[int, int],
         until: SettledPosition | None = None,
     ) -> SettledPage:
-        query = self.settings.query
-        spans = ProjectSpans(
-            self.store,
-            project_id,
-            clock=self.clock,
-            budget_s=query.budget_s,
-            budget_rows=query.budget_rows,
-            has_neighbors=self.settings.auth == "on",
+        settings = self.settings
+        spans = ProjectSpans.of_query(
+            self.store, project_id, settings.query, self.clock, has_neighbors=settings.auth == "on"
         )
         of_spans = selection.window
         window = TraceWindow(of_spans.order, of_spans.newest_us, of_spans.oldest_us, of_spans.rate_percent)
-        wanted = SettledQuery(selection.matching, window, *limits, query.trace_bytes_max)
+        wanted = SettledQuery(selection.matching, window, *limits, settings.query.trace_bytes_max)
         return await read_settled(spans, wanted, position, through=self._run, until=until)
 
 

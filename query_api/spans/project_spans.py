@@ -16,6 +16,7 @@ from common.clickhouse.select import NO_SETTINGS, EngineSettings, Select, Table
 from common.clickhouse.store import ColumnStore, Statement
 from common.errors import DeadlineExceeded, ErrorCode, ServiceError
 from common.fair_share import current_tenant
+from common.settings import QuerySettings
 from common.times import Clock
 from query_api.filter.sql.sums import USAGE_PREFIX
 from query_api.request.route import Request
@@ -105,6 +106,28 @@ class ProjectSpans:
     def ran(self) -> tuple[ExecutedStatement, ...]:
         """The statements that were run until now, in the order in which they began; empty if they are not recorded."""
         return tuple(sorted(self._ran or (), key=attrgetter("started_s")))
+
+    @classmethod
+    def of_query(
+        cls,
+        store: ColumnStore,
+        project_id: UUID,
+        settings: QuerySettings,
+        clock: Clock,
+        *,
+        has_neighbors: bool,
+        is_recorded: bool = False,
+    ) -> ProjectSpans:
+        """Return the spans of a project with the budget of a query."""
+        return cls(
+            store,
+            project_id,
+            clock=clock,
+            budget_s=settings.budget_s,
+            budget_rows=settings.budget_rows,
+            has_neighbors=has_neighbors,
+            is_recorded=is_recorded,
+        )
 
     def unrecorded(self) -> ProjectSpans:
         """Return the same spans with the same budget, for statements that are not part of the response."""
@@ -206,13 +229,11 @@ def project_spans(request: Request, *, explain: bool | None = None) -> ProjectSp
     ``explain`` says whether statements are recorded; by default the member ``explain`` of the body does.
     """
     context = request.context
-    settings = context.settings.query
-    return ProjectSpans(
+    return ProjectSpans.of_query(
         context.store,
         request.project_id,
-        clock=context.clock,
-        budget_s=settings.budget_s,
-        budget_rows=settings.budget_rows,
+        context.settings.query,
+        context.clock,
         has_neighbors=context.keys is not None,
         is_recorded=(getattr(request.body, "explain", None) if explain is None else explain) is True,
     )
