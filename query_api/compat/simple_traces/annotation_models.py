@@ -1,5 +1,8 @@
 """The models of simple traces as annotations and as invocations: the same with other names of members.
 
+What an annotation or an invocation requires besides is declared here; the rest follows from the models that they have
+in common.
+
 Source: reference ``workflows-evaluators-testsets`` §6 and §7.
 """
 
@@ -12,21 +15,16 @@ from pydantic import ConfigDict, Field
 from query_api.compat.simple_traces.models import (
     CreateSimpleTrace,
     EditSimpleTrace,
-    LinkFilter,
     QuerySimpleTraces,
-    SimpleLink,
     SimpleLinks,
     SimpleReferences,
-    SimpleTrace,
     SimpleTraceCreate,
     SimpleTraceDeleted,
     SimpleTraceEdit,
-    SimpleTraceFilter,
     SimpleTraceResponse,
     SimpleTracesResponse,
 )
 from query_api.registry.kinds import LooseReferenceIn
-from query_api.request.json_body import Listed
 
 _ANNOTATION: Final[dict[str, Any]] = {
     "annotation": {
@@ -43,6 +41,16 @@ _INVOCATION: Final[dict[str, Any]] = {
         "links": None,
     }
 }
+
+
+def _members_of(one: str) -> ConfigDict:
+    """Return the configuration of a model whose members have the names of annotations or invocations."""
+    names = {"trace": one, "traces": f"{one}s", "link": f"{one}_link", "links": f"{one}_links"}
+    return ConfigDict(alias_generator=lambda name: names.get(name, name))
+
+
+_OF_ANNOTATIONS: Final = _members_of("annotation")
+_OF_INVOCATIONS: Final = _members_of("invocation")
 
 
 class AnnotationReferences(SimpleReferences):
@@ -69,42 +77,41 @@ class AnnotationEdit(SimpleTraceEdit):
 class CreateAnnotation(CreateSimpleTrace):
     """The request to create an annotation."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_ANNOTATION]})
+    model_config = _OF_ANNOTATIONS | ConfigDict(json_schema_extra={"examples": [_ANNOTATION]})
 
-    trace: AnnotationCreate = Field(alias="annotation", description="The annotation to create.")
+    trace: AnnotationCreate = Field(description="The annotation to create.")
 
 
 class EditAnnotation(EditSimpleTrace):
     """The request to edit an annotation."""
 
-    trace: AnnotationEdit = Field(alias="annotation", description="The changes of the annotation.")
+    model_config = _OF_ANNOTATIONS
+
+    trace: AnnotationEdit = Field(description="The changes of the annotation.")
 
 
 class QueryAnnotations(QuerySimpleTraces):
     """A query for annotations. Without members it returns the newest page of all annotations."""
 
-    trace: SimpleTraceFilter | None = Field(None, alias="annotation", description="The filter of the annotations.")
-    links: Listed[LinkFilter] | None = Field(
-        None, alias="annotation_links", description="The ids of the annotations themselves."
-    )
+    model_config = _OF_ANNOTATIONS
 
 
 class AnnotationResponse(SimpleTraceResponse):
     """One annotation, or none."""
 
-    trace: SimpleTrace | None = Field(None, alias="annotation", description="The annotation.")
+    model_config = _OF_ANNOTATIONS
 
 
 class AnnotationsResponse(SimpleTracesResponse):
     """A page of annotations, the latest match first."""
 
-    traces: list[SimpleTrace] = Field(alias="annotations", description="The annotations.")
+    model_config = _OF_ANNOTATIONS
 
 
 class AnnotationDeleted(SimpleTraceDeleted):
     """The deleted annotation, or none."""
 
-    link: SimpleLink | None = Field(None, alias="annotation_link", description="The ids of the span.")
+    model_config = _OF_ANNOTATIONS
 
 
 class InvocationCreate(SimpleTraceCreate):
@@ -122,39 +129,36 @@ class InvocationCreate(SimpleTraceCreate):
 class CreateInvocation(CreateSimpleTrace):
     """The request to create an invocation."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_INVOCATION]})
+    model_config = _OF_INVOCATIONS | ConfigDict(json_schema_extra={"examples": [_INVOCATION]})
 
-    trace: InvocationCreate = Field(alias="invocation", description="The invocation to create.")
+    trace: InvocationCreate = Field(description="The invocation to create.")
 
 
 class EditInvocation(EditSimpleTrace):
     """The request to edit an invocation."""
 
-    trace: SimpleTraceEdit = Field(alias="invocation", description="The changes of the invocation.")
+    model_config = _OF_INVOCATIONS
 
 
 class QueryInvocations(QuerySimpleTraces):
     """A query for invocations. Without members it returns the newest page of all invocations."""
 
-    trace: SimpleTraceFilter | None = Field(None, alias="invocation", description="The filter of the invocations.")
-    links: Listed[LinkFilter] | None = Field(
-        None, alias="invocation_links", description="The ids of the invocations themselves."
-    )
+    model_config = _OF_INVOCATIONS
 
 
 class InvocationResponse(SimpleTraceResponse):
     """One invocation, or none."""
 
-    trace: SimpleTrace | None = Field(None, alias="invocation", description="The invocation.")
+    model_config = _OF_INVOCATIONS
 
 
 class InvocationsResponse(SimpleTracesResponse):
     """A page of invocations, the latest match first."""
 
-    traces: list[SimpleTrace] = Field(alias="invocations", description="The invocations.")
+    model_config = _OF_INVOCATIONS
 
 
 class InvocationDeleted(SimpleTraceDeleted):
     """The deleted invocation, or none."""
 
-    link: SimpleLink | None = Field(None, alias="invocation_link", description="The ids of the span.")
+    model_config = _OF_INVOCATIONS
