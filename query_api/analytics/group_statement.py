@@ -29,7 +29,7 @@ CELLS_MAX: Final = 100_000
 """Elements of ``groups`` in a response, and buckets of ``others``: about 15 MB of JSON."""
 
 ALL_BUCKETS: Final = -1
-"""The bucket of the others over the whole window."""
+"""The bucket of a group, or of the others, over the whole window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ class GroupsPlan:
     order: GroupOrder
     limit: int
     interval: Interval | None = None
+    has_totals: bool = False
+    """Whether a time series has the values of its groups over the whole window, too."""
 
     @property
     def statistics(self) -> list[tuple[Measured, Aggregate | None]]:
@@ -58,8 +60,8 @@ def groups_select(
     """Return the query over the visible spans that meet ``matching`` and the ``conditions`` with their ``values``.
 
     It returns ``place`` (the rank of a group from 1; ``limit`` + 1 are the others), ``last_rank`` (of the groups in
-    this row), ``bucket_us`` (the start of the bucket, ``ALL_BUCKETS`` for the others over the whole window, 0 without
-    an interval), ``group0`` … as typed text, and ``value0`` …, in the order of ``place`` and ``bucket_us``.
+    this row), ``bucket_us`` (the start of the bucket, ``ALL_BUCKETS`` for the whole window, 0 without an interval),
+    ``group0`` … as typed text, and ``value0`` …, in the order of ``place`` and ``bucket_us``.
     """
     parameters = Parameters()
     parameters.values.update(matching.parameters)
@@ -68,11 +70,18 @@ def groups_select(
     order_by = columns.statistic(plan.order_of, plan.order_as)
     statistics = [columns.statistic(*each) for each in plan.statistics]
     units = sorted(columns.counted_units)
-    if matching.sql == EVERY_ROW.sql:
+    is_unfiltered = matching.sql == EVERY_ROW.sql
+    if is_unfiltered and not columns.needs_sums:
         visible = visible_in_window(project_id, columns.stored, conditions, with_counted_totals=units)
     else:
-        every = [*conditions, matching.sql]
-        visible = visible_spans(project_id, columns.stored, every, with_counted_totals=units)
+        visible = visible_spans(
+            project_id,
+            columns.stored,
+            [*conditions, matching.sql],
+            window=conditions if is_unfiltered else None,
+            with_sums=columns.needs_sums,
+            with_counted_totals=units,
+        )
     cells = _cells(plan, columns, groups, visible)
     ranked = _ranked(plan, list(groups), order_by, cells)
     limit = {"groups_max": plan.limit, "cells_max": CELLS_MAX + 1}
@@ -117,9 +126,9 @@ def _placed(
 ) -> Select:
     """The statistics of each cell of the groups up to the limit, and of the others."""
     is_other = "rank > {groups_max:UInt32}"
-    bucket = (
-        "bucket_us" if plan.interval is None else f"arrayJoin(if({is_other}, [bucket_us, {ALL_BUCKETS}], [bucket_us]))"
-    )
+    with_total = f"[bucket_us, {ALL_BUCKETS}]"
+    buckets = with_total if plan.has_totals else f"if({is_other}, {with_total}, [bucket_us])"
+    bucket = "bucket_us" if plan.interval is None else f"arrayJoin({buckets})"
     taken = Select(ranked.project_id, ranked, ["rank", *groups, *columns.partials, f"{bucket} AS bucket_us"])
     places = ["least(rank, {groups_max:UInt32} + 1) AS place", "bucket_us", "max(rank) AS last_rank"]
     keys = [f"any({name}) AS {name}" for name in groups]

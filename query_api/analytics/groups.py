@@ -151,7 +151,9 @@ def _plan_of(query: GroupsQuery) -> tuple[GroupsPlan, _MemberNames]:
         order_of.check([] if order_as is None else [order_as], "order_by")
         order = query.order_by.order
     limit = LIMIT_DEFAULT if query.limit is None else query.limit
-    plan = GroupsPlan(places, list(by_name.values()), order_of, order_as, order, limit, query.interval)
+    if query.totals and query.interval is None:
+        raise InvalidInput("totals: needs `interval`; without it, `groups` has the values over the whole window.")
+    plan = GroupsPlan(places, list(by_name.values()), order_of, order_as, order, limit, query.interval, query.totals)
     return plan, _MemberNames(names_of(group_by), names_of(list(by_name)))
 
 
@@ -204,24 +206,29 @@ def _members(plan: GroupsPlan, names: _MemberNames, rows: Sequence[Row]) -> Row:
             " allowed. Use a lower limit, a longer interval or a shorter window."
         )
     groups: list[Row] = []
+    totals: list[Row] = []
     others: Row | None = None
     buckets_counts: dict[int, int] = {}
     for row in rows:
         place, values = row["place"], _values(plan, names, row)
         at = {} if plan.interval is None else {"at": format_us(nearest_formattable_us(row["bucket_us"]))}
         buckets_counts[place] = buckets_counts.get(place, 0) + 1
-        if buckets_counts[place] > BUCKETS_MAX + (place > plan.limit):
+        if buckets_counts[place] > BUCKETS_MAX + (plan.has_totals or place > plan.limit):
             raise InvalidInput(
                 f"interval: a group has more than {BUCKETS_MAX} buckets of {plan.interval}; at most {BUCKETS_MAX} are"
                 " allowed. Use a longer interval or a shorter window."
             )
-        if place <= plan.limit:
+        if place <= plan.limit and row["bucket_us"] == ALL_BUCKETS:
+            totals.append({"by": _by(names, row), "values": values})
+        elif place <= plan.limit:
             groups.append({"by": _by(names, row), "values": values, **at})
         elif plan.interval is None or row["bucket_us"] == ALL_BUCKETS:
             others = {"groups_count": row["last_rank"] - plan.limit, "values": values}
         elif others is not None:
             others.setdefault("series", []).append({"values": values, **at})
     members: Row = {"count": len(groups), "groups": groups}
+    if plan.has_totals:
+        members["totals"] = totals
     if others is not None:
         members["others"] = others
     return members

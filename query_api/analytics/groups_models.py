@@ -177,6 +177,10 @@ class GroupsQuery(Strict):
     interval: Interval | None = Field(
         None, description="Make a time series: split each group into buckets of start_time, aligned to UTC."
     )
+    totals: bool = Field(
+        False,  # noqa: FBT003 - the default of a field
+        description="In a time series: return the values of each group over the whole window, too.",
+    )
     order_by: OrderByModel | None = Field(None, description="Default: `count`, descending.")
     limit: int | None = Field(
         None, ge=1, le=LIMIT_MAX, description="Groups over the whole window; default 100. `others` has the rest."
@@ -205,6 +209,13 @@ class GroupModel(ApiModel):
     at: ShownTime | None = Field(
         None, description="In a time series: the start of the bucket. Empty buckets are omitted."
     )
+
+
+class GroupTotals(ApiModel):
+    """A group over the whole window."""
+
+    by: dict[str, GroupValue] = Field(description="The values that its spans have, by the key or name of the field.")
+    values: MeasuredValues = Field(description="By measure, as in `groups`.")
 
 
 class OthersBucket(ApiModel):
@@ -252,6 +263,9 @@ class GroupsResponse(ApiModel):
 
     count: int = Field(description="The number of elements of `groups`.")
     groups: list[GroupModel]
+    totals: list[GroupTotals] | None = Field(
+        None, description="If `totals` was set: each group over the whole window, in the order of the groups."
+    )
     others: OthersModel | None = Field(None, description="Present if there are more groups than `limit`.")
     complete: bool = Field(description="False if the budget ended before the whole window was examined.")
     examined: ExaminedModel | None = Field(

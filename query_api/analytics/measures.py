@@ -18,9 +18,10 @@ from common.span import StatusCode
 from common.times import format_us
 from common.usage import amount_sql, dollars_sql, rounded, units_sql
 from query_api.analytics.groups_models import COUNT, ERRORS, Aggregate, FieldAndKey
-from query_api.filter.language import FIELDS, Kind, ValuePlace
+from query_api.filter.language import FIELDS, Kind, ValuePlace, is_sum
 from query_api.filter.parse import parse_place
-from query_api.filter.sql.expressions import Parameters
+from query_api.filter.sql.expressions import IS_ROOT, Parameters
+from query_api.filter.sql.sums import VisibleSums
 from query_api.filter.sql.values import group_value, value_of
 
 PERCENTILES: Final[Mapping[Aggregate, float]] = {
@@ -92,7 +93,7 @@ def measured(name: FieldAndKey, at: str) -> Measured:
     """Return the values that a name of a request stands for. Raises ``InvalidFilter``."""
     if name.key is None and name.field in (COUNT, ERRORS):
         return Measured(MeasureKind.COUNT if name.field == COUNT else MeasureKind.ERRORS, name)
-    place = parse_place(name.field, name.key, path=at)
+    place = parse_place(name.field, name.key, path=at, allows_sums=True)
     kind = FIELDS[place.field].kind
     if kind in (Kind.JSON, Kind.SCORES) or place.field in _NUMBERS:
         return Measured(MeasureKind.NUMBER, name, place)
@@ -127,6 +128,9 @@ class MeasureColumns:
         self.counted_units: set[str] = set()
         """Units of usage whose reports count once: ``tokens``, ``costs``."""
 
+        self.needs_sums = False
+        """Whether ``visible`` reads the sums over the whole traces of the spans."""
+
     def group(self, place: ValuePlace) -> str:
         """Return the column of the typed text by which spans are grouped (``query_api/filter/sql/values.py``)."""
         return self._pass_on(group_value(place, self._parameters), "typed")
@@ -139,7 +143,7 @@ class MeasureColumns:
             case MeasureKind.ERRORS, _:
                 errors = self._partial(f"countIf({self._pass_on(_ARE_ERRORS, 'is_error')})")
                 return lambda merge: merge("sum", errors)
-            case _, Aggregate.UNIQ if self._place(values).field not in USAGE:
+            case _, Aggregate.UNIQ if self._place(values).field not in USAGE and not is_sum(self._place(values)):
                 return self._different(self._place(values))
             case _:
                 assert statistic is not None  # noqa: S101 - only a count has none
@@ -180,7 +184,19 @@ class MeasureColumns:
         if place.field in USAGE:
             return self._used(USAGE[place.field])
         number = value_of(place, self._parameters).number
-        return self._pass_on(amount_sql(number) if place.is_cost else number, "number")
+        stored = amount_sql(number) if place.is_cost else number
+        sums = VisibleSums.at(place.path) if is_sum(place) else None
+        if sums is None:
+            return self._pass_on(stored, "number")
+        return self._cumulative(sums, stored)
+
+    def _cumulative(self, sums: VisibleSums, stored: str) -> str:
+        """What responses show at a path at or below ``cumulative``: of a root, a sum over its trace (ADR 0005)."""
+        self.needs_sums = True
+        column = sums.columns.get(sums.below)
+        trace_sum = "NULL" if column is None else f"nullIf({column}, 0)"
+        is_root, own = (_name(self.stored, expression, "stored") for expression in (IS_ROOT, stored))
+        return _name(self.visible, f"if({is_root} AND {sums.are_visible()}, {trace_sum}, {own})", "number")
 
     def _used(self, unit: str) -> str:
         """The part of a span's total that counts; null if nothing of it does (``Values.used``)."""

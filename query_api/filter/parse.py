@@ -138,11 +138,11 @@ def parse(filtering: FilteringModel | None, *, path: str = "filtering") -> Node:
     return _Parser().group(filtering, path, depth=1)
 
 
-def parse_place(field: str, key: str | None = None, *, path: str) -> ValuePlace:
+def parse_place(field: str, key: str | None = None, *, path: str, allows_sums: bool = False) -> ValuePlace:
     """Return where the values of a field are that a statement sorts, groups or measures by (``sql/values.py``).
 
     ``field`` and ``key`` are as in a condition, ``path`` is their place in the request. Raises ``InvalidFilter`` for
-    a field that has no single value, and for sums over whole traces.
+    a field that has no single value, and for sums over whole traces unless it ``allows_sums``.
     """
     found = _known(field, f"{path}.field")
     if found.kind in (Kind.ELEMENTS, Kind.CONTENT):
@@ -151,7 +151,7 @@ def parse_place(field: str, key: str | None = None, *, path: str) -> ValuePlace:
     if found.kind is Kind.SCORES and key is None:
         raise InvalidFilter(f"{path}.key", f"'{field}' needs the name of a score as key.")
     place = ValuePlace(field, _segments(found, key, Operator.EXISTS, path))
-    if is_sum(place):
+    if is_sum(place) and not allows_sums:
         raise InvalidFilter(
             f"{path}.key", f"'{key}' is a sum over a whole trace; allowed are other attributes, tokens and cost."
         )

@@ -139,7 +139,8 @@ async def store_corpus(store: ColumnStore, seed: int) -> None:
 
 TIMES = st.integers(-HOUR_US, 31 * HOUR_US).map(lambda at_us: format_us(START_US + at_us))
 NUMBER_STATISTICS = ["sum", "avg", "min", "max", "p50", "p90", "p95", "p99", "uniq"]
-NUMBERS = ["duration", "tokens", "cost", "app.number"]
+SUMS = ["ag.metrics.costs.cumulative.total", "ag.metrics.errors.cumulative"]
+NUMBERS = ["duration", "tokens", "cost", "app.number", *SUMS]
 MEASURES = st.one_of(
     st.sampled_from([{"of": "count"}, {"of": "errors"}]),
     st.fixed_dictionaries(
@@ -192,11 +193,12 @@ REQUESTS = st.fixed_dictionaries(
         "measures": st.lists(MEASURES, min_size=1, max_size=5, unique_by=lambda measure: str(measure["of"])),
         "order_by": ORDERS,
         "interval": st.sampled_from(["15m", "1h", "12h", "1d"]),
+        "totals": st.booleans(),
         "limit": st.integers(1, 12),
         "filtering": FILTERS,
         "windowing": st.fixed_dictionaries({}, optional={"oldest": TIMES, "newest": TIMES}),
     },
-)
+).map(lambda request: {name: value for name, value in request.items() if name != "totals" or request.get("interval")})
 
 
 def near(value: Any) -> Any:
@@ -226,6 +228,7 @@ async def whole(api: Api) -> tuple[Api, ClientGroups]:
         "order_by": {"of": "tokens", "as": "sum"},
         "limit": 4,
         "interval": "12h",
+        "totals": True,
     }
 )
 @example(
@@ -337,6 +340,7 @@ async def test_fields_and_attributes_of_one_name_are_told_apart(api: Api) -> Non
         ({"measures": [{"of": "trace_id", "as": ["sum"]}]}, "measures[0].as: 'trace_id' has no 'sum'; allowed: uniq."),
         ({"measures": [{"of": "end_time", "as": ["avg"]}]}, "measures[0].as: 'end_time' has no 'avg'; allowed: min, max"),
         ({"order_by": {"of": "model", "as": "max"}}, "order_by.as: 'model' has no 'max'; allowed: uniq."),
+        ({"totals": True}, "totals: needs `interval`;"),
         ({"order_by": {"of": "content", "as": "uniq"}}, "order_by.of.field: 'content' has no single value;"),
     ],
 )  # fmt: skip

@@ -42,7 +42,7 @@ class ClientGroups:
             }
 
     def response(self, spans: Sequence[Shown], request: Shown) -> Shown:
-        """Return ``groups`` and ``others`` of a request over the spans that match it."""
+        """Return ``groups``, ``totals`` and ``others`` of a request over the spans that match it."""
         by_group: dict[tuple[Any, ...], list[Shown]] = defaultdict(list)
         for span in spans:
             by_group[tuple(map(typed, self._by(span, request).values()))].append(span)
@@ -57,14 +57,20 @@ class ClientGroups:
         limit = request.get("limit", 100)
         groups = [group for key in ordered[:limit] for group in self._group(by_group[key], request)]
         left_out = [span for key in ordered[limit:] for span in by_group[key]]
+        response: Shown = {"count": len(groups), "groups": groups, "complete": True}
+        if request.get("totals"):
+            shown = [by_group[key] for key in ordered[:limit]]
+            response["totals"] = [
+                {"by": self._by(spans[0], request), "values": self._values(spans, request)} for spans in shown
+            ]
         if not left_out:
-            return {"count": len(groups), "groups": groups, "complete": True}
+            return response
         others: Shown = {"groups_count": len(ordered) - limit, "values": self._values(left_out, request)}
         if "interval" in request:
             others["series"] = [
                 {"values": self._values(part, request), "at": at} for at, part in buckets(left_out, request["interval"])
             ]
-        return {"count": len(groups), "groups": groups, "others": others, "complete": True}
+        return {**response, "others": others}
 
     def _group(self, spans: Sequence[Shown], request: Shown) -> list[Shown]:
         by = self._by(spans[0], request)
