@@ -10,7 +10,8 @@ import { BackLink } from '../../components/back_link.js';
 import { JsonTree, LongText } from '../../components/json_tree.js';
 import { ErrorNotice, IncompleteNotice } from '../../components/notices.js';
 import { Time } from '../../components/time.js';
-import { Message, messagesOf } from '../trace/conversation.js';
+import { messagesOf } from '../conversation/conversation.js';
+import { Message } from '../conversation/message.js';
 import { spansHref } from '../trace/span_filter.js';
 import { totalsBySession } from './totals.js';
 

@@ -16,7 +16,7 @@ import { ErrorNotice } from '../../components/notices.js';
 import { SessionLink } from '../../components/session_link.js';
 import { Time } from '../../components/time.js';
 import { Attributes } from './attributes.js';
-import { Conversation, messagesOf } from './conversation.js';
+import { Conversation, messagesOf } from '../conversation/conversation.js';
 import { Data } from './data.js';
 import { Events } from './events.js';
 import { Links } from './links.js';
