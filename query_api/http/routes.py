@@ -58,7 +58,7 @@ TRACES: Final = (
     Route("POST", "/traces/query", saved.query_traces, "Query traces.", "Traces", traces.TracesResponse,
           body=traces.TracesQuery),
     Route("POST", "/traces/summaries/query", saved.query_summaries, "Query summaries of traces.", "Traces",
-          summaries.SummariesResponse, body=traces.TracesQuery),
+          summaries.SummariesResponse, body=summaries.SummariesQuery),
     Route("GET", "/traces/{trace_id}", traces.get_trace, "Get one trace as a tree.", "Traces", traces.TraceResponse),
     Route("GET", "/traces/{trace_id}/outline", outline.get_outline, "Get the outline of one trace.", "Traces",
           outline.OutlineResponse),

@@ -1,6 +1,7 @@
 """Pages of traces as summaries: one line for each trace, as lists show them.
 
-The search is that of ``/traces/query``; of the traces of a page, only narrow columns are read.
+The search is that of ``/traces/query``; of the traces of a page, only narrow columns are read, and texts of two spans
+if they are asked for (``trace_texts.py``).
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import repeat
 from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -17,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ConfigDict, Field
 
+from common.errors import InvalidInput
 from common.fair_share import in_thread
 from common.ids import span_id_hex, trace_id_hex
 from common.json_values import json_number
@@ -24,11 +27,13 @@ from common.span import NO_METRICS, RUNNING, StatusCode, Usage
 from common.span_version import ENDED
 from common.times import format_us
 from query_api.explain.explain import Explanation
+from query_api.pages.trace_scores import SCORES, trace_scores
 from query_api.pages.trace_search import FoundTrace
-from query_api.pages.traces import page_of_traces, parts_of
-from query_api.request.json_body import ApiModel, ShownTime
+from query_api.pages.trace_texts import ATTRIBUTES_MAX, TRACES_MAX, TextMembers, trace_texts
+from query_api.pages.traces import TracesQuery, page_of_traces, parts_of
+from query_api.request.json_body import ApiModel, Listed, ShownTime
 from query_api.request.route import Request, Response
-from query_api.spans.narrow_rows import narrow_rows
+from query_api.spans.narrow_rows import COLUMNS, USER, narrow_rows
 from query_api.spans.project_spans import ProjectSpans, project_spans
 from query_api.spans.rows import LARGE_SPANS
 from query_api.spans.unfit_windows import refuse_feed
@@ -62,7 +67,34 @@ _EXAMPLE: Final[dict[str, Any]] = {
     "tokens": 58,
     "cost": 0.00001905,
     "session_id": "session-7f31",
+    "user_id": "user-12",
+    "question": "What is the capital of France?",
+    "answer": "Paris.",
+    "scores": [{"name": "Relevance", "value": 0.9, "label": "good"}],
 }
+
+_SUMMARY_COLUMNS: Final = (*COLUMNS, f"{USER} AS user", f"{SCORES} AS scores")
+
+
+class SummariesQuery(TracesQuery):
+    """A query for summaries of the traces that have a matching span."""
+
+    include_texts: bool | None = Field(
+        None, description="Whether the summaries have `question` and `answer`. A page then holds at most 1,000 traces."
+    )
+    include_attributes: Listed[str] | None = Field(
+        None,
+        max_length=ATTRIBUTES_MAX,
+        description="Paths of attributes that the summaries show. A page then holds at most 1,000 traces.",
+    )
+
+
+class TraceScoreModel(ApiModel):
+    """A score of a trace: of the span with the highest value of this name, else of the earliest that has it."""
+
+    name: str
+    value: float | None = None
+    label: str | None = None
 
 
 class SummaryModel(ApiModel):
@@ -88,6 +120,23 @@ class SummaryModel(ApiModel):
     tokens: float | None = Field(None, description="Tokens of the whole trace, each model call once.")
     cost: float | None = Field(None, description="Costs of the whole trace, each model call once.")
     session_id: str | None = Field(None, description="The session of the root, else of the earliest span with one.")
+    user_id: str | None = Field(None, description="The user of the root, else of the earliest span with one.")
+    question: str | None = Field(
+        None,
+        description="With `include_texts`: the last message of a user in the inputs of the root, else their first"
+        " text; if it has none, those of the last model call. At most 200 characters, then `…`.",
+    )
+    answer: str | None = Field(
+        None,
+        description="With `include_texts`: the last text of the outputs of the root; if it has none, that of the last"
+        " model call. At most 200 characters, then `…`.",
+    )
+    attributes: dict[str, Any] | None = Field(
+        None,
+        description="The `include_attributes` by their paths: of the root, else of the last model call. Texts are cut"
+        " as `question` is.",
+    )
+    scores: list[TraceScoreModel] | None = Field(None, description="The scores of the spans, one of each name.")
 
 
 class SummariesResponse(ApiModel):
@@ -121,32 +170,45 @@ class SummariesInProgress:
 
 async def query_summaries(resolve: Resolve, request: Request) -> Response:
     """Return a page of the traces that have a matching span, latest match first, in one line each."""
+    query: SummariesQuery = request.body
     filtering, windowing = await query_of(request, resolve)
     refuse_feed(windowing)
+    members = TextMembers(bool(query.include_texts), tuple(dict.fromkeys(query.include_attributes or ())))
+    if members and (windowing.limit or 0) > TRACES_MAX:
+        raise InvalidInput(f"windowing.limit: a page with texts or attributes has at most {TRACES_MAX:,} traces.")
     spans = project_spans(request)
-    read = partial(read_summaries, spans)
+    read = partial(read_summaries, spans, members=members)
     page = await page_of_traces(request, spans, filtering, windowing, kind="summaries", read=read)
     return Response(b'{"count":%d,"summaries":[%b]%b}' % (len(page.items), b",".join(page.items), page.members))
 
 
-async def read_summaries(spans: ProjectSpans, found: Sequence[FoundTrace]) -> SummariesInProgress:
+async def read_summaries(
+    spans: ProjectSpans, found: Sequence[FoundTrace], *, members: TextMembers
+) -> SummariesInProgress:
     """Return the summaries of traces. One that was deleted meanwhile is left out."""
     page = SummariesInProgress()
     for part in parts_of(found, spans_max=SPANS_PER_READ):
         latest = sorted((version for trace in part for version in trace.latest), key=_BY_TRACE)
-        read = await narrow_rows(spans, latest)
+        read = await narrow_rows(spans, latest, _SUMMARY_COLUMNS)
+        if not read.rows.num_rows:
+            page.add(part, {})
+            continue
         sums = {trace.position.trace_id: trace.sums for trace in part} | dict(read.current_sums or {})
-        is_large = read.rows.num_rows > LARGE_SPANS
-        page.add(part, await in_thread(summaries_of, read.rows, sums) if is_large else summaries_of(read.rows, sums))
+        groups = _Groups.of(read.rows)
+        roots = groups.first_of(_are_roots(read.rows))
+        texts = await trace_texts(spans, read.rows, roots, groups.end, members) if members else ()
+        build = partial(summaries_of, read.rows, sums, groups, roots, texts)
+        page.add(part, await in_thread(build) if read.rows.num_rows > LARGE_SPANS else build())
     return page
 
 
-def summaries_of(rows: pa.Table, sums: TraceSums) -> dict[bytes, bytes]:
-    """Return the summary of each trace as JSON, by trace id. ``rows`` are by trace id, start and span id."""
-    if not rows.num_rows:
-        return {}
-    groups = _Groups.of(rows)
-    roots = rows.take(pa.array(groups.first_of(_are_roots(rows))))
+def summaries_of(
+    rows: pa.Table, sums: TraceSums, groups: _Groups, root_rows: Integers, texts: Sequence[dict[str, Any]]
+) -> dict[bytes, bytes]:
+    """Return the summary of each trace as JSON, by trace id. ``rows`` are by trace id, start and span id; ``texts`` are
+    further members of each trace, or empty.
+    """
+    roots = rows.take(pa.array(root_rows))
     trace_ids = values_of(roots, "trace_id")
     starts_us = integers_of(rows, "start_us")[groups.begin]
     ends_us = np.maximum.reduceat(integers_of(rows, "end_us"), groups.begin)
@@ -169,10 +231,13 @@ def summaries_of(rows: pa.Table, sums: TraceSums) -> dict[bytes, bytes]:
         "models": _models(rows, groups),
         "tokens": (_total(metrics[0:3]) for metrics in used),
         "cost": (_total(metrics[3:6]) for metrics in used),
-        "session_id": _sessions(rows, groups),
+        "session_id": _texts_of_traces(rows, "session", groups, root_rows),
+        "user_id": _texts_of_traces(rows, "user", groups, root_rows),
+        "scores": trace_scores(rows, groups.end),
     }
     summaries = (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
-    return {trace_id: _present(summary) for trace_id, summary in zip(trace_ids, summaries, strict=True)}
+    triples = zip(trace_ids, summaries, texts or repeat({}), strict=False)
+    return {trace_id: _present({**summary, **members}) for trace_id, summary, members in triples}
 
 
 class _Groups(NamedTuple):
@@ -217,13 +282,12 @@ def _models(rows: pa.Table, groups: _Groups) -> list[list[str] | None]:
     return [sorted(found) or None for found in models]
 
 
-def _sessions(rows: pa.Table, groups: _Groups) -> Iterator[str | None]:
-    """Return the session of each root, else that of the earliest span of the trace that has one."""
-    sessions = rows.column("session")
-    have_session = pc.binary_length(sessions).to_numpy() > 0
-    roots = groups.first_of(_are_roots(rows))
-    found = np.where(have_session[roots], roots, groups.first_of(have_session))
-    return (text.decode() or None for text in sessions.take(pa.array(found)).to_pylist())
+def _texts_of_traces(rows: pa.Table, name: str, groups: _Groups, root_rows: Integers) -> Iterator[str | None]:
+    """Return the text of each root, else that of the earliest span of the trace that has one."""
+    texts = rows.column(name)
+    have_text = pc.binary_length(texts).to_numpy() > 0
+    chosen = np.where(have_text[root_rows], root_rows, groups.first_of(have_text))
+    return (text.decode() or None for text in texts.take(pa.array(chosen)).to_pylist())
 
 
 def _total(usage: Usage) -> int | float | None:

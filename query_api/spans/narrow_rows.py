@@ -55,6 +55,7 @@ PROVIDER: Final = f"if(substring({_SYSTEM}, 1, 1) IN ('s', 'n'), substring({_SYS
 """The provider of the model as text; ``''`` if there is none."""
 
 SESSION: Final = "if(ifNull(session_id, '') != '', assumeNotNull(session_id), session_in_attributes)"
+USER: Final = "if(ifNull(user_id, '') != '', assumeNotNull(user_id), user_in_attributes)"
 
 COLUMNS: Final = (
     *Version._fields,
@@ -125,12 +126,12 @@ async def narrow_rows_of_trace(spans: ProjectSpans, trace_id: bytes, *, spans_ma
     return (await _matched(spans, latest, OUTLINE_COLUMNS)).rows
 
 
-async def narrow_rows(spans: ProjectSpans, latest: Collection[Version]) -> NarrowRows:
-    """Return the rows of latest versions with ``COLUMNS``, in their order, or of those that replaced them meanwhile.
+async def narrow_rows(spans: ProjectSpans, latest: Collection[Version], columns: Sequence[str] = COLUMNS) -> NarrowRows:
+    """Return the rows of latest versions with ``columns``, in their order, or of those that replaced them meanwhile.
 
     If one of them has no row, those of its traces are looked up again; then the rows are sorted.
     """
-    return await _matched(spans, table_of(latest), COLUMNS)
+    return await _matched(spans, table_of(latest), columns)
 
 
 async def _matched(spans: ProjectSpans, latest: pa.Table, columns: Sequence[str]) -> NarrowRows:

@@ -72,7 +72,13 @@ MODELS: Sequence[Json] = (
     {"ag.meta.response.model": "é"},
     {"gen_ai.request.model": "c"},
 )
-SESSIONS: Sequence[Json] = ({}, {}, {"ag.session.id": "s1"}, {"ag.session.id": "s2"})
+SESSIONS: Sequence[Json] = (
+    {},
+    {},
+    {"ag.session.id": "s1"},
+    {"ag.session.id": "s2", "ag.user.id": "u1"},
+    {"ag.user.id": "u2"},
+)
 SERVICES: Sequence[Json] = (
     {},
     {"service": {"name": "checkout"}},
@@ -471,6 +477,7 @@ def summary_of(spans: Sequence[Json]) -> Json:
     micros = (parse_time_ns(ends_at) - parse_time_ns(spans[0]["start_time"])) // 1_000
     used = counted(report_of(span) for span in spans)
     sessions = [session for span in (roots[0], *spans) if (session := session_of(span))]
+    users = [user for span in (roots[0], *spans) if (user := user_of(span))]
     summary = {
         "trace_id": spans[0]["trace_id"],
         **{name: roots[0][name] for name in ("span_id", "span_name", "span_type", "trace_type")},
@@ -484,6 +491,7 @@ def summary_of(spans: Sequence[Json]) -> Json:
         "tokens": used.tokens_total or None,
         "cost": used.costs_total or None,
         "session_id": sessions[0] if sessions else None,
+        "user_id": users[0] if users else None,
     }
     return {name: value for name, value in summary.items() if value is not None}
 
@@ -499,6 +507,10 @@ def model_of(span: Json) -> Any:
 
 def session_of(span: Json) -> Any:
     return span.get("session_id") or at(span, "attributes", "ag", "session", "id")
+
+
+def user_of(span: Json) -> Any:
+    return span.get("user_id") or at(span, "attributes", "ag", "user", "id")
 
 
 def number_of(span: Json, metric: str) -> float | None:
