@@ -26,14 +26,44 @@ GENTLY: Final = {"max_threads": 1, "max_bytes_before_external_group_by": 256 * M
 """The engine uses one thread for a statement of the job, so that queries have the others, and little memory."""
 
 
-class ReadArrivals(NamedTuple):
-    """The traces of some arrivals. ``last`` is the partition and offset of the last that was read; ``None`` if all
-    were read.
-    """
+class RecordPlace(NamedTuple):
+    """A record, in the order of partition ids and offsets."""
 
-    traces: list[TraceName]
+    partition_id: str
+    offset: int
+
+
+class ArrivedTrace(NamedTuple):
+    """A trace that has arrivals in some ranges of offsets."""
+
+    name: TraceName
+    first: RecordPlace
+    """The record of its first arrival there."""
+
     arrivals_count: int
-    last: tuple[str, int] | None
+
+
+class ReadArrivals(NamedTuple):
+    """The traces of some arrivals, in the order of their first ones."""
+
+    traces: list[ArrivedTrace]
+    last: RecordPlace | None
+    """The last record that was read; ``None`` if all were read."""
+
+
+class SomeProjects(NamedTuple):
+    """Some projects: those, or all others."""
+
+    project_ids: Collection[UUID]
+    are_left_out: bool
+
+
+class JudgedTrace(NamedTuple):
+    """A trace that has a visible span."""
+
+    is_complete: bool
+    versions_count: int
+    """The versions of its spans: what judging it takes time for."""
 
 
 class Settlings(NamedTuple):
@@ -44,15 +74,21 @@ class Settlings(NamedTuple):
     complete_run: int
 
 
-async def read_arrivals(store: ColumnStore, ranges: Mapping[str, tuple[int, int]], *, rows_max: int) -> ReadArrivals:
-    """Return the traces of the first arrivals in ranges of offsets, by partition id: of about ``rows_max``."""
+async def read_arrivals(
+    store: ColumnStore, ranges: Mapping[str, tuple[int, int]], projects: SomeProjects, *, rows_max: int
+) -> ReadArrivals:
+    """Return the traces of the first arrivals of projects in ranges of offsets, by partition id: of about ``rows_max``.
+
+    All arrivals of a record are read or none.
+    """
     condition, values = _within(ranges)
-    rows = await _select(store, _SQL["arrivals"].replace("{ranges}", condition), {**values, "rows_max": rows_max})
-    traces = [_name(row) for row in rows]
-    count = sum(row["arrivals_count"] for row in rows)
-    if count < rows_max:
-        return ReadArrivals(traces, count, None)
-    return ReadArrivals(traces, count, max((row["last_partition"].decode(), row["last_offset"]) for row in rows))
+    sql = _SQL["arrivals"].replace("{ranges}", condition).replace("{projects}", _of_projects(projects))
+    values |= {"rows_max": rows_max, "some_projects": sorted(map(str, projects.project_ids))}
+    rows = await _select(store, sql, values)
+    traces = [_arrived(row) for row in rows]
+    if sum(trace.arrivals_count for trace in traces) < rows_max:
+        return ReadArrivals(traces, None)
+    return ReadArrivals(traces, max(RecordPlace(row["last_partition"].decode(), row["last_offset"]) for row in rows))
 
 
 async def changed_traces(
@@ -64,12 +100,18 @@ async def changed_traces(
     return {_name(row) for row in await _select(store, _SQL["changed_traces"].replace("{ranges}", condition), values)}
 
 
-async def visible_traces(store: ColumnStore, traces: Collection[TraceName]) -> dict[TraceName, bool]:
+async def visible_traces(store: ColumnStore, traces: Collection[TraceName]) -> dict[TraceName, JudgedTrace]:
     """Return those of ``traces`` that have a visible span, and whether each is complete."""
     sql = _SQL["visible_traces"].replace("{rank}", ", ".join(RANK_SQL))
     sql = sql.replace("{is_running}", IS_RUNNING_SQL).replace("{is_sent}", IS_SENT_SQL)
     rows = await _select(store, sql, _of(traces), deadline_s=JUDGING_S)
-    return {_name(row): bool(row["is_complete"]) for row in rows}
+    return {_name(row): JudgedTrace(bool(row["is_complete"]), row["versions_count"]) for row in rows}
+
+
+async def versions_counts(store: ColumnStore, traces: Collection[TraceName]) -> dict[TraceName, int]:
+    """Return how many versions of spans traces have."""
+    rows = await _select(store, _SQL["versions_counts"], _of(traces))
+    return {_name(row): row["versions_count"] for row in rows}
 
 
 async def settlings_of(store: ColumnStore, traces: Collection[TraceName]) -> dict[TraceName, Settlings]:
@@ -88,6 +130,17 @@ async def _select(
 
 def _name(row: Mapping[str, Any]) -> TraceName:
     return TraceName(UUID(row["project"].decode()), row["trace_id"])
+
+
+def _arrived(row: Mapping[str, Any]) -> ArrivedTrace:
+    first = RecordPlace(row["first_partition"].decode(), row["first_offset"])
+    return ArrivedTrace(_name(row), first, row["arrivals_count"])
+
+
+def _of_projects(projects: SomeProjects) -> str:
+    if not projects.project_ids:
+        return "1" if projects.are_left_out else "0"
+    return f"project_id {'NOT ' if projects.are_left_out else ''}IN {{some_projects:Array(UUID)}}"
 
 
 def _of(traces: Collection[TraceName]) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 -- load --
-SELECT run, time_us, clock_us, positions, pending, complete_run, complete_rest, incomplete_run, incomplete_rest
+SELECT
+    run, time_us, clock_us, positions, pending,
+    complete_run, complete_rest, complete_own, incomplete_run, incomplete_rest, incomplete_own
 FROM settling;
 
 -- now --
@@ -16,7 +18,8 @@ SELECT run, ranges FROM settling_windows WHERE time_us > $1 ORDER BY run;
 -- Only the run that follows the last one is finished: of two jobs, the later one changes nothing.
 UPDATE settling SET
     run = $1, time_us = $2, clock_us = $3, positions = $4, pending = $5,
-    complete_run = $6, complete_rest = $7, incomplete_run = $8, incomplete_rest = $9
+    complete_run = $6, complete_rest = $7, complete_own = $8,
+    incomplete_run = $9, incomplete_rest = $10, incomplete_own = $11
 WHERE run = $1 - 1
 RETURNING run;
 
@@ -27,7 +30,7 @@ INSERT INTO settling_windows (run, time_us, ranges) VALUES ($1, $2, $3);
 UPDATE settling_windows SET incomplete_count = incomplete_count + $2 WHERE run = $1;
 
 -- forget_windows --
--- Those that were examined twice.
+-- Those that were examined twice, for all projects.
 DELETE FROM settling_windows WHERE run <= $1;
 
 -- mark_inserted --
@@ -35,4 +38,6 @@ UPDATE settling SET pending = NULL WHERE run = $1;
 
 -- rewind --
 -- The windows that are kept are examined again: what settled of them may be missing in the tables.
-UPDATE settling SET positions = $1, pending = NULL, complete_run = incomplete_run, complete_rest = incomplete_rest;
+UPDATE settling SET
+    positions = $1, pending = NULL,
+    complete_run = incomplete_run, complete_rest = incomplete_rest, complete_own = incomplete_own;

@@ -16,7 +16,8 @@ import orjson
 from common.named_sql import load_named_sql
 from common.postgres.leases import Lease, LeaseLost, Leases
 from common.postgres.pool import Database
-from jobs.settling.windows import Frontier, Ranges, StoredWindow, ranges_json, ranges_of_json
+from jobs.settling.frontiers import Frontiers, frontier_of, own_json, own_of_json, rest_json
+from jobs.settling.windows import Ranges, StoredWindow, ranges_json, ranges_of_json
 
 _SQL: Final = load_named_sql(Path(__file__).with_name("queries.sql"))
 
@@ -37,8 +38,8 @@ class SettlingState(NamedTuple):
     pending: bytes | None
     """What the run has settled, unless it is known to be in ClickHouse."""
 
-    complete: Frontier
-    incomplete: Frontier
+    complete: Frontiers
+    incomplete: Frontiers
 
     def time_at(self, clock_us: int) -> int:
         """Return the time of a run that begins now. A clock that was set back lets no time pass."""
@@ -78,8 +79,8 @@ class SettlingRecords:
             row["clock_us"],
             orjson.loads(row["positions"]),
             row["pending"],
-            _frontier(row["complete_run"], row["complete_rest"]),
-            _frontier(row["incomplete_run"], row["incomplete_rest"]),
+            _frontiers(row["complete_run"], row["complete_rest"], row["complete_own"]),
+            _frontiers(row["incomplete_run"], row["incomplete_rest"], row["incomplete_own"]),
         )
 
     async def next_window(self, run: int, *, until_us: int) -> StoredWindow | None:
@@ -106,7 +107,7 @@ class SettlingRecords:
                 await transaction.fetch_all(_SQL["note_window"], state.run, state.time_us, ranges_json(finished.ranges))
             for run, count in finished.incomplete.items():
                 await transaction.fetch_all(_SQL["count_incomplete"], run, count)
-            await transaction.fetch_all(_SQL["forget_windows"], state.incomplete.run)
+            await transaction.fetch_all(_SQL["forget_windows"], state.incomplete.oldest_run)
 
     async def mark_inserted(self, lease: Lease, run: int) -> None:
         """Store that what a run has settled is in ClickHouse."""
@@ -123,9 +124,9 @@ async def rewind(database: Database, stored: Mapping[str, int]) -> None:
     await database.fetch_all(_SQL["rewind"], orjson.dumps(stored).decode())
 
 
-def _frontier(run: int, rest: str | None) -> Frontier:
-    return Frontier(run, None if rest is None else ranges_of_json(rest))
+def _frontiers(run: int, rest: str | None, own: str) -> Frontiers:
+    return Frontiers(frontier_of(run, rest), own_of_json(own))
 
 
-def _columns(frontier: Frontier) -> tuple[int, str | None]:
-    return frontier.run, None if frontier.rest is None else ranges_json(frontier.rest)
+def _columns(frontiers: Frontiers) -> tuple[int, str | None, str]:
+    return frontiers.common.run, rest_json(frontiers.common), own_json(frontiers.own)

@@ -11,6 +11,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 import orjson
 
+from common.clickhouse.settling import RecordPlace
+from common.parts import parts_of
+
 RANGES_MAX: Final = 128
 """Partitions in one statement; others follow."""
 
@@ -26,25 +29,11 @@ Ranges: TypeAlias = Mapping[str, Range]
 """By partition id."""
 
 
-class RecordPlace(NamedTuple):
-    """A record: the last one that a statement has read, in the order of partition ids and offsets."""
-
-    partition_id: str
-    offset: int
-
-
 class StoredWindow(NamedTuple):
     """What was stored between the run before and this one."""
 
     run: int
     ranges: Ranges
-
-
-class Frontier(NamedTuple):
-    """How far windows are examined: all up to ``run``, and of the next one all but ``rest``, if there is one."""
-
-    run: int
-    rest: Ranges | None = None
 
 
 def moved(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, Range]:
@@ -81,10 +70,19 @@ def part_of(ranges: Ranges, *, offsets_max: int) -> dict[str, Range]:
     return part
 
 
-def parts_of(ranges: Ranges) -> list[dict[str, Range]]:
+def ranges_in_parts(ranges: Ranges) -> list[dict[str, Range]]:
     """Return all ranges in parts that one statement reads."""
-    in_order = sorted(ranges.items())
-    return [dict(in_order[first : first + RANGES_MAX]) for first in range(0, len(in_order), RANGES_MAX)]
+    return [dict(part) for part in parts_of(sorted(ranges.items()), RANGES_MAX)]
+
+
+def without_rest(ranges: Ranges, rest: Ranges) -> dict[str, Range]:
+    """Return ranges without what ``rest_of`` left of them."""
+    read: dict[str, Range] = {}
+    for partition_id, (first, last) in ranges.items():
+        end = rest[partition_id].first - 1 if partition_id in rest else last
+        if first <= end:
+            read[partition_id] = Range(first, end)
+    return read
 
 
 def rest_of(ranges: Ranges, part: Ranges, last: RecordPlace | None) -> dict[str, Range]:

@@ -303,8 +303,8 @@ INSERT INTO leases (kind, id) VALUES
 -- number of the run before it. `pending`: what the run settled, until it is in ClickHouse. `time_us` is the time by
 -- which traces are quiet; it goes on from `clock_us`, the clock at the run, and never back. `positions`: the offset to
 -- which each partition was stored. `complete_run` and `incomplete_run`: the last window that was examined after the
--- shorter and after the longer time; `complete_rest` and `incomplete_rest`: what is left of the next one. Texts are
--- JSON.
+-- shorter and after the longer time; `complete_rest` and `incomplete_rest`: what is left of the next one; `complete_own`
+-- and `incomplete_own`: the same of projects that are behind, as run and rest by project. Texts are JSON.
 CREATE TABLE settling (
     id              boolean PRIMARY KEY DEFAULT true CHECK (id),
     run             bigint  NOT NULL DEFAULT 0,
@@ -314,8 +314,10 @@ CREATE TABLE settling (
     pending         bytea,
     complete_run    bigint  NOT NULL DEFAULT 0,
     complete_rest   text,
+    complete_own    text    NOT NULL DEFAULT '{}',
     incomplete_run  bigint  NOT NULL DEFAULT 0,
-    incomplete_rest text
+    incomplete_rest text,
+    incomplete_own  text    NOT NULL DEFAULT '{}'
 );
 INSERT INTO settling DEFAULT VALUES;
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.clickhouse.settling import RecordPlace
 from jobs.settling.windows import (
     RANGES_MAX,
     Range,
-    RecordPlace,
     moved,
     part_of,
-    parts_of,
+    ranges_in_parts,
     ranges_json,
     ranges_of_json,
     rest_of,
     together,
+    without_rest,
 )
 
 OFFSETS = st.integers(0, 30)
@@ -56,13 +57,14 @@ def test_parts_of_a_window_are_all_of_it_once(ranges: dict[str, Range], rows_max
         seen += records[:rows_max]
         last = RecordPlace(*records[rows_max - 1]) if len(records) >= rows_max else None
         rest = rest_of(rest, part, last)
+        assert sorted(offsets_in(without_rest(ranges, rest))) == sorted(seen)
     assert sorted(seen) == sorted(offsets_in(ranges))
     assert len(seen) == len(set(seen))
 
 
 def test_more_partitions_than_a_statement_takes() -> None:
     ranges = {f"p{number:04d}": Range(0, number) for number in range(3 * RANGES_MAX + 1)}
-    assert [len(part) for part in parts_of(ranges)] == [RANGES_MAX] * 3 + [1]
+    assert [len(part) for part in ranges_in_parts(ranges)] == [RANGES_MAX] * 3 + [1]
     left = rest_of(ranges, part_of(ranges, offsets_max=10**6), None)
     assert len(left) == 2 * RANGES_MAX + 1
 
