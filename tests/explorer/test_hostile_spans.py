@@ -106,7 +106,7 @@ async def test_odd_members_leave_no_view_empty(explorer: Explorer):
             assert await explorer.text(".tab-content")
             assert "[object Object]" not in await explorer.text(".span-panel")
             assert await page.locator(".tab-content .notice.error").count() == 0
-    assert shown == {"Conversation", "Data", "Attributes", "Events", "Links", "Resource", "JSON"}
+    assert shown == {"Conversation", "Data", "Attributes", "Feedback", "Events", "Links", "Resource", "JSON"}
     of_trace = {"conditions": [{"field": "trace_id", "value": ODD_TRACE_ID}]}
     await explorer.open("spans", filter=of_trace)
     await expect(page.locator(".rows .row")).to_have_count(len(spans))

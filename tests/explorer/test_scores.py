@@ -94,7 +94,7 @@ async def test_scores_of_a_span_say_what_gave_them(judged: Explorer):
     page = judged.page
     span = span_of(0)
     await judged.open(f"traces/{span['trace_id']}", span=span["span_id"], tab="scores")
-    await expect(page.get_by_role("tab", name="Scores 2")).to_have_attribute("aria-selected", "true")
+    await expect(page.get_by_role("tab", name="Feedback 2")).to_have_attribute("aria-selected", "true")
     shown = page.locator(".score")
     await expect(shown.first).to_contain_text("thumb down")
     await expect(shown.last).to_contain_text("It answers 0 of 11.")

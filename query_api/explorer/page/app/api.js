@@ -46,9 +46,10 @@ export function get(path, params = {}, abort) {
  * @param {string} path
  * @param {unknown} body
  * @param {AbortSignal} [abort]
+ * @param {string | null} [coordinates]  What `write` returned: the answer waits until that is stored.
  */
-export function post(path, body, abort) {
-  return call('POST', path, body, abort);
+export async function post(path, body, abort, coordinates) {
+  return (await request('POST', path, body, abort, coordinates)).answer;
 }
 
 /**
@@ -59,12 +60,30 @@ export function post(path, body, abort) {
  * @returns {Promise<any>}
  */
 export async function call(method, path, body, abort) {
+  return (await request(method, path, body, abort)).answer;
+}
+
+/** Write spans; `coordinates` say what was written. @param {string} method @param {string} path @param {unknown} body */
+export function write(method, path, body) {
+  return request(method, path, body);
+}
+
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {unknown} [body]
+ * @param {AbortSignal} [abort]
+ * @param {string | null} [coordinates]
+ * @returns {Promise<{answer: any, coordinates: string | null}>}
+ */
+async function request(method, path, body, abort, coordinates) {
   const scope = path.startsWith('admin/') ? 'admin' : 'project';
   /** @type {Record<string, string>} */
   const headers = { Accept: 'application/json' };
   const key = keys.peek()[scope];
   if (key) headers.Authorization = `${scope === 'admin' ? 'Access' : 'ApiKey'} ${key}`;
   if (body !== undefined) headers['Content-Type'] = 'application/json';
+  if (coordinates) headers['X-Clearspan-Wait-For'] = coordinates;
   let response;
   try {
     const init = { method, headers, body: body === undefined ? null : JSON.stringify(body), signal: abort ?? null };
@@ -75,7 +94,9 @@ export async function call(method, path, body, abort) {
   }
   const through = response.headers.get('X-Data-Through');
   if (through) dataThrough.value = through;
-  if (response.ok) return response.status === 204 ? null : response.json();
+  if (response.ok) {
+    return { answer: response.status === 204 ? null : await response.json(), coordinates: response.headers.get('X-Clearspan-Coordinates') };
+  }
   if (response.status === 401 && key === keys.peek()[scope]) needsKey.value = scope; // else another key was entered since
   throw await failure(response);
 }

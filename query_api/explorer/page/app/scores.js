@@ -22,8 +22,16 @@ export function valueOf(score) {
 
 /** `0.9 relevant`; a label that only repeats the value is left out. @param {Score | undefined} score */
 export function scoreText(score) {
+  if (score?.value === 1 && score.label === 'true') return wordOf(score.name, true);
+  if (score?.value === 0 && score.label === 'false') return wordOf(score.name, false);
   const value = score?.value === undefined ? '' : String(Number(score.value.toPrecision(4)));
   return [value, textOf(score?.label)].filter((text, place) => text && (place === 0 || text !== value)).join(' ');
+}
+
+/** A boolean in words: that of thumbs is a direction. @param {string} name @param {boolean} value */
+export function wordOf(name, value) {
+  if (name === 'thumb') return value ? 'up' : 'down';
+  return value ? 'yes' : 'no';
 }
 
 /** The sort of a list that orders it by a score. @param {string} name */

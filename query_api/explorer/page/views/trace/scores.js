@@ -1,19 +1,19 @@
-/** The scores of a span, newest first, each with what gave it. */
+/** A score of a span, with what gave it. */
 import { html } from 'htm/preact';
 import { href } from '../../app/address.js';
-import { scoresOf, scoreText, valueOf } from '../../app/scores.js';
+import { scoreText, valueOf } from '../../app/scores.js';
 import { textOf } from '../../app/spans.js';
 import { LongText } from '../../components/json_tree.js';
 import { Time } from '../../components/time.js';
 import { SpanFilter } from './span_filter.js';
 
-/** @param {{span: import('../../app/spans.js').Span}} props */
-export function Scores({ span }) {
-  return scoresOf(span).map((score) => html`<section class="event score">
+/** @param {{score: import('../../app/scores.js').Score}} props */
+export function Score({ score }) {
+  return html`<section class="event score">
     <h3><bdi>${score.name}</bdi> <strong><bdi>${scoreText(score)}</bdi></strong><${SpanFilter} condition=${{ field: 'scores', key: score.name, operator: 'is', value: valueOf(score) }} /></h3>
     <p class="soft"><${Time} value=${score.at} />, <${Source} source=${score.source ?? {}} /></p>
     ${textOf(score.explanation) && html`<p><${LongText} text=${score.explanation} /></p>`}
-  </section>`);
+  </section>`;
 }
 
 /** @param {{source: Record<string, any>}} props */

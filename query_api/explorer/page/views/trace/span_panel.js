@@ -15,12 +15,13 @@ import { JsonTree, LongText } from '../../components/json_tree.js';
 import { ErrorNotice } from '../../components/notices.js';
 import { SessionLink } from '../../components/session_link.js';
 import { Time } from '../../components/time.js';
-import { Attributes } from './attributes.js';
 import { Conversation, messagesOf } from '../conversation/conversation.js';
+import { FeedbackTab, useFeedback } from '../feedback/feedback_tab.js';
+import { Thumbs } from '../feedback/thumbs.js';
+import { Attributes } from './attributes.js';
 import { Data } from './data.js';
 import { Events } from './events.js';
 import { Links } from './links.js';
-import { Scores } from './scores.js';
 import { SpanFilter } from './span_filter.js';
 
 const MESSAGE_MAX = 300;
@@ -37,12 +38,14 @@ export function SpanPanel({ traceId, spanId, close }) {
 
 /** @param {{span: import('../../app/spans.js').Span}} props */
 function Details({ span }) {
-  const tabs = tabsOf(span);
+  const feedback = useFeedback(/** @type {any} */ (span));
+  const tabs = tabsOf(span, feedback);
   const current = tabs.find(({ name }) => name === param('tab')) ?? tabs[0];
   return html`
     <h2><bdi>${span.span_name || '(no name)'}</bdi>${span.span_name && html`<${SpanFilter} condition=${is('span_name', span.span_name)} />`}</h2>
     <${Facts} span=${span} />
     <${Exception} span=${span} />
+    <p class="feedback-bar"><${Thumbs} span=${span} feedback=${feedback} /></p>
     <div class="tabs" role="tablist">
       ${tabs.map(({ name, title }) => html`<button role="tab" aria-selected=${name === current?.name}
         onClick=${() => setParams({ tab: name === tabs[0]?.name ? null : name }, { replace: true })}>${title}</button>`)}
@@ -50,14 +53,15 @@ function Details({ span }) {
     <div class="tab-content" role="tabpanel"><${Boundary} key=${`${span.span_id} ${current?.name}`}>${current?.content()}</${Boundary}></div>`;
 }
 
-/** @param {import('../../app/spans.js').Span} span */
-function tabsOf(span) {
+/** @param {import('../../app/spans.js').Span} span @param {ReturnType<typeof useFeedback>} feedback */
+function tabsOf(span, feedback) {
   const tabs = [];
+  const judgements = feedback.list.length + scoresOf(span).filter(({ source }) => source?.kind !== 'annotation').length;
   if (messagesOf(span).length) tabs.push({ name: 'conversation', title: 'Conversation', content: () => html`<${Conversation} span=${span} />` });
   const data = attribute(span, 'ag.data');
   if (isObject(data) && Object.keys(data).length) tabs.push({ name: 'data', title: 'Data', content: () => html`<${Data} data=${data} />` });
-  if (scoresOf(span).length) tabs.push({ name: 'scores', title: `Scores ${scoresOf(span).length}`, content: () => html`<${Scores} span=${span} />` });
   tabs.push({ name: 'attributes', title: 'Attributes', content: () => html`<${Attributes} span=${span} />` });
+  tabs.push({ name: 'scores', title: judgements ? `Feedback ${judgements}` : 'Feedback', content: () => html`<${FeedbackTab} span=${span} feedback=${feedback} />` });
   if (objectsOf(span.events).length) tabs.push({ name: 'events', title: `Events ${span.events.length}`, content: () => html`<${Events} events=${span.events} start=${span.start_time} />` });
   if (objectsOf(span.links).length || objectsOf(span.references).length) tabs.push({ name: 'links', title: 'Links', content: () => html`<${Links} span=${span} />` });
   tabs.push({ name: 'resource', title: 'Resource', content: () => html`<h3>Resource</h3><${JsonTree} value=${span.resource ?? {}} open=${5} action=${filterIn('resource')} /><h3>Scope</h3><${JsonTree} value=${span.scope ?? {}} open=${5} action=${filterIn('scope')} />` });

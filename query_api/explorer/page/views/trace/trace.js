@@ -9,6 +9,7 @@ import { BackLink } from '../../components/back_link.js';
 import { CopyButton } from '../../components/copy.js';
 import { ErrorNotice } from '../../components/notices.js';
 import { Time } from '../../components/time.js';
+import { TraceFeedback } from '../feedback/trace_feedback.js';
 import { FoldSwitch, useFold } from './fold.js';
 import { Minimap } from './minimap.js';
 import { readOutline } from './outline.js';
@@ -95,6 +96,7 @@ function Head({ outline, summary, showCause }) {
       ${summary.tokens > 0 && html`<div><dt>Tokens</dt><dd>${short(summary.tokens)}</dd></div>`}
       ${summary.cost > 0 && html`<div><dt>Cost</dt><dd>${cost(summary.cost)}</dd></div>`}
     </dl>
+    <${TraceFeedback} traceId=${outline.traceId} rootId=${outline.spanId[first]} />
     <span class="trace-id"><code>${outline.traceId}</code><${CopyButton} text=${outline.traceId} /></span>
     ${(outline.roots.length > 1) && html`<p class="soft roots-note">${topLevel(outline)}</p>`}
   </div>`;

@@ -1,0 +1,46 @@
+/** The feedback of a whole trace: thumbs for its root, and every span that was judged. */
+import { html } from 'htm/preact';
+import { href, param, setParams } from '../../app/address.js';
+import { post } from '../../app/api.js';
+import { changes, storedCount } from '../../app/feedback.js';
+import { marksOf, useLoaded } from '../../app/loading.js';
+import { scoresOf, scoreText } from '../../app/scores.js';
+import { ErrorNotice } from '../../components/notices.js';
+import { Menu } from '../../components/menu.js';
+import { useFeedback } from './feedback_tab.js';
+import { Thumbs } from './thumbs.js';
+
+const SPANS_MAX = 20;
+const SCORES_MAX = 5;
+
+/** @param {{traceId: string, rootId: string}} props */
+export function TraceFeedback({ traceId, rootId }) {
+  const judged = useLoaded(async (abort) => {
+    const conditions = [{ field: 'trace_id', operator: 'is', value: traceId }, { field: 'scores', operator: 'exists' }];
+    return (await post('spans/query', { filtering: { conditions }, windowing: { limit: SPANS_MAX } }, abort)).spans;
+  }, [traceId, storedCount.value]);
+  const spans = (judged.data ?? []).map((/** @type {any} */ span) => ({ span, scores: scoresOf(span).filter(isThere) }));
+  const count = spans.reduce((/** @type {number} */ sum, /** @type {any} */ { scores }) => sum + scores.length, 0);
+  return html`<${Menu} class="trace-feedback" label=${count ? `Feedback ${count}` : 'Feedback'} title="What was said about spans of this trace">
+    ${(/** @type {() => void} */ close) => html`<div class="trace-feedback-body">
+      <${RootThumbs} traceId=${traceId} rootId=${rootId} />
+      <button class="item" onClick=${() => { close(); setParams({ span: rootId, tab: 'scores' }, { replace: true }); }}>Write about the trace</button>
+      ${judged.error && html`<${ErrorNotice} error=${judged.error} retry=${judged.reload} />`}
+      <ul ...${marksOf(judged)}>${spans.map((/** @type {any} */ { span, scores }) => scores.length > 0 && html`<li key=${span.span_id}>
+        <a href=${href(['traces', traceId], { span: span.span_id, tab: 'scores', fold: param('fold') })} onClick=${close}><bdi>${span.span_name}</bdi></a>
+        <span class="soft"><bdi>${scores.slice(0, SCORES_MAX).map((/** @type {any} */ score) => `${score.name} ${scoreText(score)}`).join(', ')}</bdi></span></li>`)}</ul>
+    </div>`}
+  </${Menu}>`;
+}
+
+/** @param {{traceId: string, rootId: string}} props */
+function RootThumbs({ traceId, rootId }) {
+  const span = { trace_id: traceId, span_id: rootId };
+  const feedback = useFeedback(span);
+  return html`<p class="actions"><span class="soft">The trace as a whole</span><${Thumbs} span=${span} feedback=${feedback} about="trace" /></p>`;
+}
+
+/** Scores of feedback that this page deleted leave their spans a moment later. @param {import('../../app/scores.js').Score} score */
+function isThere({ source }) {
+  return changes.value.get(source?.trace_id)?.feedback !== null;
+}

@@ -1,0 +1,166 @@
+"""Feedback in a browser: given, seen, edited, found again and deleted where the span is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pytest
+from playwright.async_api import Page, Route, expect
+
+from tests.support.explorer import Explorer
+
+pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="module")]
+TRACE_ID: Final = "fe" * 16
+STORED: Final = "Being stored…"
+
+
+def _span_id(number: int) -> str:
+    return f"fe{number:014x}"
+
+
+async def _open(explorer: Explorer, number: int, *, tab: str = "scores") -> Page:
+    """Send a span of the trace, a root with children, and open its panel."""
+    parent = {} if number == 1 else {"parent_id": _span_id(1)}
+    span = {"trace_id": TRACE_ID, "span_id": _span_id(number), "span_name": f"answer {number}", **parent}
+    path = f"/spans/{TRACE_ID}/{_span_id(number)}"
+    explorer.stack.ask("/tracing/spans/ingest", {"spans": [span]})
+    explorer.stack.ask_until(path, None, lambda answer: answer["count"] == 1)
+    await explorer.open(f"traces/{TRACE_ID}", span=_span_id(number), tab=tab)
+    await expect(explorer.page.get_by_role("button", name="Give feedback")).to_be_visible()
+    return explorer.page
+
+
+def _scores(explorer: Explorer, number: int) -> Mapping[str, Any]:
+    span = explorer.stack.ask(f"/spans/{TRACE_ID}/{_span_id(number)}", None)["span"]
+    return {score["name"]: score.get("value", score.get("label")) for score in span.get("scores", [])}
+
+
+async def test_thumb_is_given_changed_and_taken_back(explorer: Explorer):
+    page = await _open(explorer, 1)
+    thumbs = page.get_by_label("Thumbs for this span")
+    await thumbs.get_by_role("button", name="Thumb up").click()
+    await expect(thumbs.get_by_role("button", name="Thumb up, given 1 times")).to_have_attribute("aria-pressed", "true")
+    await expect(thumbs.get_by_role("status")).to_be_empty()
+    assert _scores(explorer, 1) == {"thumb": 1}
+
+    await page.reload()
+    await thumbs.get_by_role("button", name="Thumb down").click()
+    await expect(thumbs.get_by_role("button", name="Thumb down, given 1 times")).to_have_attribute(
+        "aria-pressed", "true"
+    )
+    await expect(thumbs.get_by_role("button", name="Thumb up")).to_have_attribute("aria-pressed", "false")
+    await expect(thumbs.get_by_role("status")).to_be_empty()
+    assert _scores(explorer, 1) == {"thumb": 0}
+
+    await thumbs.get_by_role("button", name="Thumb down").click()
+    await expect(page.locator(".score")).to_have_count(0)
+    await page.reload()
+    await expect(page.get_by_text("Nobody has judged this span yet.")).to_be_visible()
+
+
+async def test_score_with_a_comment_is_given_edited_and_deleted(explorer: Explorer):
+    page = await _open(explorer, 2)
+    await page.get_by_role("button", name="Give feedback").click()
+    await page.get_by_label("Name", exact=True).fill("helpful ness")
+    await page.get_by_label("Number", exact=True).check()
+    await page.get_by_label("helpful ness").fill("0.25")
+    await page.get_by_label("comment").fill("It is <b>30</b> days.")
+    await page.get_by_label("Your name").fill("Ada")
+    await page.get_by_role("button", name="Save").click()
+    card = page.locator(".score")
+    await expect(card).to_contain_text("helpful ness 0.25")
+    await expect(card).to_contain_text("It is <b>30</b> days.")
+    await expect(card).to_contain_text("given by Ada")
+    await expect(page.get_by_text(STORED)).to_have_count(0)
+    assert _scores(explorer, 2) == {"helpful ness": 0.25, "comment": "It is <b>30</b> days."}
+
+    await page.reload()
+    await card.get_by_role("button", name="Edit").click()
+    await expect(page.get_by_label("comment")).to_have_value("It is <b>30</b> days.")
+    await page.get_by_label("helpful ness").fill("1")
+    await page.get_by_label("comment").fill("")
+    await page.get_by_role("button", name="Save").click()
+    await expect(card).to_contain_text("helpful ness 1")
+    await expect(page.get_by_text(STORED)).to_have_count(0)
+    assert _scores(explorer, 2) == {"helpful ness": 1}
+
+    await card.get_by_role("button", name="Delete").click()
+    await page.get_by_label("Delete this feedback").get_by_role("button", name="Delete").click()
+    await expect(card).to_have_count(0)
+    await page.reload()
+    await expect(page.get_by_role("button", name="Give feedback")).to_be_visible()
+    await expect(card).to_have_count(0)
+
+
+async def test_names_in_use_are_offered_and_their_kind_is_known(explorer: Explorer):
+    schema = {
+        "type": "object",
+        "properties": {"tone": {"type": "string", "enum": ["kind", "curt"]}},
+        "required": ["tone"],
+    }
+    outputs = {"type": "object", "properties": {"outputs": schema}, "required": ["outputs"]}
+    explorer.stack.ask(
+        "/simple/evaluators/",
+        {"evaluator": {"slug": "tone", "name": "tone", "data": {"schemas": {"outputs": outputs}}}},
+    )
+    page = await _open(explorer, 3)
+    await page.get_by_role("button", name="Give feedback").click()
+    await expect(page.locator("#score-names option[value=tone]")).to_be_attached()
+    await page.get_by_label("Name", exact=True).fill("tone")
+    await expect(page.get_by_label("tone").locator("option")).to_have_text(["choose…", "kind", "curt"])
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.get_by_role("alert")).to_have_text("tone: give a value.")
+    await page.get_by_label("tone").select_option("kind")
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.locator(".score")).to_contain_text("tone kind")
+
+
+async def test_feedback_is_found_again_from_its_value(explorer: Explorer):
+    page = await _open(explorer, 4)
+    await page.get_by_role("button", name="Give feedback").click()
+    await page.get_by_label("Name", exact=True).fill("found again")
+    await page.get_by_label("Label", exact=True).check()
+    await page.get_by_label("found again").fill("wrong")
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.locator(".score")).to_contain_text("found again wrong")
+    await expect(page.get_by_text(STORED)).to_have_count(0)
+    await page.locator(".score").get_by_role("button", name="Filter by wrong").click()
+    await page.get_by_role("button", name="Only this").click()
+    await expect(page.locator(".rows .row")).to_have_count(1)
+    await expect(page.locator(".rows .row")).to_contain_text("answer 4")
+
+
+async def test_failure_is_said_and_what_was_typed_stays(explorer: Explorer):
+    page = await _open(explorer, 5)
+
+    async def refuse(route: Route) -> None:
+        await route.fulfill(status=503, json={"detail": {"message": "Kafka is not available."}})
+
+    await page.get_by_role("button", name="Give feedback").click()
+    await page.get_by_label("comment").fill("Do not lose this.")
+    await page.get_by_label("up", exact=True).check()
+    await page.route("**/annotations/", refuse)
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.get_by_role("alert")).to_have_text("Kafka is not available.")
+    await expect(page.get_by_label("comment")).to_have_value("Do not lose this.")
+    await expect(page.locator(".score")).to_have_count(0)
+    await page.unroute("**/annotations/")
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.locator(".score")).to_contain_text("Do not lose this.")
+
+
+async def test_trace_lists_what_was_said_about_its_spans(explorer: Explorer):
+    page = await _open(explorer, 6)
+    await page.get_by_label("Thumbs for this span").get_by_role("button", name="Thumb up").click()
+    await expect(page.get_by_label("Thumbs for this span").get_by_role("status")).to_be_empty()
+    await page.get_by_role("button", name="Close the panel").click()
+    menu = page.locator(".trace-feedback")
+    await menu.get_by_role("button", name=re.compile("^Feedback [1-9]")).click()
+    await expect(menu.get_by_role("listitem").filter(has_text="answer 6")).to_contain_text("thumb up")
+    await menu.get_by_label("Thumbs for this trace").get_by_role("button", name="Thumb down").click()
+    await expect(menu.get_by_role("listitem").filter(has_text="answer 1")).to_contain_text("thumb down")
+    await menu.get_by_role("link", name="answer 6").click()
+    await expect(page.locator(".span-panel h2")).to_contain_text("answer 6")
+    await expect(page.locator(".score")).to_contain_text("thumb up")
