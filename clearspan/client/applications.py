@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, TypeAlias
 
 from rich.text import Text
@@ -54,6 +53,9 @@ examples
 REVISIONS: Final = "/applications/revisions"
 LINES_WITHOUT_PLACES: Final = 10
 """With fewer lines than this, the line numbers of a change are not shown."""
+
+LINES_AROUND: Final = 2
+"""Lines that are the same, shown before and after each change of a text."""
 
 _ROOT: Final = "(everything)"
 
@@ -147,7 +149,7 @@ async def diff(
     before = after and await _before(api, application, variant, after, old)
     if after is None or before is None:
         return NOTHING_FOUND
-    answer = await api.get(f"{REVISIONS}/diff", **{"from": before["id"], "to": after["id"]})
+    answer = await api.get(f"{REVISIONS}/diff", **{"from": before["id"], "to": after["id"], "lines": "true"})
     if as_json:
         print_objects(answer["changes"])
         return 0
@@ -215,16 +217,42 @@ def _title(revision: Revision) -> Text:
 
 def _changed_lines(change: Mapping[str, Any]) -> Iterator[Text]:
     """Yield the lines of a change; texts are compared line by line, with two lines around what differs."""
-    are_texts = all(isinstance(change[side], str) for side in ("from", "to") if side in change)
-    old = _lines(change["from"], is_text=are_texts) if change["op"] != "added" else []
-    new = _lines(change["to"], is_text=are_texts) if change["op"] != "removed" else []
-    without_header = list(difflib.unified_diff(old, new, n=2, lineterm=""))[2:]
-    for line in without_header:
-        style = {"-": "red", "+": "green", "@": "dim"}.get(line[0], "")
-        if not (line[0] == "@" and len(old) + len(new) < LINES_WITHOUT_PLACES):
-            yield Text(f"  {printable(line)}", style)
+    if "lines" in change:
+        yield from _text_lines(change)
+        return
+    values = {side: change[side] for side in ("from", "to") if side in change}
+    are_texts = all(isinstance(value, str) for value in values.values())
+    for side, mark, style in (("from", "-", "red"), ("to", "+", "green")):
+        if side in values:
+            text = values[side] if are_texts else json.dumps(values[side], indent=2, ensure_ascii=False)
+            yield from (_marked(mark, line, style) for line in text.split("\n"))
 
 
-def _lines(value: Any, *, is_text: bool) -> list[str]:
-    text = value if is_text else json.dumps(value, indent=2, ensure_ascii=False)
-    return str(text).split("\n")
+def _text_lines(change: Mapping[str, Any]) -> Iterator[Text]:
+    old = change["from"].split("\n")
+    are_numbered = len(old) + len(change["to"].split("\n")) >= LINES_WITHOUT_PLACES
+    for place, row in enumerate(change["lines"]):
+        if row["op"] == "same":
+            is_last = place + 1 == len(change["lines"])
+            lines = old[row["from"] - 1 : row["from"] - 1 + row["count"]]
+            before = lines[:LINES_AROUND] if place > 0 else []
+            after = [] if is_last else lines[max(len(before), len(lines) - LINES_AROUND) :]
+            yield from (_marked(" ", line) for line in before)
+            if are_numbered and len(before) + len(after) < len(lines) and not is_last:
+                yield Text(f"  @@ line {row['to'] + len(lines) - len(after)} @@", "dim")
+            yield from (_marked(" ", line) for line in after)
+        elif row["op"] == "changed":
+            yield _marked("-", row["words"], "red", without="added")
+            yield _marked("+", row["words"], "green", without="removed")
+        else:
+            yield _marked("-", row["text"], "red") if row["op"] == "removed" else _marked("+", row["text"], "green")
+
+
+def _marked(mark: str, line: str | Sequence[Mapping[str, str]], style: str = "", *, without: str = "") -> Text:
+    """Return a line behind its mark. Of a line in parts, those that differ are emphasized."""
+    parts = [{"op": "same", "text": line}] if isinstance(line, str) else line
+    marked = Text(f"  {mark}", style)
+    for part in parts:
+        if part["op"] != without:
+            marked.append(printable(part["text"]), "" if part["op"] == "same" else "bold underline")
+    return marked

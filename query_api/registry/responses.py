@@ -186,6 +186,30 @@ class ResolvedRevisionResponse(CountedOut):
     retrieval_info: RetrievalInfo | None = None
 
 
+class TextPart(ApiModel):
+    """A part of a line."""
+
+    op: str = Field(description="same, removed or added")
+    text: str
+
+
+class LineChange(ApiModel):
+    """Lines of two texts: some that are the same, or one that was removed, added or changed."""
+
+    op: str = Field(description="same, removed, added or changed")
+    from_: int | None = Field(
+        None, serialization_alias="from", description="The number of the line in the older text; of `same` the first."
+    )
+    to: int | None = Field(None, description="The number of the line in the newer text; of `same` the first.")
+    count: int | None = Field(None, description="Of `same`: how many lines.")
+    text: str | None = Field(None, description="Of `removed` and `added`: the line.")
+    words: list[TextPart] | None = Field(
+        None,
+        description="Of `changed`: the parts of the line. `same` and `removed` are the older line, `same` and `added` "
+        "the newer one.",
+    )
+
+
 class Change(ApiModel):
     """One change between two revisions."""
 
@@ -193,6 +217,10 @@ class Change(ApiModel):
     path: str = Field(description="A JSON Pointer, into the older data for `removed`, else into the newer data.")
     from_: Any = Field(None, serialization_alias="from")
     to: Any = None
+    lines: list[LineChange] | None = Field(
+        None,
+        description="Present if `lines` was set and both values are texts: what changed in them, from top to bottom.",
+    )
 
 
 class DiffResponse(ApiModel):

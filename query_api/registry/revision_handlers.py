@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, NoReturn
 from uuid import UUID
 
@@ -139,7 +140,8 @@ class RevisionHandlers(KindHandlers):
         before, after = [await self._existing(lineage, id_) for id_ in (parameters.from_, parameters.to)]
         texts = [revision.data or "{}" for revision in (before, after)]
         is_large = sum(map(len, texts)) > IN_PROCESS_BYTES_MAX
-        count, changes = await run_if_large(request.context.compute, changes_json, *texts, is_large=is_large)
+        compare = partial(changes_json, with_lines=parameters.lines)
+        count, changes = await run_if_large(request.context.compute, compare, *texts, is_large=is_large)
         references = {
             "from": reference_members(labels.artifact, before),
             "to": reference_members(labels.artifact, after),

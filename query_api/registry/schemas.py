@@ -328,3 +328,4 @@ class DiffParameters(Strict):
 
     from_: UUID = Field(alias="from", description="The id of the older revision.")
     to: UUID = Field(description="The id of the newer revision.")
+    lines: bool = Field(default=False, description="Whether texts that changed are compared line by line.")

@@ -45,8 +45,9 @@ async def test_what_a_revision_changed_is_two_clicks_away(explorer: Explorer):
     await expect(explorer.page.locator(".change")).to_have_count(2)
     assert await explorer.texts(".change h3 code") == ["/parameters/prompt", "/parameters/temperature"]
     changed = explorer.page.locator(".change.changed")
-    await expect(changed.locator(".from")).to_have_text("Be kind.")
-    await expect(changed.locator(".to")).to_have_text("Be kind and brief.")
+    await expect(changed.locator("del")).to_have_text("Be kind.")
+    await expect(changed.locator("ins")).to_have_text("Be kind and brief.")
+    await expect(changed.locator("mark")).to_have_text(" and brief")
 
 
 @pytest.mark.usefixtures("application")

@@ -90,7 +90,7 @@ def test_differences_are_listed(before: Any, after: Any, expected: list[tuple[st
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "a", "~/"]),
     lambda below: (
-        st.lists(below, max_size=4) | st.dictionaries(st.sampled_from(["a", "b", "~", "/"]), below, max_size=3)
+        st.lists(below, max_size=4) | st.dictionaries(st.sampled_from(["a", "role", "~", "/"]), below, max_size=3)
     ),
     max_leaves=12,
 )
@@ -132,3 +132,24 @@ def _sorted(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _sorted(value[name]) for name in sorted(value)}
     return [_sorted(each) for each in value] if isinstance(value, list) else value
+
+
+def _message(role: str, content: str) -> dict[str, str]:
+    return {"role": role, "content": content}
+
+
+def test_messages_are_compared_with_those_of_their_role():
+    before = [_message("system", "Be kind."), _message("user", "{{question}}")]
+    after = [_message("system", "Be brief."), _message("assistant", "Hello!"), _message("user", "Q: {{question}}")]
+
+    assert [tuple(change) for change in differences(before, after)] == [
+        ("changed", "/0/content", "Be kind.", "Be brief."),
+        ("added", "/1", ABSENT, _message("assistant", "Hello!")),
+        ("changed", "/2/content", "{{question}}", "Q: {{question}}"),
+    ]
+
+
+def test_path_of_a_removed_member_counts_places_in_the_older_value():
+    before, after = [{"role": "user", "name": "ada"}], [_message("system", "s"), {"role": "user"}]
+
+    assert [tuple(change)[:2] for change in differences(before, after)] == [("added", "/0"), ("removed", "/0/name")]

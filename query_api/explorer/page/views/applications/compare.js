@@ -3,10 +3,11 @@ import { html } from 'htm/preact';
 import { href, param, setParams } from '../../app/address.js';
 import { get, post } from '../../app/api.js';
 import { marksOf, useLoaded } from '../../app/loading.js';
-import { JsonTree } from '../../components/json_tree.js';
 import { ErrorNotice } from '../../components/notices.js';
 import { Time } from '../../components/time.js';
+import { Changes } from './changes.js';
 import { Counts, SpansOf } from './counts.js';
+import { LayoutSwitch } from './layout.js';
 
 /** @param {{slug: string}} props */
 export function Compare({ slug }) {
@@ -14,7 +15,7 @@ export function Compare({ slug }) {
   const loaded = useLoaded(async (abort) => {
     const counted = { include_counts: 'true' };
     const [diff, before, after, all] = await Promise.all([
-      get('applications/revisions/diff', { from, to }, abort), get(`applications/revisions/${from}`, counted, abort),
+      get('applications/revisions/diff', { from, to, lines: 'true' }, abort), get(`applications/revisions/${from}`, counted, abort),
       get(`applications/revisions/${to}`, counted, abort),
       post('applications/revisions/query', { application_refs: [{ slug }], windowing: { limit: 100 } }, abort),
     ]);
@@ -29,8 +30,9 @@ export function Compare({ slug }) {
       <${Side} slug=${slug} title="Before" answer=${before} all=${all} choose=${(/** @type {string} */ id) => setParams({ from: id })} />
       <${Side} slug=${slug} title="After" answer=${after} all=${all} choose=${(/** @type {string} */ id) => setParams({ to: id })} />
     </div>
-    <section class="card"><h2>${changes.length === 0 ? 'The data is the same' : `${changes.length} ${changes.length === 1 ? 'change' : 'changes'}`}</h2>
-      ${changes.map((/** @type {any} */ change) => html`<${Change} key=${change.path} change=${change} />`)}</section>
+    <section class="card">
+      <div class="card-head"><h2>${changes.length === 0 ? 'The data is the same' : `${changes.length} ${changes.length === 1 ? 'change' : 'changes'}`}</h2><${LayoutSwitch} /></div>
+      <${Changes} changes=${changes} before=${before.application_revision?.data} after=${after.application_revision?.data} /></section>
     <section class="card"><h2>Spans of the last 30 days</h2><${Counts} before=${before.counts} after=${after.counts} /></section>
   </div>`;
 }
@@ -49,19 +51,4 @@ function Side({ slug, title, answer, all, choose }) {
 /** @param {any} revision */
 function variantName(revision) {
   return revision.application_variant_slug ?? revision.slug ?? 'variant';
-}
-
-/** @param {{change: any}} props */
-function Change({ change }) {
-  const hasText = typeof change.from === 'string' || typeof change.to === 'string';
-  return html`<div class="change ${change.op}"><h3><span class="op">${change.op}</span> <code>${change.path}</code></h3>
-    <div class="two ${hasText ? 'texts' : ''}">
-      <div class="from">${'from' in change ? html`<${Value} value=${change.from} />` : html`<span class="soft">absent</span>`}</div>
-      <div class="to">${'to' in change ? html`<${Value} value=${change.to} />` : html`<span class="soft">absent</span>`}</div>
-    </div></div>`;
-}
-
-/** @param {{value: unknown}} props */
-function Value({ value }) {
-  return typeof value === 'string' ? html`<pre>${value}</pre>` : html`<${JsonTree} value=${value} open=${4} />`;
 }
