@@ -53,7 +53,7 @@ async def test_what_a_revision_changed_is_two_clicks_away(explorer: Explorer):
 @pytest.mark.usefixtures("application")
 async def test_deployments_name_environment_and_version(explorer: Explorer):
     await explorer.open("applications")
-    row = explorer.page.locator("table", has_text="Environment").locator("tbody tr")
+    row = explorer.page.locator("table", has_text="Environment").locator("tbody tr", has_text="faq-bot")
     await expect(row).to_contain_text("Production")
     await expect(row).to_contain_text("faq-bot")
     deployed = explorer.stack.ask("/environments/revisions/query", {"environment_refs": [{"slug": "production"}]})

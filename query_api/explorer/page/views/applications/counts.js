@@ -33,13 +33,6 @@ export function Counts({ before, after }) {
   </tbody></table>`;
 }
 
-/** One revision alone. @param {{counts: any}} props */
-export function OneCounts({ counts }) {
-  return html`<table class="plain"><tbody>
-    ${[...ROWS, ...VOLUMES].map(([title, of, format]) => html`<tr><th scope="row">${title}</th><td class="numeric">${format(of(counts))}</td></tr>`)}
-  </tbody></table>`;
-}
-
 /** The spans that were counted. @param {{counts: any}} props  Of `GET /applications/revisions/{id}?include_counts=true`. */
 export function SpansOf({ counts }) {
   if (!counts) return null;
