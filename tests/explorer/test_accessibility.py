@@ -10,7 +10,7 @@ from tests.support.explorer import AUTOGEN_TRACE, open_page
 from tests.support.stack import RunningStack
 
 pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="module")]
-VIEWS = ("traces", "spans", "sessions", "applications", "queries", "dead-letters", "status")
+VIEWS = ("", "users", "traces", "spans", "sessions", "applications", "queries", "dead-letters", "status")
 CUT_OFF = """() => [...document.querySelectorAll('.c-time, .c-cost, .c-duration, .wf-label')].filter((element) => {
   const [inner, outer] = [element, element.closest('.wf-track, .row')].map((each) => each.getBoundingClientRect());
   const isOutside = inner.left < outer.left - 1 || inner.right > outer.right + 1;

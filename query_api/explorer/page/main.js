@@ -8,17 +8,21 @@ import { Shell } from './components/shell.js';
 import { ApplicationsView } from './views/applications/applications.js';
 import { DeadLettersView } from './views/dead_letters/dead_letters.js';
 import { SpansView, TracesView } from './views/list/list.js';
+import { OverviewView } from './views/overview/overview.js';
 import { QueriesView } from './views/queries/queries.js';
 import { SessionsView } from './views/sessions/sessions.js';
 import { StatusView } from './views/status/status.js';
 import { TraceView } from './views/trace/trace.js';
+import { UsersView } from './views/users/users.js';
 
 function View() {
   const { path } = address.value;
   switch (viewName.value) {
+    case 'overview': return html`<${OverviewView} />`;
     case 'traces': return path[1] ? html`<${TraceView} key=${path[1]} traceId=${path[1]} />` : html`<${TracesView} />`;
     case 'spans': return html`<${SpansView} />`;
     case 'sessions': return html`<${SessionsView} key=${path[1] ?? ''} sessionId=${path[1]} />`;
+    case 'users': return html`<${UsersView} key=${path[1] ?? ''} userId=${path[1]} />`;
     case 'applications': return html`<${ApplicationsView} path=${path.slice(1)} />`;
     case 'queries': return html`<${QueriesView} path=${path.slice(1)} />`;
     case 'dead-letters': return html`<${DeadLettersView} id=${path[1]} />`;

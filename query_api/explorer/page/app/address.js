@@ -9,6 +9,9 @@ import { computed, signal } from '@preact/signals';
 /** The address of `/ui/`, which ends with a slash. The server writes it into `<base>`. */
 export const ROOT = new URL('./', document.baseURI);
 
+/** The view at `ROOT` itself. */
+const HOME = 'overview';
+
 /** @typedef {Readonly<{path: readonly string[], params: URLSearchParams}>} Address */
 /** @typedef {Record<string, string | null | undefined>} Changes  `null`, `undefined` and `''` remove a parameter. */
 
@@ -16,14 +19,14 @@ export const ROOT = new URL('./', document.baseURI);
 function read() {
   const below = location.pathname.startsWith(ROOT.pathname) ? location.pathname.slice(ROOT.pathname.length) : '';
   const path = below.split('/').filter(Boolean).map(decodeURIComponent);
-  return { path: path.length ? path : ['traces'], params: new URLSearchParams(location.search) };
+  return { path: path.length ? path : [HOME], params: new URLSearchParams(location.search) };
 }
 
 /** The current address. */
 export const address = signal(read());
 
 /** The name of the view: the first segment of the path. */
-export const viewName = computed(() => address.value.path[0] ?? 'traces');
+export const viewName = computed(() => address.value.path[0] ?? HOME);
 
 /**
  * Return the address of a view, for links.
@@ -31,7 +34,8 @@ export const viewName = computed(() => address.value.path[0] ?? 'traces');
  * @param {Changes | URLSearchParams} [params]
  */
 export function href(path, params = {}) {
-  const url = new URL(path.map(encodeURIComponent).join('/'), ROOT);
+  const isHome = path.length === 1 && path[0] === HOME;
+  const url = new URL(isHome ? './' : path.map(encodeURIComponent).join('/'), ROOT);
   url.search = (params instanceof URLSearchParams ? params : changed(new URLSearchParams(), params)).toString();
   return url.pathname + url.search;
 }

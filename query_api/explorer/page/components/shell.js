@@ -8,7 +8,7 @@ import { isDark, theme, toggleTheme } from '../app/theme.js';
 import { ValueMenu } from './value_menu.js';
 
 const VIEWS = [
-  ['traces', 'Traces'], ['spans', 'Spans'], ['sessions', 'Sessions'], ['applications', 'Applications'],
+  ['overview', 'Overview'], ['traces', 'Traces'], ['spans', 'Spans'], ['sessions', 'Sessions'], ['users', 'Users'], ['applications', 'Applications'],
   ['queries', 'Queries'], ['dead-letters', 'Dead letters'], ['status', 'Status'],
 ];
 
@@ -20,7 +20,7 @@ export function Shell({ children }) {
   return html`
     <a class="skip" href="#view">Skip to the content</a>
     <header class="top">
-      <a class="brand" href=${href(['traces'])}><img src="files/icon.svg" alt="" width="18" height="18" /> Clearspan</a>
+      <a class="brand" href=${href(['overview'])}><img src="files/icon.svg" alt="" width="18" height="18" /> Clearspan</a>
       <nav aria-label="Views">
         ${VIEWS.map(([name = '', title]) => html`<a href=${href([name])} aria-current=${name === current ? 'page' : null}>${title}</a>`)}
       </nav>

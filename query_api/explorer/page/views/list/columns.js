@@ -4,6 +4,7 @@ import { cost, duration, localTime, short } from '../../app/format.js';
 import { costOf, durationOf, isError, isRunning, modelOf, serviceOf, sessionOf, tokensOf, userOf } from '../../app/spans.js';
 import { SessionLink } from '../../components/session_link.js';
 import { Time } from '../../components/time.js';
+import { UserLink } from '../../components/user_link.js';
 
 /** @typedef {import('../../components/table.js').Column<any>} Column */
 /** @typedef {{durationOf: (row: any) => number, make: (longest: number) => Column[]}} Columns */
@@ -79,7 +80,7 @@ export const SPAN_COLUMNS = {
     { name: 'duration', title: 'Duration', width: '10.5rem', numeric: true, sort: 'duration', cell: (span) => html`<${Took} row=${span} value=${durationOf(span)} longest=${longest} />`, quick: (span) => byState(span) },
     { name: 'status', title: 'Status', width: 'minmax(6rem, 1fr)', cell: (span) => (isError(span) ? html`<span class="error-text">${span.status_message || 'error'}</span>` : ''), quick: (span) => by('status_code', span.status_code, isError(span) ? 'failed' : 'this status') },
     { name: 'session', title: 'Session', width: 'minmax(6rem, 1fr)', cell: (span) => html`<${SessionLink} id=${sessionOf(span)} />`, quick: (span) => by('session', sessionOf(span)) },
-    { name: 'user', title: 'User', width: 'minmax(6rem, 1fr)', cell: userOf, quick: (span) => by('user', userOf(span)) },
+    { name: 'user', title: 'User', width: 'minmax(6rem, 1fr)', cell: (span) => html`<${UserLink} id=${userOf(span)} />`, quick: (span) => by('user', userOf(span)) },
     { name: 'id', title: 'Span id', width: '11rem', cell: (span) => html`<code>${span.span_id}</code>` },
   ],
 };

@@ -10,6 +10,7 @@ import { BackLink } from '../../components/back_link.js';
 import { JsonTree, LongText } from '../../components/json_tree.js';
 import { ErrorNotice, IncompleteNotice } from '../../components/notices.js';
 import { Time } from '../../components/time.js';
+import { UsersOf } from '../../components/user_link.js';
 import { messagesOf } from '../conversation/conversation.js';
 import { Message } from '../conversation/message.js';
 import { spansHref } from '../trace/span_filter.js';
@@ -33,7 +34,7 @@ export function SessionView({ sessionId }) {
   const pages = usePages(loadPage, [sessionId]);
   return html`<div class="page">
     <div class="page-head"><${BackLink} to=${['sessions']} />
-      <h1><bdi>${sessionId}</bdi></h1><a href=${spansHref([ofSession])}>All spans</a></div>
+      <h1><bdi>${sessionId}</bdi></h1><a href=${spansHref([ofSession])}>All spans</a><${UsersOf} condition=${ofSession} /></div>
     <${SessionTotals} sessionId=${sessionId} ofSession=${ofSession} />
     ${pages.error && html`<${ErrorNotice} error=${pages.error} retry=${pages.reload} />`}
     ${!pages.complete && html`<${IncompleteNotice}>The query ran out of its budget before it had examined the whole session.</${IncompleteNotice}>`}

@@ -15,6 +15,7 @@ import { JsonTree, LongText } from '../../components/json_tree.js';
 import { ErrorNotice } from '../../components/notices.js';
 import { SessionLink } from '../../components/session_link.js';
 import { Time } from '../../components/time.js';
+import { UserLink } from '../../components/user_link.js';
 import { Conversation, messagesOf } from '../conversation/conversation.js';
 import { FeedbackTab, useFeedback } from '../feedback/feedback_tab.js';
 import { Thumbs } from '../feedback/thumbs.js';
@@ -94,7 +95,7 @@ function Facts({ span }) {
     ${serviceOf(span) && html`<div><dt>Service</dt><dd>${serviceOf(span)}<${SpanFilter} condition=${is('service', serviceOf(span))} /></dd></div>`}
     ${modelOf(span) && html`<div><dt>Model</dt><dd>${modelOf(span)}<${SpanFilter} condition=${is('model', modelOf(span))} /></dd></div>`}
     ${sessionOf(span) && html`<div><dt>Session</dt><dd><${SessionLink} id=${sessionOf(span)} /><${SpanFilter} condition=${is('session', sessionOf(span))} /></dd></div>`}
-    ${userOf(span) && html`<div><dt>User</dt><dd>${userOf(span)}<${SpanFilter} condition=${is('user', userOf(span))} /></dd></div>`}
+    ${userOf(span) && html`<div><dt>User</dt><dd><${UserLink} id=${userOf(span)} /><${SpanFilter} condition=${is('user', userOf(span))} /></dd></div>`}
     ${tokensOf(span) != null && html`<div><dt>Tokens</dt><dd>${number(tokensOf(span))} <span class="soft">${[
       ['prompt', 'in'], ['completion', 'out'], ['cached', 'cached'], ['reasoning', 'reasoning'],
     ].map(([name = '', words]) => (numberOf(tokens?.[name]) ? `${number(tokens[name])} ${words}` : '')).filter(Boolean).join(', ')}</span></dd></div>`}

@@ -1,0 +1,98 @@
+/**
+ * The figures of the overview, by the groups of the API. A request is a span without a parent: what it took is what its
+ * whole trace took. The groups of a period and of the one before it take a request each, at most two at a time.
+ */
+import { post } from '../../app/api.js';
+import { windowOf } from './period.js';
+
+/** @typedef {import('./period.js').Period} Period */
+/** @typedef {import('../../app/filter.js').Condition} Condition */
+/** @typedef {Record<string, number | undefined>} Values  By the names of `FIGURES`. */
+/** @typedef {{key: string, now: Values, before: Values, lines: Record<string, (number | null)[]>}} Row */
+/** @typedef {{rows: Row[], othersCount: number, complete: boolean}} Figures */
+/** @typedef {{field: string, key?: string}} Key */
+
+export const IS_REQUEST = { field: 'parent_id', operator: 'not_exists' };
+export const IS_ERROR = { field: 'status_code', operator: 'is', value: 'STATUS_CODE_ERROR' };
+const PARALLEL_MAX = 2;
+
+/** What is computed of spans, and of whole requests. */
+export const OF_SPANS = /** @type {Measures} */ ({
+  count: [{ of: 'count' }, ({ count }) => count],
+  errors: [{ of: 'errors' }, ({ errors }) => errors],
+  cost: [{ of: 'cost', as: ['sum'] }, ({ cost }) => cost?.sum],
+  tokens: [{ of: 'tokens', as: ['sum'] }, ({ tokens }) => tokens?.sum],
+  p50: [{ of: 'duration', as: ['p50', 'p95'] }, ({ duration }) => duration?.p50],
+  p95: [{ of: 'duration', as: ['p50', 'p95'] }, ({ duration }) => duration?.p95],
+});
+const [COST, TOKENS] = ['ag.metrics.costs.cumulative.total', 'ag.metrics.tokens.cumulative.total'];
+export const OF_REQUESTS = /** @type {Measures} */ ({
+  ...OF_SPANS,
+  cost: [{ of: COST, as: ['sum'] }, (values) => values[COST]?.sum],
+  tokens: [{ of: TOKENS, as: ['sum'] }, (values) => values[TOKENS]?.sum],
+});
+/** @typedef {Record<string, [object, (values: any) => number | undefined]>} Measures */
+
+/**
+ * @param {{measures: Measures, names: string[], conditions: Condition[], by?: Key, limit?: number}} what
+ *   `names` are the measures to compute; without `by` there is one row.
+ * @param {Period} period
+ * @param {AbortSignal} abort
+ * @returns {Promise<Figures>}
+ */
+export async function figures({ measures, names, conditions, by, limit = 8 }, period, abort) {
+  const chosen = names.map((name) => measures[name] ?? []);
+  const asked = [...new Map(chosen.map(([measure]) => [JSON.stringify(measure), measure])).values()];
+  const body = { measures: asked, group_by: by ? [by] : [], interval: period.interval, totals: true };
+  const read = (/** @type {any} */ values) => Object.fromEntries(names.map((name) => [name, measures[name]?.[1](values)]));
+  const ask = (/** @type {Condition[]} */ all, /** @type {import('./period.js').Range} */ range, /** @type {number} */ count) => inTurn(
+    () => post('spans/groups/query', { ...body, filtering: { conditions: all }, windowing: windowOf(range), limit: count }, abort), abort);
+  const now = await ask(conditions, period, limit);
+  const keyOf = (/** @type {any} */ group) => JSON.stringify(by ? group.by[by.key ?? by.field] : null);
+  const keys = now.totals.map((/** @type {any} */ group) => JSON.parse(keyOf(group)));
+  const sameKeys = by ? [{ ...by, operator: 'in', value: keys }] : [];
+  const before = by && keys.length === 0 ? { totals: [], complete: true } : await ask([...conditions, ...sameKeys], period.before, Math.max(1, keys.length));
+  const earlier = new Map(before.totals.map((/** @type {any} */ group) => [keyOf(group), read(group.values)]));
+  const rows = now.totals.map((/** @type {any} */ group) => ({
+    key: by ? String(group.by[by.key ?? by.field]) : '', now: read(group.values), before: earlier.get(keyOf(group)) ?? {},
+    lines: linesOf(now.groups.filter((/** @type {any} */ each) => keyOf(each) === keyOf(group)), names, read, period),
+  }));
+  if (!by && rows.length === 0) rows.push({ key: '', now: {}, before: earlier.get('null') ?? {}, lines: {} });
+  return { rows, othersCount: now.others?.groups_count ?? 0, complete: now.complete && before.complete };
+}
+
+/**
+ * The values of each bucket of a period; 0 where there is no span, or `null` for a duration.
+ * @param {any[]} buckets
+ * @param {string[]} names
+ * @param {(values: any) => Values} read
+ * @param {Period} period
+ */
+function linesOf(buckets, names, read, { from, to, bucketMs }) {
+  const byTime = new Map(buckets.map(({ at, values }) => [new Date(at).getTime(), read(values)]));
+  const first = Math.floor(from / bucketMs) * bucketMs;
+  const times = Array.from({ length: Math.ceil((to - first) / bucketMs) }, (_, place) => first + place * bucketMs);
+  return Object.fromEntries(names.map((name) => [name, times.map((time) => byTime.get(time)?.[name] ?? (name.startsWith('p') ? null : 0))]));
+}
+
+let running = 0;
+/** @type {(() => void)[]} */
+const waiting = [];
+
+/**
+ * Run a request when fewer than `PARALLEL_MAX` of the others run: the first figures come soon, and the engine has room.
+ * @template T
+ * @param {() => Promise<T>} request
+ * @param {AbortSignal} abort
+ */
+async function inTurn(request, abort) {
+  if (running >= PARALLEL_MAX) await new Promise((resolve) => { waiting.push(() => resolve(undefined)); });
+  running += 1;
+  try {
+    abort.throwIfAborted();
+    return await request();
+  } finally {
+    running -= 1;
+    waiting.shift()?.();
+  }
+}
