@@ -43,12 +43,15 @@ from common.telemetry import SCORES_NOT_JOINED, get_logger
 from common.times import Clock
 from ingest.batch import NAMING
 from ingest.joining.span_name import SpanName, named, names_in
-from ingest.joining.verdicts import RESPONSE_PATH, RowPlace, Verdict, verdicts_of
+from ingest.joining.verdicts import RESPONSE_PATH, RowPlace, Verdict, annotations_in, verdicts_of
 
 _log = get_logger(__name__)
 
 NAMES_MAX: Final = 1_000
 """Annotations, or responses, that one statement is about."""
+
+LINKED_MAX: Final = 20_000
+"""Spans with links of which one statement finds those that have judged spans."""
 
 SPANS_OF_RESPONSE_MAX: Final = 10
 EVALUATIONS_MAX: Final = 100
@@ -63,8 +66,8 @@ FIRST_INDEX_BIT: Final = 22
 INDEXES_MAX: Final = 2 ** (32 - FIRST_INDEX_BIT) - 1
 """How many spans can be judged at one place. What is beyond is stored, and shown with the next change of its span."""
 
-VERDICT_RANK_SQL: Final = f"({', '.join(RANK_SQL)}, size > 0)"
-"""What decides which verdict of an annotation about a span is the last one."""
+VERDICT_RANK_SQL: Final = f"({', '.join(RANK_SQL)}, has_scores)"
+"""What decides between the last verdicts of the partitions of an annotation about a span."""
 
 _WORD: Final = re.compile(r"[0-9a-z]+")
 _SOURCE: Final = ("source_trace_id", "source_span_id")
@@ -82,12 +85,16 @@ class _Judged(NamedTuple):
 
 
 class _Rank(NamedTuple):
-    """What decides which version of an annotation is the latest; its fields are compared in this order."""
+    """What decides between versions of an annotation in two partitions; its fields are compared in this order."""
 
     standing: int
     record_ms: int
     version: int
     partition_id: bytes
+
+    def is_before(self, other: _Rank) -> bool:
+        """Return whether the other version is the later one: in one partition the number of the version decides."""
+        return self.version < other.version if self.partition_id == other.partition_id else self < other
 
 
 _Known: TypeAlias = Mapping[SpanName, Mapping[SpanName, _Rank]]
@@ -129,11 +136,11 @@ class LateScores:
         """
         indexes = ArrivalIndexes()
         judged: list[EventRow] = []
-        deleted = _deleted_annotations(events)
-        verdicts = await asyncio.to_thread(lambda: list(verdicts_of(spans)))
+        annotations = annotations_in(spans)
+        verdicts = await asyncio.to_thread(lambda: list(verdicts_of(annotations)))
         for some in parts_of(verdicts, NAMES_MAX):
             judged += await self._add_verdicts(some, indexes)
-        places = {**deleted, **{verdict.annotation: verdict.place for verdict in verdicts}}
+        places = {**_deleted_annotations(events), **await self._judging(annotations)}
         for names in parts_of(list(places), NAMES_MAX):
             judged += await self._end_verdicts({name: places[name] for name in names}, indexes)
         for evaluations in parts_of(_evaluations(events), NAMES_MAX):
@@ -184,10 +191,31 @@ class LateScores:
             judged += [
                 _Judged(_row_of(ended, name), indexes.arrival(places[annotation], name))
                 for name, said in sorted(known[annotation].items())
-                if said < rank
+                if said.is_before(rank)
             ]
         await self._insert(each.row for each in judged)
         return _naming(judged)
+
+    async def _judging(self, annotations: pa.Table) -> Mapping[SpanName, RowPlace]:
+        """Return where those of these annotations come that have judged spans: few of the spans that have links."""
+        places: dict[SpanName, RowPlace] = {}
+        for begin in range(0, annotations.num_rows, LINKED_MAX):
+            rows = annotations.slice(begin, LINKED_MAX)
+            projects, *ids = (rows.column(name).to_pylist() for name in NAMING[:3])
+            parameters = {
+                "project_ids": [str(UUID(bytes=project)) for project in set(projects)],
+                "trace_ids": b"".join(set(ids[0])),
+                "names": b"".join({trace_id + span_id for trace_id, span_id in zip(*ids, strict=True)}),
+            }
+            judging = Statement(SQL["judging_annotations"], parameters)
+            known = set(names_in(await self._store.select(judging, deadline_s=self._timeout_s), _SOURCE))
+            if known:
+                names = (SpanName(UUID(bytes=project), *rest) for project, *rest in zip(projects, *ids, strict=True))
+                columns = (rows.column(name).to_pylist() for name in RowPlace._fields)
+                places |= {
+                    name: RowPlace(*place) for name, *place in zip(names, *columns, strict=True) if name in known
+                }
+        return places
 
     async def _known(self, annotations: Collection[SpanName]) -> _Known:
         rows = await self._select("spans_of_annotations", annotations, {})

@@ -27,10 +27,11 @@ SHARDING_KEYS: Final = {
     "span_versions": BY_TRACE,
     "span_arrivals": None,  # filled by a view of each shard alone
     "span_events": BY_TRACE,
+    "judged_spans": None,  # filled by a view, as span_arrivals
     "stored_through": "cityHash64(project_id, partition_id)",
     "dead_letters": "cityHash64(id)",
     "settled_traces": BY_TRACE,
-    "trace_settlings": None,  # filled by a view, as span_arrivals
+    "trace_settlings": None,
 }
 """The tables, and the hash that says which shard a row is on. Everything about a trace is on one shard."""
 

@@ -31,7 +31,7 @@ SQL_OF_FREEING: Final = {
 TABLES: Final = ("spans", "span_arrivals", "span_versions", "span_events", "settled_traces")
 """In the order in which they are freed: whether an arrival is dead depends on ``spans``."""
 
-TABLES_OF_PROJECT: Final = (*TABLES, "stored_through", "trace_settlings")
+TABLES_OF_PROJECT: Final = (*TABLES, "judged_spans", "stored_through", "trace_settlings")
 
 FREED_SHARE: Final = 0.25
 """A partition is rewritten when this share of its rows is dead: at most three rows are copied for each that goes."""

@@ -166,8 +166,9 @@ WHERE project_id IN {project_ids:Array(UUID)}
 GROUP BY project_id, trace_id, span_id, event_id
 
 -- verdicts_of_spans --
--- The last verdict of each annotation of some spans, with its size, and how many there are of the annotation. It reads
--- at most `verdicts_max` rows about a span, those with the highest versions.
+-- The last verdict of each annotation of some spans, with its size, and how many there are of the annotation: of each
+-- partition the last one, and of these the one with the highest rank. It reads at most `verdicts_max` rows about a span,
+-- those with the highest versions.
 SELECT
     toString(project_id) AS project, trace_id, span_id, source_trace_id, source_span_id,
     latest.1 AS event_id, latest.2 AS bytes_count, verdicts_count
@@ -175,29 +176,37 @@ FROM
 (
     SELECT
         project_id, trace_id, span_id, source_trace_id, source_span_id,
-        argMax((verdict_id, size), {rank}) AS latest, uniqExact(verdict_id) AS verdicts_count
+        argMax((last.1, last.2), {rank}) AS latest, sum(ids_count) AS verdicts_count
     FROM
     (
         SELECT
-            project_id, trace_id, span_id, partition_id, verdict_id, max(row_version) AS version,
-            max(source_trace) AS source_trace_id, max(source_span) AS source_span_id,
-            argMax(row_ms, row_version) AS record_ms, argMax(bytes_count, row_version) AS size
+            project_id, trace_id, span_id, source_trace_id, source_span_id, partition_id,
+            argMax((verdict_id, size, number, at_ms), (number, size > 0)) AS last, count() AS ids_count,
+            last.2 > 0 AS has_scores, last.3 AS version, last.4 AS record_ms
         FROM
         (
             SELECT
-                project_id, trace_id, span_id, event_id AS verdict_id, partition_id, version AS row_version,
-                record_ms AS row_ms, length(event) AS bytes_count, source_trace_id AS source_trace,
-                source_span_id AS source_span
-            FROM span_events
-            WHERE project_id IN {project_ids:Array(UUID)}
-                AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
-                AND concat(trace_id, span_id) IN reinterpret({names:String}, 'Array(FixedString(32))')
-                AND source_trace_id != toFixedString('', 16)
-            ORDER BY project_id, trace_id, span_id, version DESC, event_id, partition_id
-            LIMIT {verdicts_max:UInt32} BY project_id, trace_id, span_id
+                project_id, trace_id, span_id, partition_id, verdict_id, max(row_version) AS number,
+                max(source_trace) AS source_trace_id, max(source_span) AS source_span_id,
+                argMax(row_ms, row_version) AS at_ms, argMax(bytes_count, row_version) AS size
+            FROM
+            (
+                SELECT
+                    project_id, trace_id, span_id, event_id AS verdict_id, partition_id, version AS row_version,
+                    record_ms AS row_ms, length(event) AS bytes_count, source_trace_id AS source_trace,
+                    source_span_id AS source_span
+                FROM span_events
+                WHERE project_id IN {project_ids:Array(UUID)}
+                    AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
+                    AND concat(trace_id, span_id) IN reinterpret({names:String}, 'Array(FixedString(32))')
+                    AND source_trace_id != toFixedString('', 16)
+                ORDER BY project_id, trace_id, span_id, version DESC, event_id, partition_id
+                LIMIT {verdicts_max:UInt32} BY project_id, trace_id, span_id
+            )
+            GROUP BY project_id, trace_id, span_id, verdict_id, partition_id
+            HAVING number % 2 = 0
         )
-        GROUP BY project_id, trace_id, span_id, verdict_id, partition_id
-        HAVING version % 2 = 0
+        GROUP BY project_id, trace_id, span_id, source_trace_id, source_span_id, partition_id
     )
     GROUP BY project_id, trace_id, span_id, source_trace_id, source_span_id
 )
@@ -213,8 +222,17 @@ WHERE project_id IN {project_ids:Array(UUID)}
     AND concat(trace_id, span_id) IN reinterpret({names:String}, 'Array(FixedString(32))')
 GROUP BY project_id, trace_id, span_id, partition_id
 
+-- judging_annotations --
+-- Those of some annotations that have judged a span.
+SELECT DISTINCT toString(project_id) AS project, source_trace_id, source_span_id
+FROM judged_spans
+WHERE project_id IN {project_ids:Array(UUID)}
+    AND source_trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
+    AND concat(source_trace_id, source_span_id) IN reinterpret({names:String}, 'Array(FixedString(32))')
+
 -- spans_of_annotations --
--- The spans to which annotations give scores, and the version of the annotation that says so.
+-- The spans to which annotations give scores, and the version of the annotation that says so: of each partition the
+-- last one, and of these the one with the highest rank.
 SELECT
     toString(project_id) AS project, source_trace_id, source_span_id, trace_id, span_id,
     latest.1 AS partition_id, latest.2 AS version, latest.3 AS record_ms
@@ -222,28 +240,28 @@ FROM
 (
     SELECT
         project_id, source_trace_id, source_span_id, trace_id, span_id,
-        argMax((partition_id, version, record_ms, size), {rank}) AS latest
+        argMax((partition_id, version, record_ms, has_scores), {rank}) AS latest
     FROM
     (
         SELECT
-            project_id, source_trace_id, source_span_id, trace_id, span_id, partition_id, max(row_version) AS version,
-            argMax(row_ms, row_version) AS record_ms, argMax(bytes_count, row_version) AS size
+            project_id, source_trace_id, source_span_id, trace_id, span_id, partition_id,
+            last.1 AS version, last.2 AS has_scores, last.3 AS record_ms
         FROM
         (
             SELECT
-                project_id, source_trace_id, source_span_id, trace_id, span_id, event_id, partition_id,
-                version AS row_version, record_ms AS row_ms, length(event) AS bytes_count
-            FROM span_events
+                project_id, source_trace_id, source_span_id, trace_id, span_id, partition_id,
+                argMax((version, has_scores, record_ms), number) AS last
+            FROM judged_spans
             WHERE project_id IN {project_ids:Array(UUID)}
                 AND source_trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
                 AND concat(source_trace_id, source_span_id) IN reinterpret({names:String}, 'Array(FixedString(32))')
+            GROUP BY project_id, source_trace_id, source_span_id, trace_id, span_id, partition_id
         )
-        GROUP BY project_id, source_trace_id, source_span_id, trace_id, span_id, event_id, partition_id
-        HAVING version % 2 = 0
+        WHERE version % 2 = 0
     )
     GROUP BY project_id, source_trace_id, source_span_id, trace_id, span_id
 )
-WHERE latest.4 > 0
+WHERE latest.4
 
 -- spans_of_responses --
 -- The spans of some responses, found by an index of short values, or of words.

@@ -40,6 +40,7 @@ class Table(StrEnum):
     VERSIONS = "span_versions"
     ARRIVALS = "span_arrivals"
     EVENTS = "span_events"
+    JUDGED = "judged_spans"
     SETTLED = "settled_traces"
     SETTLINGS = "trace_settlings"
 

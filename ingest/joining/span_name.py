@@ -28,7 +28,7 @@ def names_in(rows: pa.Table, ids: Sequence[str] = ("trace_id", "span_id")) -> li
 def named(names: Collection[SpanName]) -> dict[str, Any]:
     """Return the parameters of a statement about these spans; it may return spans of the same ids of other projects."""
     return {
-        "project_ids": list({str(name.project_id) for name in names}),
+        "project_ids": list(map(str, {name.project_id for name in names})),
         "trace_ids": b"".join({name.trace_id for name in names}),
         "names": b"".join({name.trace_id + name.span_id for name in names}),
     }

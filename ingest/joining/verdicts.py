@@ -75,30 +75,34 @@ class Verdict(NamedTuple):
     scores: bytes
 
 
-def verdicts_of(rows: pa.Table) -> Iterator[Verdict]:
-    """Return the verdicts of the rows that have links, even an empty list: earlier versions may have judged spans."""
-    if not rows.num_rows:
+def annotations_in(rows: pa.Table) -> pa.Table:
+    """Return the rows that have links, even an empty list: earlier versions may have judged spans."""
+    read = rows.select((*_READ, "leaves"))
+    return read.filter(pc.greater(pc.binary_length(read.column("links")), 0)).combine_chunks()
+
+
+def verdicts_of(annotations: pa.Table) -> Iterator[Verdict]:
+    """Return the verdicts of those of these rows that judge spans now."""
+    if not annotations.num_rows:
         return
-    has_links = pc.greater(pc.binary_length(rows.column("links")), 0)
-    if not pc.any(has_links).as_py():
-        return
-    annotations = rows.filter(has_links).combine_chunks()
     outputs = _outputs_of(annotations)
-    for index, (project, trace_id, span_id, *place, end_us, links, references) in enumerate(
-        zip(*(annotations.column(name).to_pylist() for name in _READ), strict=True)
+    rows = annotations.take(pa.array(outputs, pa.int64()))
+    for own_outputs, (project, trace_id, span_id, *place, end_us, links, references) in zip(
+        outputs.values(), zip(*(rows.column(name).to_pylist() for name in _READ), strict=True), strict=True
     ):
         annotation = SpanName(UUID(bytes=project), trace_id, span_id)
         try:
             source = ScoreSource("annotation", trace_id, span_id, _evaluator_of(references))
             judged = _judged(annotation.project_id, orjson.loads(links))
-            scores = _scores_json(outputs[index], source, end_us * 1_000) if judged else b""
+            scores = _scores_json(own_outputs, source, end_us * 1_000) if judged else b""
         except MemoryError:
             raise
         except Exception as exc:  # noqa: BLE001 - a defect of ours costs the scores of one annotation
             SCORES_NOT_JOINED.inc()
             _log.error("An annotation cannot be read.", project_id=str(annotation.project_id), error=repr(exc))
             continue
-        yield Verdict(annotation, RowPlace(*place), judged if scores else (), end_us, scores)
+        if scores:
+            yield Verdict(annotation, RowPlace(*place), judged, end_us, scores)
 
 
 def response_ids_of(rows: pa.Table) -> Mapping[SpanName, str]:

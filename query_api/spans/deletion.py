@@ -33,7 +33,7 @@ async def _annotation_ids(spans: ProjectSpans, trace_id: bytes) -> Sequence[byte
     """Return the ids of the spans of a trace that have judged others."""
     query = Select(
         spans.project_id,
-        Table.EVENTS,
+        Table.JUDGED,
         ["source_span_id"],
         where=["source_trace_id = toFixedString(unhex({trace_id:String}), 16)"],
         group_by=["source_span_id"],

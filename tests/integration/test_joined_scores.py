@@ -13,8 +13,8 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from common.clickhouse.event_columns import event_id_of
-from common.clickhouse.store import Statement
+from common.clickhouse.event_columns import NO_EVENTS, event_id_of
+from common.clickhouse.store import ColumnStore, Statement
 from common.clickhouse.waiting_events import WaitingEvents, read_waiting
 from common.errors import Unavailable
 from common.ids import DEFAULT_PROJECT_ID
@@ -131,6 +131,18 @@ async def test_annotation_that_is_edited_changes_the_scores(world: World) -> Non
     )
 
     assert await scores(world) == {"tone": (0.9, None)}
+
+
+async def test_later_record_counts_if_the_clock_of_its_producer_is_behind(world: World) -> None:
+    """As it does for spans: in a partition offsets decide."""
+    await world.handle(
+        Sent(SPANS_LOG, 0, span=JUDGED),
+        Sent(SPANS_LOG, 1, span=OTHER),
+        Sent(ANNOTATIONS_LOG, 0, span=annotation(JUDGED, OTHER, tone=0.5), record_ms=200),
+        Sent(ANNOTATIONS_LOG, 1, span=annotation(JUDGED, tone=0.9), record_ms=100),
+    )
+
+    assert (await scores(world), await scores(world, OTHER)) == ({"tone": (0.9, None)}, {})
 
 
 @pytest.mark.parametrize(
@@ -253,6 +265,18 @@ async def test_annotation_that_moves_often_costs_the_same_each_time(world: World
     assert rows[-1] - rows[-2] == rows[2] - rows[1] == 40
 
 
+async def test_annotation_ends_nothing_about_a_deleted_span(world: World) -> None:
+    await world.handle(
+        Sent(SPANS_LOG, 0, span=JUDGED), Sent(ANNOTATIONS_LOG, 0, span=annotation(JUDGED, OTHER, tone=0.5))
+    )
+    await world.delete(JUDGED.trace_id)
+    before = await count_events(world)
+
+    await world.handle(Sent(ANNOTATIONS_LOG, 1, span=annotation(OTHER, tone=0.9)))
+
+    assert await count_events(world) - before == 1
+
+
 async def test_edits_beyond_the_rows_of_events_count(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(joiner._ROWS, "rows_max", 4)
     await world.handle(Sent(SPANS_LOG, 0, span=JUDGED))
@@ -260,6 +284,33 @@ async def test_edits_beyond_the_rows_of_events_count(world: World, monkeypatch: 
         await world.handle(Sent(ANNOTATIONS_LOG, number, span=annotation(JUDGED, tone=number)))
 
         assert await scores(world) == {"tone": (number, None)}
+
+
+async def test_spans_with_links_cost_one_short_statement(world: World) -> None:
+    """A service that sends messages links its spans, and judges nothing."""
+    messages = [annotation(JUDGED)._replace(span_id=bytes([number]) * 16) for number in range(1, 4)]
+    rows = [await world.insert(Sent(SPANS_LOG, number, span=span)) for number, span in enumerate(messages)]
+    counting = CountingStore(world.store)
+    joiner = Joiner(counting, ThreadDecoder(RULES), clock=SystemClock(), timeout_s=60.0)
+
+    await joiner.join(pa.concat_tables([each.spans for each in rows]), NO_EVENTS, NO_MASKING)
+
+    assert [sql.rpartition("FROM ")[2].split()[0] for sql in counting.statements] == ["judged_spans", "span_events"]
+
+
+class CountingStore:
+    """A store that keeps the text of each statement that reads."""
+
+    def __init__(self, store: ColumnStore) -> None:
+        self._store = store
+        self.statements: list[str] = []
+
+    async def select(self, statement: Statement, *, deadline_s: float) -> pa.Table:
+        self.statements.append(statement.sql)
+        return await self._store.select(statement, deadline_s=deadline_s)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
 
 
 async def test_deletion_between_the_steps_of_a_worker_takes_the_scores_with_it(world: World) -> None:

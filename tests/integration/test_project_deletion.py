@@ -132,7 +132,7 @@ async def test_deleted_project_leaves_nothing(
     assert await rows_of(database, kept_id) == before
     assert set((await rows_of(database, deleted_id)).values()) == {0}
     assert [await worlds[1].rows(table) for table in TABLES_OF_PROJECT] == [0] * len(TABLES_OF_PROJECT)
-    assert [await worlds[0].rows(table) for table in TABLES_OF_PROJECT] == [2, 2, 2, 0, 1, 1, 1]
+    assert [await worlds[0].rows(table) for table in TABLES_OF_PROJECT] == [2, 2, 2, 0, 1, 0, 1, 1]
     left = (await ask(client, "GET", "/admin/dead-letters", ADMIN))[1]["dead_letters"]
     assert [each["project"] for each in left] == [str(kept_id)]
 

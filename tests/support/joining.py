@@ -62,13 +62,14 @@ FAILED = Event("exception", START_NS + 20, {"exception.type": "TimeoutError"}, l
 
 @dataclass(frozen=True)
 class Sent:
-    """A record: a span, or events of a span."""
+    """A record: a span, or events of a span. Its time is its offset, unless it is given."""
 
     partition_id: str
     offset: int
     span: Span | None = None
     events: Sequence[Event] = ()
     about: tuple[bytes, bytes] = (SPAN.trace_id, SPAN.span_id)
+    record_ms: int | None = None
 
 
 class Rows(NamedTuple):
@@ -92,7 +93,8 @@ class World:
 
     async def insert(self, sent: Sent) -> Rows:
         stored_us = SystemClock().now_ns() // 1_000
-        place = {"partition_id": sent.partition_id, "record_offset": sent.offset, "record_ms": sent.offset}
+        record_ms = sent.offset if sent.record_ms is None else sent.record_ms
+        place = {"partition_id": sent.partition_id, "record_offset": sent.offset, "record_ms": record_ms}
         if sent.span is not None:
             columns = SpanColumns()
             columns.append_record(

@@ -305,15 +305,40 @@ CREATE TABLE IF NOT EXISTS span_events{local}
     stored_us                 Int64                                CODEC(Delta, ZSTD(1)),
     event                     String                               CODEC(ZSTD(1)),
     source_trace_id           FixedString(16)                      CODEC(ZSTD(1)),
-    source_span_id            FixedString(16)                      CODEC(ZSTD(1)),
-
-    INDEX source_trace_id_index source_trace_id TYPE bloom_filter(0.01) GRANULARITY 8
+    source_span_id            FixedString(16)                      CODEC(ZSTD(1))
 )
 ENGINE = {replicated}ReplacingMergeTree({replica_arguments}version)
 PARTITION BY (toYYYYMM(fromUnixTimestamp64Micro(time_us)))
 ORDER BY (project_id, trace_id, span_id, event_id, partition_id)
 SETTINGS {dedup_window_setting} = 1000, index_granularity = 512, min_compress_block_size = 4096,
     fsync_after_insert = 1, fsync_part_directory = 1;
+
+-- What annotations say, in the order of annotations: which spans each one judges (ADR 0053). Of each partition the last
+-- verdict of an annotation about a span stays, or its deletion. Of two of one version it is the one that has scores.
+CREATE TABLE IF NOT EXISTS judged_spans{local}
+(
+    project_id                UUID,
+    source_trace_id           FixedString(16)                      CODEC(ZSTD(1)),
+    source_span_id            FixedString(16)                      CODEC(ZSTD(1)),
+    trace_id                  FixedString(16)                      CODEC(ZSTD(1)),
+    span_id                   FixedString(16)                      CODEC(ZSTD(1)),
+    partition_id              LowCardinality(String),
+    version                   UInt64                               CODEC(T64, ZSTD(1)),
+    has_scores                UInt8                                CODEC(ZSTD(1)),
+    number                    UInt64                               CODEC(T64, ZSTD(1)),  -- version + has_scores
+    record_ms                 Int64                                CODEC(Delta, ZSTD(1))
+)
+ENGINE = {replicated}ReplacingMergeTree({replica_arguments}number)
+ORDER BY (project_id, source_trace_id, source_span_id, trace_id, span_id, partition_id)
+SETTINGS {dedup_window_setting} = 1000, index_granularity = 512, min_compress_block_size = 4096,
+    fsync_after_insert = 1, fsync_part_directory = 1;
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS judged_spans_of_events TO judged_spans{local} AS
+SELECT
+    project_id, source_trace_id, source_span_id, trace_id, span_id, partition_id, version,
+    event != '' AS has_scores, version + has_scores AS number, record_ms
+FROM span_events{local}
+WHERE source_trace_id != toFixedString('', 16);
 
 -- Up to which offset each partition is stored, by project; the project id of zeros covers every record. Written after
 -- the insert has returned, so everything up to the offset is visible; during an insert its rows become visible one
