@@ -1,14 +1,17 @@
 """Serve the explorer: ``GET /`` for browsers, and everything below ``/ui/`` (contract §8).
 
 The page is plain ES modules without a build step (ADR 0016). Two things are filled into ``index.html``: the address of
-``/ui/`` relative to the requested one, so that the page works below any prefix, and the list of all modules, so that
-the browser loads them in parallel instead of one import after another.
+``/ui/`` relative to the requested one, so that the page works below any prefix, and the list of the modules that
+``main.js`` needs, so that the browser loads them in parallel instead of one import after another. Views that few people
+open are loaded when they are opened.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
+import posixpath
 import re
 from functools import cache
 from importlib.resources import files
@@ -31,6 +34,10 @@ CONTENT_TYPES: Final = {
 }
 HTML: Final = "text/html; charset=utf-8"
 _IMPORT_MAP: Final = re.compile(r'<script type="importmap">(.*?)</script>', re.DOTALL)
+
+
+_IMPORTED: Final = re.compile(r"^(?:import|export)\b(?:[^;']*?\bfrom)? '([^']+)'", re.MULTILINE)
+"""The address in a statement that imports a module; ``import()`` in an expression is none."""
 
 
 class PageFile(NamedTuple):
@@ -90,16 +97,42 @@ def _page_file(content: bytes, content_type: str) -> PageFile:
 
 
 @cache
+def first_files() -> list[str]:
+    """Return the names of the files that the browser loads before it shows a view: the styles, and the modules that
+    ``main.js`` imports, in turn."""
+    of_page, names = page_files(), ["main.js"]
+    mapped = {name: address.removeprefix("./files/") for name, address in _import_map()["imports"].items()}
+    for name in names:
+        for address in _IMPORTED.findall(of_page[name].content.decode()):
+            found = mapped.get(address) or posixpath.normpath(posixpath.join(posixpath.dirname(name), address))
+            if found not in names:
+                names.append(found)
+    return [*(name for name in of_page if name.endswith(".css")), *names]
+
+
+def _import_map() -> dict[str, dict[str, str]]:
+    import_map: dict[str, dict[str, str]] = json.loads(_import_map_text(_markup()))
+    return import_map
+
+
+def _import_map_text(markup: str) -> str:
+    found = _IMPORT_MAP.search(markup)
+    assert found is not None, "index.html has an import map"  # noqa: S101 - a file of this package
+    return found[1]
+
+
+def _markup() -> str:
+    return files("query_api.explorer").joinpath("page/index.html").read_text("utf-8")
+
+
+@cache
 def _page(base: str) -> tuple[PageFile, str]:
     """Return ``index.html`` for an address from which ``base`` leads to ``/ui/``, and its content security policy."""
-    markup = files("query_api.explorer").joinpath("page/index.html").read_text("utf-8")
-    import_map = _IMPORT_MAP.search(markup)
-    assert import_map is not None, "index.html has an import map"  # noqa: S101 - a file of this package
-    names = page_files()
+    markup, names = _markup(), first_files()
     links = [f'<link rel="stylesheet" href="files/{name}">' for name in names if name.endswith(".css")]
     links += [f'<link rel="modulepreload" href="files/{name}">' for name in names if name.endswith(".js")]
     page = markup.replace("<!--base-->", f'<base href="{base}">').replace("<!--files-->", "\n".join(links))
-    digest = base64.b64encode(hashlib.sha256(import_map[1].encode()).digest()).decode()
+    digest = base64.b64encode(hashlib.sha256(_import_map_text(markup).encode()).digest()).decode()
     policy = (
         f"default-src 'none'; script-src 'self' 'sha256-{digest}'; style-src 'self'; img-src 'self' data:; "
         "connect-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'"

@@ -4,16 +4,19 @@ import { html } from 'htm/preact';
 import { effect } from '@preact/signals';
 import { address, href, listenToAddress, viewName } from './app/address.js';
 import { Boundary } from './components/boundary.js';
+import { lazy } from './components/lazy.js';
 import { Shell } from './components/shell.js';
-import { ApplicationsView } from './views/applications/applications.js';
-import { DeadLettersView } from './views/dead_letters/dead_letters.js';
 import { SpansView, TracesView } from './views/list/list.js';
 import { OverviewView } from './views/overview/overview.js';
-import { QueriesView } from './views/queries/queries.js';
 import { SessionsView } from './views/sessions/sessions.js';
-import { StatusView } from './views/status/status.js';
 import { TraceView } from './views/trace/trace.js';
-import { UsersView } from './views/users/users.js';
+
+/** Views that few people open; each is loaded when it is opened. */
+const ApplicationsView = lazy(async () => (await import('./views/applications/applications.js')).ApplicationsView);
+const DeadLettersView = lazy(async () => (await import('./views/dead_letters/dead_letters.js')).DeadLettersView);
+const QueriesView = lazy(async () => (await import('./views/queries/queries.js')).QueriesView);
+const StatusView = lazy(async () => (await import('./views/status/status.js')).StatusView);
+const UsersView = lazy(async () => (await import('./views/users/users.js')).UsersView);
 
 function View() {
   const { path } = address.value;

@@ -14,7 +14,7 @@ from urllib.parse import urljoin
 import pytest
 
 from query_api.explorer import vendoring
-from query_api.explorer.routes import page_files
+from query_api.explorer.routes import first_files, page_files
 from tests.support.api import KnownKeys, context_of
 from tests.unit.query_api.conftest import Client
 
@@ -88,9 +88,16 @@ async def test_writing_to_the_page_is_not_allowed(aiohttp_client: Client) -> Non
 
 
 def test_first_load_stays_small() -> None:
-    sent = sum(len(gzip.compress(file.content)) for file in page_files().values())
+    sent = sum(len(gzip.compress(page_files()[name].content)) for name in first_files())
 
     assert sent <= FIRST_LOAD_BYTES_MAX
+
+
+def test_views_that_few_open_are_loaded_when_they_are_opened() -> None:
+    first = set(first_files())
+
+    assert {"main.js", "vendor/preact.js", "components/shell.js", "views/overview/overview.js"} <= first
+    assert not {name for name in first if name.startswith(("views/applications/", "views/status/"))}
 
 
 @pytest.mark.parametrize("library", RECORDED, ids=lambda library: library["name"])
