@@ -108,7 +108,8 @@ def jobs_of(context: JobContext, stored: StoredThrough) -> dict[Kind, Job]:
     )
     alerts = AlertJobs(context, LeasedAlerts(context.leases))
     records = RetentionRecords(context.database)
-    retention = Retention(context.store, records, context.clock, settings.retention.interval_s)
+    ahead_us = settings.limits.ahead_s_max * 1_000_000
+    retention = Retention(context.store, records, context.clock, settings.retention.interval_s, ahead_us=ahead_us)
     settling_records = SettlingRecords(context.leases)
     times = SettlingTimes(settings.settling_s, settings.settling_max_s)
     settling = Settling(context.store, settling_records, times, context.clock, settling_records.now_us)

@@ -20,6 +20,7 @@ from uuid import UUID
 
 from common.clickhouse.store import Shard, Statement
 from common.errors import InvalidStatement, Unavailable
+from common.limits import SpanLimits
 from common.named_sql import load_named_sql
 from common.span_version import IS_SENT_SQL, OFFSET_SQL
 
@@ -38,6 +39,9 @@ FREED_SHARE: Final = 0.25
 
 RANGES_MAX: Final = 50
 """Projects in one mutation; others follow in the next run."""
+
+CLOCKS_US: Final = 3_600_000_000
+"""By how much the clocks of two machines may differ."""
 
 DEADLINE_S: Final = 60.0
 FIND_S: Final = 600.0
@@ -59,6 +63,9 @@ class DeadRange:
     through: Mapping[str, int] | None = None
     is_due: bool = False
     """Whether its rows are freed even if they are few."""
+
+    ahead_us: int = SpanLimits().ahead_ns_max // 1_000
+    """How much later than it was stored a span may start."""
 
 
 class DeadPart(NamedTuple):
@@ -179,6 +186,7 @@ def _condition(table: str, ranges: Sequence[DeadRange]) -> tuple[str, dict[str, 
         if dead.through is not None:
             values |= {
                 f"before_{number}": dead.before_us,
+                f"ahead_{number}": dead.ahead_us + CLOCKS_US,
                 f"partitions_{number}": list(dead.through),
                 f"offsets_{number}": list(dead.through.values()),
             }

@@ -90,12 +90,7 @@ project_id = {project_{n}:UUID}
     )
 
 -- dead_settled_traces --
--- A settling of a trace that is deleted. A trace may start a day after it settled, by the clock of its producer. How
--- often the trace has settled stays in `trace_settlings`: it may be sent again.
+-- A settling so old that all spans that the trace had then are deleted: they started at most `ahead` after it. If the
+-- trace has got others since, it has settled again. Its versions may be on other shards.
 project_id = {project_{n}:UUID}
-    AND settled_us < {before_{n}:Int64} - 86400000000
-    AND trace_id NOT IN (
-        SELECT trace_id
-        FROM span_versions{local} FINAL
-        WHERE project_id = {project_{n}:UUID} AND start_us < {before_{n}:Int64} AND version % 2 = 0
-    )
+    AND settled_us < {before_{n}:Int64} - {ahead_{n}:Int64}

@@ -79,7 +79,7 @@ GROUP BY project_id, trace_id
 -- How often some traces have settled, and in which run for the last time, for any reason and as complete.
 SELECT
     toString(project_id) AS project, trace_id,
-    max(generation) AS generation, max(run) AS last_run, maxIf(run, reason = 'complete') AS complete_run
+    max(generation) AS generation, max(run) AS last_run, max(complete_run) AS complete_run
 FROM trace_settlings
 WHERE project_id IN {project_ids:Array(UUID)}
     AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')

@@ -28,6 +28,7 @@ from common.clickhouse.freeing import (
 from common.clickhouse.store import ColumnStore, Shard
 from common.clickhouse.stored_through import read_positions_of
 from common.errors import DeadlineExceeded, Overloaded, ServiceError
+from common.limits import SpanLimits
 from common.telemetry import RETENTION_FREED_ROWS, RETENTION_RUN_SECONDS, get_logger
 from common.times import Clock
 from jobs.retention.expire import LIMITS, STEP_S, Expiring, RetentionLimits
@@ -55,6 +56,8 @@ class Retention:
     clock: Clock
     interval_s: float
     limits: RetentionLimits = LIMITS
+    ahead_us: int = SpanLimits().ahead_ns_max // 1_000
+    """How much later than it was stored a span may start."""
 
     async def work(self, _run: JobRun) -> None:
         """Do a run; the next one begins ``interval_s`` after this one began."""
@@ -97,7 +100,7 @@ class Retention:
     async def _range(self, project_id: UUID, before_us: int, is_due: bool) -> DeadRange:  # noqa: FBT001 - a row's field
         positions = await read_positions_of(self.store, project_id, deadline_s=STEP_S)
         through = {position.partition_id: position.through_offset for position in positions}
-        return DeadRange(project_id, before_us, through, is_due)
+        return DeadRange(project_id, before_us, through, is_due, self.ahead_us)
 
     async def _free_table(self, shard: Shard, table: str, ranges: Sequence[DeadRange]) -> list[DeadRange]:
         """Free the dead rows of a table as far as that is worth it; return the ranges that still have some."""

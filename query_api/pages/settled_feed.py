@@ -332,12 +332,9 @@ class _SettledReading:
             self._spans.project_id,
             Table.SETTLINGS,
             ["trace_id", "max(run) AS last_run"],
-            where=[f"trace_id IN {among_ids('trace_ids')}", "run <= {through:UInt64}"],
+            where=[f"trace_id IN {among_ids('trace_ids')}"],
             group_by=["trace_id"],
-            parameters={
-                "trace_ids": packed_ids({settling.position.trace_id for settling in sampled}),
-                "through": self._through,
-            },
+            parameters={"trace_ids": packed_ids({settling.position.trace_id for settling in sampled})},
         )
         rows = await self._spans.select(of_traces, step="last settlings")
         last_runs = dict(zip(values_of(rows, "trace_id"), values_of(rows, "last_run"), strict=True))

@@ -133,6 +133,20 @@ async def test_settlings_of_deleted_traces_go_with_them(world: RetentionWorld) -
     assert [await world.rows(table) for table in ("settled_traces", "trace_settlings")] == [1, 2]
 
 
+async def test_settling_of_a_trace_in_the_future_stays_with_it(world: RetentionWorld) -> None:
+    """A span may start long after it was stored, by the clock of its producer."""
+    await world.send([SentSpan(1, 1, NOW_US - DAY_US)])
+    name = TraceName(world.project_id, (1).to_bytes(16, "big"))
+    settled = [SettledTrace(name, 1, 1, NOW_US - 9 * DAY_US, SettlingReason.COMPLETE)]
+    await world.store.insert(SETTLED_TRACES_TABLE, settled_rows(settled), dedup_token="settled", deadline_s=60.0)
+    for ahead_days, rows in ((10, 1), (1, 0)):
+        world.ahead_us = ahead_days * DAY_US
+        with world.freeing_at_once():
+            await world.run(KeepRules(max_age_days=3.0))
+
+        assert await world.rows("settled_traces") == rows
+
+
 async def test_redelivered_record_stays_deleted_and_new_one_returns(world: RetentionWorld) -> None:
     old = SentSpan(1, 1, NOW_US - 5 * DAY_US)
     await world.send([old])

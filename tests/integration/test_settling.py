@@ -291,6 +291,21 @@ async def test_trace_that_is_too_large_to_be_judged_does_not_stop_others(world: 
     assert await world.settled() == [*complete, (3, 1, "incomplete")]
 
 
+async def test_trace_that_settles_often_has_one_row(world: SettlingWorld) -> None:
+    for number in range(1, 4):
+        await world.send(span_in(1, number))
+        await world.run(31.0)
+    await world.store.execute(Statement("OPTIMIZE TABLE trace_settlings FINAL"), deadline_s=60.0)
+    rows = await world.store.select(
+        Statement("SELECT max(generation) AS generation, count() AS rows_count FROM trace_settlings"), deadline_s=60.0
+    )
+    assert rows.to_pylist() == [{"generation": 3, "rows_count": 1}]
+
+    await world.send(span_in(1, 4))
+    await world.run(31.0)
+    assert (await world.settled())[-1][:2] == (1, 4)
+
+
 async def test_restored_tables_lose_no_settling(world: SettlingWorld) -> None:
     """The tables are from before a run and before the last record; Postgres is from after both."""
     await world.send(span_in(1, 1))

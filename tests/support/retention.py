@@ -141,13 +141,14 @@ class RetentionWorld:
     limits: RetentionLimits = field(default=RetentionLimits(rest=0.0))
     model: RetentionModel = field(default_factory=RetentionModel)
     sent: list[SentRecord] = field(default_factory=list)
+    ahead_us: int = DAY_US
     inserts_count: int = 0
     events_count: int = 0
 
     @property
     def retention(self) -> Retention:
         """Retention that does not rest."""
-        return Retention(self.store, self.records, self.clock, 3_600.0, self.limits)
+        return Retention(self.store, self.records, self.clock, 3_600.0, self.limits, self.ahead_us)
 
     @contextmanager
     def freeing_at_once(self) -> Iterator[None]:

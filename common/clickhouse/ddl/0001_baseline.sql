@@ -394,20 +394,21 @@ ENGINE = {replicated}ReplacingMergeTree({replica_arguments}run)
 ORDER BY (project_id, run, trace_id)
 SETTINGS {dedup_window_setting} = 1000, index_granularity = 1024, fsync_after_insert = 1, fsync_part_directory = 1;
 
--- The same in the order of traces: how often and when a trace settled.
+-- The same in the order of traces: how often and in which run a trace settled for the last time. Merges keep one row of a
+-- trace. It stays when the trace is deleted, which may be sent again.
 CREATE TABLE IF NOT EXISTS trace_settlings{local}
 (
     project_id                UUID,
     trace_id                  FixedString(16)                      CODEC(ZSTD(1)),
-    run                       UInt64                               CODEC(T64, ZSTD(1)),
-    generation                UInt32                               CODEC(T64, ZSTD(1)),
-    reason                    LowCardinality(String)
+    run                       SimpleAggregateFunction(max, UInt64) CODEC(T64, ZSTD(1)),
+    complete_run              SimpleAggregateFunction(max, UInt64) CODEC(T64, ZSTD(1)),  -- the last as complete, or 0
+    generation                SimpleAggregateFunction(max, UInt32) CODEC(T64, ZSTD(1))
 )
-ENGINE = {replicated}ReplacingMergeTree({replica_arguments}run)
-ORDER BY (project_id, trace_id, run)
+ENGINE = {replicated}AggregatingMergeTree({replica_names})
+ORDER BY (project_id, trace_id)
 SETTINGS {dedup_window_setting} = 1000, index_granularity = 512, min_compress_block_size = 4096,
     fsync_after_insert = 1, fsync_part_directory = 1;
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS trace_settlings_of_traces TO trace_settlings{local} AS
-SELECT project_id, trace_id, run, generation, reason
+SELECT project_id, trace_id, run, if(reason = 'complete', run, 0) AS complete_run, generation
 FROM settled_traces{local};
