@@ -105,7 +105,8 @@ async def visible_traces(store: ColumnStore, traces: Collection[TraceName]) -> d
     sql = _SQL["visible_traces"].replace("{rank}", ", ".join(RANK_SQL))
     sql = sql.replace("{is_running}", IS_RUNNING_SQL).replace("{is_sent}", IS_SENT_SQL)
     rows = await _select(store, sql, _of(traces), deadline_s=JUDGING_S)
-    return {_name(row): JudgedTrace(bool(row["is_complete"]), row["versions_count"]) for row in rows}
+    judged = {_name(row): JudgedTrace(bool(row["is_complete"]), row["versions_count"]) for row in rows}
+    return {name: judged[name] for name in traces if name in judged}  # not that of another project with the same id
 
 
 async def versions_counts(store: ColumnStore, traces: Collection[TraceName]) -> dict[TraceName, int]:

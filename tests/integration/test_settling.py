@@ -117,11 +117,12 @@ async def test_latest_version_decides(world: SettlingWorld) -> None:
 
 
 async def test_projects_with_the_same_trace_id_are_apart(world: SettlingWorld) -> None:
-    await world.send(span_in(1, 1))
+    await world.send(span_in(1, 1), span_in(2, 2, 9))
     await world.send(span_in(1, 2, 9), project_id=OTHER)
     await world.run(31.0)
     assert (await world.settled(), await world.settled(OTHER)) == ([(1, 1, "complete")], [])
     await world.run(900.0)
+    assert await world.settled() == [(1, 1, "complete"), (2, 1, "incomplete")]
     assert await world.settled(OTHER) == [(1, 1, "incomplete")]
 
 
