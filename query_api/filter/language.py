@@ -159,6 +159,11 @@ DURATION: Final = "duration"
 STATE: Final = "state"
 """The field that only running spans have."""
 
+SETTLED: Final = "settled"
+"""The field that the spans of a trace have once it has settled."""
+
+SETTLING_REASONS: Final = ("complete", "incomplete")
+
 COST: Final = "cost"
 
 
@@ -226,6 +231,7 @@ FIELDS: Final[Mapping[str, Field]] = {
         Field("trace_type", Kind.ENUM, values=TRACE_TYPES),
         Field("span_type", Kind.ENUM, values=SPAN_TYPES),
         Field(STATE, Kind.ENUM, values=(RUNNING,)),
+        Field(SETTLED, Kind.ENUM, values=SETTLING_REASONS),
         Field("span_kind", Kind.ENUM, values=tuple(kind.name for kind in SpanKind)),
         Field("status_code", Kind.ENUM, values=tuple(code.name for code in StatusCode)),
         *(Field(name, Kind.TEXT) for name in ("span_name", "status_message", *PROMOTED_TEXTS)),
@@ -264,7 +270,7 @@ STEPS_MAX: Final = 4_096
 """Steps into JSON. Each is about 30 bytes of a statement, and the engine takes seconds to plan a megabyte of them."""
 
 SUMS_MAX: Final = 8
-"""Conditions on sums over traces: each adds up the whole project."""
+"""Conditions on sums over traces, or on how they settled: each reads the whole project."""
 
 PATTERNS_SIZE_MAX: Final = 128 * 1024
 """RE2 instructions of every ``like`` and ``matches`` of a filter together. A pattern of 64 KiB that is mostly literal
@@ -289,7 +295,7 @@ class Total(Enum):
         "the keys, objects and arrays of the filter take more than {} steps into JSON in total: use shorter keys, fewer"
         " numbers in keys, or fewer objects and arrays.",
     )
-    SUMS = (SUMS_MAX, "more than {} conditions on cumulative metrics in one filter.")
+    SUMS = (SUMS_MAX, "more than {} conditions on cumulative metrics and `settled` in one filter.")
     PATTERNS_SIZE = (PATTERNS_SIZE_MAX, "the patterns of the filter have more than {} RE2 instructions in total.")
     PATTERNS_LENGTH = (PATTERNS_LENGTH_MAX, "the patterns of the filter have more than {} characters in total.")
     UNICODE_CLASSES = (UNICODE_CLASSES_MAX, "the patterns of the filter have more than {} classes like \\pL in total.")

@@ -27,6 +27,7 @@ from query_api.filter.language import (
     ATTRIBUTES,
     FIELDS,
     OPERATORS,
+    SETTLED,
     Condition,
     Field,
     Kind,
@@ -328,6 +329,8 @@ class Totals:
         self._count(Total.STEPS, _steps_count(condition), path)
         if condition.field == ATTRIBUTES and condition.path[:1] == ("ag",):
             self._count(Total.SUMS, sums_at(condition.path, condition.operator, condition.operand), path)
+        if condition.field == SETTLED:
+            self._count(Total.SUMS, 1, path)
 
     def _add_pattern(self, search: TextSearch, at: str) -> None:
         self._count(Total.PATTERNS_LENGTH, len(search.text), at)

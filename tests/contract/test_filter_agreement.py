@@ -23,7 +23,7 @@ from common.json_values import number_text
 from common.paths import value_at
 from common.settings import ClickHouseSettings
 from common.times import parse_time_ns
-from query_api.filter.language import FIELDS, SHORTHANDS, SUMS_MAX, Kind, Node, Operator
+from query_api.filter.language import FIELDS, SETTLING_REASONS, SHORTHANDS, SUMS_MAX, Kind, Node, Operator
 from query_api.filter.matches import number_of, score_value, shorthand_value
 from query_api.filter.parse import FilteringModel, parse, parse_place, resolve_times
 from query_api.filter.sql.compile import compile_filter
@@ -94,6 +94,11 @@ def of_score(name: str, *operators: str, value: Any) -> Iterator[dict[str, Any]]
 
 
 COUNTEREXAMPLES: list[dict[str, Any]] = [
+    *({"field": "settled", "value": reason} for reason in (*SETTLING_REASONS, None)),
+    *({"field": "settled", "operator": operator} for operator in ("exists", "not_exists")),
+    *({"field": "settled", "operator": "in", "value": values} for values in ([], ["complete"], [*SETTLING_REASONS])),
+    {"field": "settled", "operator": "not_in", "value": ["incomplete"]},
+    {"field": "settled", "operator": "in", "value": [*SETTLING_REASONS], "options": {"all": True}},
     *(of_service("is", value) for value in ("", "a", "\0", 5, ["a"], None)),
     *(of_service("in", values) for values in (["a", "é", 5], ["", "x"], ["\0"], [5, True], [])),
     *(of_service("in", values, all=True) for values in (["a"], ["a", "é"], ["", "a"])),

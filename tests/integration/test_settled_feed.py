@@ -7,7 +7,7 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import orjson
@@ -18,10 +18,11 @@ from common.clickhouse.store import ColumnStore
 from common.errors import DeadlineExceeded, InvalidCursor, InvalidInput
 from common.ids import DEFAULT_PROJECT_ID
 from common.postgres.pool import Database
+from query_api.analytics.groups_models import GroupsQuery
 from query_api.pages.spans import SpansQuery
 from query_api.pages.trace_search import FoundTrace
 from query_api.pages.traces import Trace, TracesInProgress, TracesQuery
-from query_api.queries.saved import query_spans, query_summaries, query_traces
+from query_api.queries.saved import query_groups, query_spans, query_summaries, query_traces
 from query_api.request.json_body import read_body
 from query_api.request.route import Request
 from query_api.spans.latest_versions import delete_trace
@@ -304,3 +305,46 @@ async def test_explanation_names_the_statements(world: SettlingWorld) -> None:
     page = await SettledReader(world).page(filtering=named, explain=True)
     steps = [statement["step"] for statement in page["explain"]["statements"]]
     assert {"settled traces", "last settlings", "latest versions", "spans that match"} <= set(steps)
+
+
+COUNTED: Final = {
+    "group_by": [{"field": "settled"}],
+    "measures": [{"of": "count"}],
+    "windowing": {"oldest": "2000-01-01T00:00:00Z"},
+}
+
+
+async def test_spans_are_found_by_how_their_trace_settled(world: SettlingWorld) -> None:
+    await check_spans_are_found_by_how_their_trace_settled(world)
+
+
+async def check_spans_are_found_by_how_their_trace_settled(world: SettlingWorld) -> None:
+    """All spans of a trace are. A trace that changes keeps how it settled until it settles again."""
+    await world.send(span_in(1, 1), span_in(1, 2, 1), span_in(2, 1))
+    await world.send(span_in(3, 3, 9), span_in(4, 3, 9), project_id=DEFAULT_PROJECT_ID)
+    await world.send(span_in(1, 3, 9), project_id=OTHER)
+    await world.run(31.0)
+    await world.run(900.0)
+    await world.send(span_in(5, 1), span_in(1, 4, 9), span_in(4, 9))
+    await world.run()
+    pages = SpanPages(SettledReader(world).context)
+
+    async def traces(operator: str, value: object = None) -> list[int]:
+        condition = {"field": "settled", "operator": operator, "value": value}
+        page = await pages.page(filtering={"conditions": [condition]})
+        return sorted(int(span["trace_id"], 16) for span in page["spans"])
+
+    assert await traces("is", "complete") == [1, 1, 1, 2]
+    assert await traces("is", "incomplete") == [3, 4, 4]
+    assert await traces("not_exists") == [5]
+    await world.run(31.0)
+    assert await traces("is", "complete") == [1, 1, 1, 2, 4, 4, 5]
+    groups = await SettledReader(world).ask(query_groups, GroupsQuery, **COUNTED)
+    assert {group["by"]["settled"]: group["values"]["count"] for group in groups["groups"]} == {
+        "complete": 7,
+        "incomplete": 1,
+    }
+    found = await SettledReader(world).page(
+        filtering={"conditions": [{"field": "settled", "operator": "is", "value": "incomplete"}]}
+    )
+    assert [int(trace["trace_id"], 16) for trace in found["traces"]] == [3]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from common.clickhouse.store import ColumnStore
 from common.postgres.pool import Database
-from tests.integration.test_settled_feed import SettledReader
+from tests.integration.test_settled_feed import SettledReader, check_spans_are_found_by_how_their_trace_settled
 from tests.support.settling import SettlingWorld, span_in
 
 TRACES = 12
@@ -25,3 +25,9 @@ async def test_traces_of_both_shards_settle_and_settle_again(divided: ColumnStor
     await world.run(900.0)
     assert await reader.rest() == [(trace + 100, 1, "incomplete", 1) for trace in range(1, TRACES + 1)]
     assert len(await SettledReader(world).rest()) == 2 * TRACES
+
+
+async def test_spans_of_both_shards_are_found_by_how_their_trace_settled(
+    divided: ColumnStore, database: Database
+) -> None:
+    await check_spans_are_found_by_how_their_trace_settled(SettlingWorld(divided, database))

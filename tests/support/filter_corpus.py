@@ -15,11 +15,18 @@ import orjson
 from common.clickhouse.connect import open_store
 from common.clickhouse.migrate import migrate
 from common.clickhouse.select import Select, Table
+from common.clickhouse.settled_traces import (
+    SETTLED_TRACES_TABLE,
+    SettledTrace,
+    SettlingReason,
+    TraceName,
+    settled_rows,
+)
 from common.clickhouse.store import ColumnStore, Statement
 from common.ids import DEFAULT_PROJECT_ID
 from common.settings import ClickHouseSettings
 from common.times import SystemClock
-from query_api.filter.language import EVERYTHING, Node
+from query_api.filter.language import EVERYTHING, SETTLING_REASONS, Node
 from query_api.filter.matches import matches
 from query_api.filter.sql.compile import Compiled, compile_filter
 from query_api.pages.spans import find_page
@@ -42,6 +49,8 @@ class FilterCorpus:
         self._spans = ProjectSpans(store, DEFAULT_PROJECT_ID, clock=SystemClock(), budget_s=3600.0)
         page = find_page(self._spans, compile_filter(EVERYTHING), Window(), limit=10_000, bytes_max=1 << 30)
         self.answers = [orjson.loads(span.json) for span in runner.run(page).spans]
+        for answer in self.answers:
+            answer["settled"] = settled_reason(bytes.fromhex(answer["trace_id"]))
 
     def meant(self, node: Node) -> set[SpanId]:
         """Return the spans that match in plain Python."""
@@ -82,6 +91,23 @@ class FilterCorpus:
         return plan
 
 
+def settled_reason(trace_id: bytes) -> str | None:
+    """Return how a trace of the corpus has settled for the last time; of responses only the feed shows it."""
+    return (*SETTLING_REASONS, None)[trace_id[-1] % 3]
+
+
+async def _settle(store: ColumnStore, trace_ids: set[bytes]) -> None:
+    """Let two thirds of the traces settle, some of them once for each reason."""
+    settled = []
+    for trace_id in sorted(trace_ids):
+        last = settled_reason(trace_id)
+        for run, reason in enumerate((*SETTLING_REASONS, last) if trace_id[-1] % 2 else (last,)):
+            if last is not None and reason is not None:
+                name = TraceName(DEFAULT_PROJECT_ID, trace_id)
+                settled.append(SettledTrace(name, run, run + 1, 1, SettlingReason(reason)))
+    await store.insert(SETTLED_TRACES_TABLE, settled_rows(settled), dedup_token="settled", deadline_s=60.0)
+
+
 def _id(row: dict[str, Any]) -> SpanId:
     return row["trace_id"].hex(), row["span_id"][8:].hex()
 
@@ -104,6 +130,7 @@ def filter_corpus(
             for offset in range(0, spans_count, SPANS_A_PART):
                 runner.run(store_record(store, spans[offset : offset + SPANS_A_PART], offset=offset))
             runner.run(store_record(store, spans[:50], project_id=OTHER_PROJECT_ID))
+            runner.run(_settle(store, {span.trace_id for span in spans}))
             yield FilterCorpus(runner, store)
         finally:
             runner.run(store.close())

@@ -1,9 +1,10 @@
 """A filter as SQL over the table ``spans``: the same meaning as ``query_api/filter/matches.py``.
 
 Fields that are columns are here; fields that hold JSON are in ``json.py`` and ``sums.py``, arrays of objects in
-``elements.py``, scores in ``scores.py``, ``content`` in ``expressions.py``, shorthands in ``values.py``. Every
-condition is 0 or 1 on every row, never null, so that ``NOT`` is exact. Values, paths included, travel only as typed
-parameters; the names of columns are constants. The statement around the expression carries the project.
+``elements.py``, scores in ``scores.py``, ``settled`` in ``settled.py``, ``content`` in ``expressions.py``, shorthands
+in ``values.py``. Every condition is 0 or 1 on every row, never null, so that ``NOT`` is exact. Values, paths
+included, travel only as typed parameters; the names of columns are constants. The statement around the expression
+carries the project.
 """
 
 from __future__ import annotations
@@ -20,7 +21,17 @@ from common.errors import InvalidFilter
 from common.fair_share import in_thread
 from common.span import PROMOTED_TEXTS, SPAN_TYPES, TRACE_TYPES, SpanKind, StatusCode
 from common.span_version import IS_RUNNING_SQL
-from query_api.filter.language import ATTRIBUTES, FIELDS, OPERATION, STATE, Condition, GroupOperator, Kind, Node
+from query_api.filter.language import (
+    ATTRIBUTES,
+    FIELDS,
+    OPERATION,
+    SETTLED,
+    STATE,
+    Condition,
+    GroupOperator,
+    Kind,
+    Node,
+)
 from query_api.filter.operands import LARGE, estimated_values
 from query_api.filter.parse import resolve_times
 from query_api.filter.sql.elements import elements_condition
@@ -37,6 +48,7 @@ from query_api.filter.sql.expressions import (
 )
 from query_api.filter.sql.json import json_condition
 from query_api.filter.sql.scores import scores_condition
+from query_api.filter.sql.settled import SettledReason
 from query_api.filter.sql.sums import USAGE_BYTES_MAX, USAGE_OF, ag_condition
 from query_api.filter.sql.values import OPERATION_TEXT, shorthand_condition
 from query_api.filter.text_search import TextSearch
@@ -269,6 +281,7 @@ COLUMNS: Final[Mapping[str, Callable[[Parameters], Subject]]] = {
         EnumColumn, name="status_code", kind="UInt8", stored={code.name: code.value for code in StatusCode}
     ),
     STATE: lambda _: RunningState(),
+    SETTLED: lambda _: SettledReason(),
     "span_name": partial(TextColumn, name="name", is_nullable=False),
     OPERATION: partial(TextColumn, name=OPERATION_TEXT, is_nullable=False),
     "status_message": partial(TextColumn, name="status_message"),

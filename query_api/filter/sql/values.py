@@ -21,6 +21,7 @@ from query_api.filter.language import (
     FIELDS,
     ID_IN_NAME,
     OPERATION,
+    SETTLED,
     SHORTHANDS,
     STATE,
     Condition,
@@ -38,6 +39,7 @@ from query_api.filter.sql.expressions import (
 )
 from query_api.filter.sql.json import json_condition, json_place
 from query_api.filter.sql.scores import typed_label, typed_score
+from query_api.filter.sql.settled import typed_reason
 
 OPERATION_TEXT: Final = f"replaceRegexpAll(name, '{ID_IN_NAME}', '*')"
 """The shorthand ``operation``: a text, never null."""
@@ -154,6 +156,7 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "start_time": _text(time_text("start_us")),
     "end_time": _unless_running(_text(time_text("end_us")), "''"),
     STATE: f"if({IS_RUNNING_SQL}, 's{RUNNING}', '')",
+    SETTLED: typed_reason(),
     "created_at": _text(time_text("stored_us")),
     OPERATION: _text(OPERATION_TEXT),
     DURATION: _unless_running(f"concat('n', {double_text(DURATION_MS)})", "''"),

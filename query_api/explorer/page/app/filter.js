@@ -13,7 +13,7 @@ export const PATH_FIELDS = ['attributes', 'resource', 'scope', 'scores'];
 export const LIST_FIELDS = ['links', 'references', 'events', 'hashes'];
 
 export const FIELDS = [
-  'span_name', 'operation', 'span_type', 'trace_type', 'span_kind', 'status_code', 'status_message', 'state', 'service', 'model',
+  'span_name', 'operation', 'span_type', 'trace_type', 'span_kind', 'status_code', 'status_message', 'state', 'settled', 'service', 'model',
   'provider', 'session', 'user', 'duration', 'tokens', 'cost', 'trace_id', 'span_id', 'parent_id', 'start_time', 'end_time',
   'created_at', 'content',
   'session_id', 'user_id', 'agent_id', 'updated_at', 'deleted_at', 'created_by_id', 'updated_by_id', 'deleted_by_id',
@@ -25,6 +25,7 @@ export const FIELD_VALUES = /** @type {Record<string, string[]>} */ ({
   status_code: ['STATUS_CODE_UNSET', 'STATUS_CODE_OK', 'STATUS_CODE_ERROR'],
   span_kind: ['SERVER', 'CLIENT', 'INTERNAL', 'PRODUCER', 'CONSUMER', 'UNSPECIFIED'].map((kind) => `SPAN_KIND_${kind}`),
   state: ['running'],
+  settled: ['complete', 'incomplete'],
   trace_type: ['invocation', 'annotation'],
   span_type: ['agent', 'chain', 'workflow', 'task', 'tool', 'embedding', 'query', 'llm', 'completion', 'chat', 'rerank'],
 });

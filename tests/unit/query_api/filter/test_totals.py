@@ -112,7 +112,7 @@ def test_sums_over_traces_at_the_limit_and_one_past() -> None:
     for one_more in (of_attributes(TOTAL, "exists"), of_attributes("ag.metrics.tokens", "has", "cumulative")):
         assert (
             refusal([*most, one_more])
-            == "filtering.conditions[8]: more than 8 conditions on cumulative metrics in one filter."
+            == "filtering.conditions[8]: more than 8 conditions on cumulative metrics and `settled` in one filter."
         )
 
 
