@@ -24,6 +24,7 @@ from typing import Final, NamedTuple, Self
 
 from common.clickhouse.select import Select, Table
 from common.errors import DeadlineExceeded, InvalidCursor
+from common.parts import parts_of, parts_of_size
 from common.span import NO_METRICS
 from common.times import format_us
 from query_api.explain.explain import explained
@@ -34,7 +35,7 @@ from query_api.pages.page import Page, run_rounds
 from query_api.pages.settled_fact import SettledFact
 from query_api.pages.snapshot import TraceWindow
 from query_api.pages.trace_search import FoundTrace
-from query_api.pages.traces import SPANS_PER_READ, Trace, TracesInProgress, parts_of, trace_page
+from query_api.pages.traces import SPANS_PER_READ, Trace, TracesInProgress, spans_count_of, trace_page
 from query_api.request.context import database_of
 from query_api.request.json_body import limit_of
 from query_api.request.route import Request, Response
@@ -355,7 +356,7 @@ class _SettledReading:
         if not query.is_filtered:
             return {version.trace_id for version in versions}
         matching: set[bytes] = set()
-        for part in _parts(versions, PLACES_MAX):
+        for part in parts_of(versions, PLACES_MAX):
             rows = await current_rows(self._spans, part, query.matching, step="spans that match")
             matching |= {version.trace_id for version, row in rows.items() if row.matches}
         return matching
@@ -374,7 +375,7 @@ class _SettledReading:
             FoundTrace(TracePosition(0, trace_id), by_trace[trace_id], sums.get(trace_id, NO_METRICS))
             for trace_id in islice(positions, left)
         ]
-        for part in parts_of(wanted, spans_max=SPANS_PER_READ):
+        for part in parts_of_size(wanted, SPANS_PER_READ, spans_count_of):
             try:
                 is_taken = await self._page.take(part)
             except DeadlineExceeded:  # a trace that was taken before is passed, or it would be returned again
@@ -391,7 +392,3 @@ class _SettledReading:
             self.position = last
         else:
             self.is_at_end = False
-
-
-def _parts(versions: Sequence[Version], size: int) -> Iterable[Sequence[Version]]:
-    return (versions[first : first + size] for first in range(0, len(versions), size))

@@ -23,6 +23,7 @@ from common.errors import InvalidInput
 from common.fair_share import in_thread
 from common.ids import span_id_hex, trace_id_hex
 from common.json_values import json_number
+from common.parts import parts_of_size
 from common.span import NO_METRICS, RUNNING, StatusCode, Usage
 from common.span_version import ENDED
 from common.times import format_us
@@ -30,7 +31,7 @@ from query_api.explain.explain import Explanation
 from query_api.pages.trace_scores import SCORES, trace_scores
 from query_api.pages.trace_search import FoundTrace
 from query_api.pages.trace_texts import ATTRIBUTES_MAX, TRACES_MAX, TextMembers, trace_texts
-from query_api.pages.traces import TracesQuery, page_of_traces, parts_of
+from query_api.pages.traces import TracesQuery, page_of_traces, spans_count_of
 from query_api.request.json_body import ApiModel, Listed, ShownTime
 from query_api.request.route import Request, Response
 from query_api.spans.narrow_rows import COLUMNS, USER, narrow_rows
@@ -187,7 +188,7 @@ async def read_summaries(
 ) -> SummariesInProgress:
     """Return the summaries of traces. One that was deleted meanwhile is left out."""
     page = SummariesInProgress()
-    for part in parts_of(found, spans_max=SPANS_PER_READ):
+    for part in parts_of_size(found, SPANS_PER_READ, spans_count_of):
         latest = sorted((version for trace in part for version in trace.latest), key=_BY_TRACE)
         read = await narrow_rows(spans, latest, _SUMMARY_COLUMNS)
         if not read.rows.num_rows:

@@ -5,7 +5,7 @@ Pages of traces are made in one way, whatever they show of a trace: its tree, or
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -16,6 +16,7 @@ from pydantic import Field
 
 from common.errors import InvalidInput
 from common.ids import parse_trace_id, trace_id_hex
+from common.parts import parts_of_size
 from query_api.explain.explain import Explanation, explained
 from query_api.filter.language import Node
 from query_api.filter.sql.compile import compile_node
@@ -245,18 +246,9 @@ async def page_of_traces(
     return Page(page.traces, cursor.write(window.pack(ends_at)), is_complete, explanation)
 
 
-def parts_of(found: Sequence[FoundTrace], *, spans_max: int) -> Iterator[list[FoundTrace]]:
-    """Split traces into parts of at most ``spans_max`` spans, at least one trace each."""
-    part: list[FoundTrace] = []
-    spans_count = 0
-    for trace in found:
-        if part and spans_count + len(trace.latest) > spans_max:
-            yield part
-            part, spans_count = [], 0
-        part.append(trace)
-        spans_count += len(trace.latest)
-    if part:
-        yield part
+def spans_count_of(trace: FoundTrace) -> int:
+    """Return how many spans a trace has."""
+    return len(trace.latest)
 
 
 async def trace_page(request: Request, filtering: Node, windowing: Windowing) -> Page[Trace]:
@@ -290,7 +282,7 @@ async def read_page(
     ``rows`` has prefetched some of them.
     """
     page = TracesInProgress(spans, rows, bytes_max=bytes_max)
-    for part in parts_of(found, spans_max=SPANS_PER_READ):
+    for part in parts_of_size(found, SPANS_PER_READ, spans_count_of):
         if not await page.take(part):
             break
     return page

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Final, Self, TypeAlias
 
@@ -16,6 +16,7 @@ from common.errors import DeadlineExceeded, InvalidInput, Unavailable
 from common.fair_share import in_thread
 from common.ids import trace_id_hex
 from common.limits import MIB
+from common.parts import parts_of
 from query_api.spans.project_spans import ProjectSpans
 from query_api.spans.rows import LARGE_SPANS, Layout, Rendered, fetch, render_current
 from query_api.spans.usage import TraceSums
@@ -115,7 +116,7 @@ class RowsAhead:
         """
         layouts: list[Layout] = []
         try:
-            for part in _parts_of(versions):
+            for part in parts_of([*versions], PLACES_MAX):
                 read = await self._taken(part)
                 layouts += read
                 if any(map(_may_be_cut, read)):
@@ -158,12 +159,6 @@ class RowsAhead:
         """Read all rows, or if they are large little more than ``READ_BYTES_MAX`` of them, at least one."""
         bound: EngineSettings = {"max_result_bytes": READ_BYTES_MAX, "result_overflow_mode": "break"}
         return await fetch(self._spans, values, members, settings=bound)
-
-
-def _parts_of(versions: Collection[Version]) -> Iterator[Sequence[Version]]:
-    """Divide versions into parts of ``PLACES_MAX``."""
-    in_order = list(versions)
-    return (in_order[begin : begin + PLACES_MAX] for begin in range(0, len(in_order), PLACES_MAX))
 
 
 def _may_be_cut(layout: Layout) -> bool:

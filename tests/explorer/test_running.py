@@ -34,7 +34,7 @@ class Run:
         return names | parent | start | kind | members
 
     def send(self, *spans: dict[str, Any], running: int) -> None:
-        """Send spans, and wait until so many of the run are running."""
+        """Send spans, and wait until ``running`` spans of the run have not ended."""
         self.explorer.stack.ask("/tracing/spans/ingest", {"spans": list(spans)})
         conditions = [{"field": "trace_id", "value": self.trace_id}]
         self.explorer.stack.ask_until(

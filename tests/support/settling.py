@@ -63,7 +63,7 @@ class SettlingWorld:
         return job
 
     async def lease(self) -> Lease:
-        """The lease of the job, taken from whoever holds it."""
+        """Take the lease of the job away from its holder, if there is one."""
         await self.database.fetch_all("UPDATE leases SET holder = NULL, next_run = now() WHERE kind = 'settling'")
         lease = await Leases(self.database, 60.0).claim([Kind.SETTLING], full=())
         assert lease is not None
