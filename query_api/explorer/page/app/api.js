@@ -77,6 +77,34 @@ export function write(method, path, body) {
  * @returns {Promise<{answer: any, coordinates: string | null}>}
  */
 async function request(method, path, body, abort, coordinates) {
+  const response = await send(method, path, body, abort, coordinates);
+  return { answer: response.status === 204 ? null : await response.json(), coordinates: response.headers.get('X-Clearspan-Coordinates') };
+}
+
+/**
+ * Begin to read an answer that is no JSON. Its pieces come as they are read.
+ * @param {string} path
+ * @param {Record<string, string | undefined>} params
+ * @param {AbortSignal} abort
+ */
+export async function stream(path, params, abort) {
+  return (await send('GET', withParams(path, params), undefined, abort)).body ?? new ReadableStream();
+}
+
+/** The address of a route, for links. @param {string} path  @param {Record<string, string | undefined>} [params] */
+export function addressOf(path, params = {}) {
+  return new URL(withParams(path, params), API).href;
+}
+
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {unknown} [body]
+ * @param {AbortSignal} [abort]
+ * @param {string | null} [coordinates]
+ * @returns {Promise<Response>}  A successful one.
+ */
+async function send(method, path, body, abort, coordinates) {
   const scope = path.startsWith('admin/') ? 'admin' : 'project';
   /** @type {Record<string, string>} */
   const headers = { Accept: 'application/json' };
@@ -94,9 +122,7 @@ async function request(method, path, body, abort, coordinates) {
   }
   const through = response.headers.get('X-Data-Through');
   if (through) dataThrough.value = through;
-  if (response.ok) {
-    return { answer: response.status === 204 ? null : await response.json(), coordinates: response.headers.get('X-Clearspan-Coordinates') };
-  }
+  if (response.ok) return response;
   if (response.status === 401 && key === keys.peek()[scope]) needsKey.value = scope; // else another key was entered since
   throw await failure(response);
 }

@@ -3,7 +3,7 @@
  * a key on the page would be in pictures of it, and a key in a command is in the history of the shell.
  */
 import { html } from 'htm/preact';
-import { keys } from '../app/api.js';
+import { API, keys } from '../app/api.js';
 import { CopyButton } from './copy.js';
 
 const VARIABLE = 'CLEARSPAN_KEY';
@@ -11,6 +11,17 @@ const VARIABLE = 'CLEARSPAN_KEY';
 /** The header of a `curl` command, after a space; empty if the API wants no key. */
 export function keyHeader() {
   return keys.value.project ? ` -H "Authorization: ApiKey $${VARIABLE}"` : '';
+}
+
+/** A text as one word of a shell. @param {string} text */
+export function quoted(text) {
+  return `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+/** A `curl` command that posts a body. @param {string} path  @param {object} body */
+export function curlOf(path, body) {
+  return `curl -sS ${quoted(new URL(path, API).href)}${keyHeader()} -H 'Content-Type: application/json' \\
+  -d ${quoted(JSON.stringify(body))}`;
 }
 
 /** The variables of an OpenTelemetry SDK that sends to an address. @param {string} endpoint */

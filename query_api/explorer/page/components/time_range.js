@@ -30,6 +30,15 @@ export function rangeMs({ oldest, newest }) {
   return { from: timeMs(oldest), to: timeMs(newest) };
 }
 
+/**
+ * The range as times that stay: relative ones count from now, and an open end is now.
+ * @param {{oldest?: string, newest?: string}} range
+ */
+export function fixedRange({ oldest, newest }) {
+  const text = (/** @type {number | null} */ time) => (time === null ? undefined : new Date(time).toISOString());
+  return { oldest: text(timeMs(oldest)), newest: text(timeMs(newest) ?? Date.now()) };
+}
+
 /** @param {string | undefined} text */
 function timeMs(text) {
   if (!text) return null;

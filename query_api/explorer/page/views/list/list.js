@@ -20,6 +20,7 @@ import { useLive } from './live.js';
 import { SavedQueryTitle, SaveQuery } from './save_query.js';
 import { scoreColumns } from './score_columns.js';
 import { ScoreOverview } from './score_overview.js';
+import { ShareList } from './share_list.js';
 import { Overview } from './overview.js';
 
 const PAGE = 100;
@@ -104,6 +105,7 @@ function List({ kind }) {
           title="Show new ${kind.name} as they arrive" onClick=${() => setParams({ live: isLive ? null : '1' })}>● Live</button>
         <${ColumnMenu} columns=${allColumns} shown=${shown} toggle=${toggle} />
         <${SaveQuery} filter=${filter} windowing=${windowingToSave} focus=${kind === TRACES ? 'trace' : 'span'} />
+        <${ShareList} path=${kind.path} filter=${filter} windowing=${sort ? { ...windowingToSave, limit: RANKED_MAX } : { ...windowingToSave, limit: PAGE }} />
       </div>
     </div>
     <${SavedQueryTitle} filter=${filter} windowing=${windowingToSave} />

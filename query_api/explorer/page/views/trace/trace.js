@@ -13,6 +13,7 @@ import { TraceFeedback } from '../feedback/trace_feedback.js';
 import { FoldSwitch, useFold } from './fold.js';
 import { Minimap } from './minimap.js';
 import { readOutline } from './outline.js';
+import { ShareTrace } from './share_trace.js';
 import { SpanPanel } from './span_panel.js';
 import { Waterfall } from './waterfall.js';
 
@@ -97,6 +98,7 @@ function Head({ outline, summary, showCause }) {
       ${summary.cost > 0 && html`<div><dt>Cost</dt><dd>${cost(summary.cost)}</dd></div>`}
     </dl>
     <${TraceFeedback} traceId=${outline.traceId} rootId=${outline.spanId[first]} />
+    <${ShareTrace} traceId=${outline.traceId} count=${outline.count} />
     <span class="trace-id"><code>${outline.traceId}</code><${CopyButton} text=${outline.traceId} /></span>
     ${(outline.roots.length > 1) && html`<p class="soft roots-note">${topLevel(outline)}</p>`}
   </div>`;

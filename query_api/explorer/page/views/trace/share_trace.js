@@ -1,0 +1,31 @@
+/** A trace out of the page: as one HTML file that opens without a server, or as JSON. */
+import { html } from 'htm/preact';
+import { useState } from 'preact/hooks';
+import { get, post } from '../../app/api.js';
+import { saveFile } from '../../app/download.js';
+import { Menu } from '../../components/menu.js';
+
+/** @param {{traceId: string, count: number}} props  `count` is the number of its spans. */
+export function ShareTrace({ traceId, count }) {
+  const [problem, setProblem] = useState('');
+  /** @param {() => Promise<void>} save */
+  const attempt = async (save) => {
+    setProblem('');
+    await save().catch((error) => setProblem(error instanceof Error ? error.message : String(error)));
+  };
+  const saveHtml = async () => {
+    const { SPANS_MAX, traceFile } = await import('./trace_file.js');
+    const filtering = { conditions: [{ field: 'trace_id', operator: 'is', value: traceId }] };
+    const { spans } = await post('spans/query', { filtering, windowing: { limit: SPANS_MAX, order: 'ascending' } });
+    saveFile(`trace-${traceId}.html`, new Blob([traceFile(traceId, spans, count)], { type: 'text/html' }));
+  };
+  const saveJson = async () => {
+    const answer = await get(`traces/${encodeURIComponent(traceId)}`);
+    saveFile(`trace-${traceId}.json`, new Blob([JSON.stringify(answer.trace, null, 2)], { type: 'application/json' }));
+  };
+  return html`<${Menu} label="Share" align="right">${(/** @type {() => void} */ close) => html`
+      <button class="item" title="Opens in any browser, without a server" onClick=${() => { close(); attempt(saveHtml); }}>As an HTML file</button>
+      <button class="item" onClick=${() => { close(); attempt(saveJson); }}>As JSON</button>`}
+    </${Menu}>
+    ${problem && html`<span class="error-text" role="alert">${problem}</span>`}`;
+}
