@@ -135,7 +135,7 @@ def _page(base: str) -> tuple[PageFile, str]:
     digest = base64.b64encode(hashlib.sha256(_import_map_text(markup).encode()).digest()).decode()
     policy = (
         f"default-src 'none'; script-src 'self' 'sha256-{digest}'; style-src 'self'; img-src 'self' data:; "
-        "connect-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'"
+        "media-src data:; connect-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'"
     )
     return _page_file(page.encode(), HTML), policy
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, expect
@@ -19,11 +21,51 @@ CUT_OFF = """() => [...document.querySelectorAll('.c-time, .c-cost, .c-duration,
 """Texts that must be whole and are not."""
 
 SERIOUS = {"serious", "critical"}
+TALK = "5a" * 16
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+"""A picture of one pixel."""
+
+ANSWER = """# Refunds
+- [x] see [the policy](https://shop.example/policy), `code`
+
+> Quoted
+
+| a | b |
+|--|--|
+| 1 | 2 |
+
+```python
+a_line_of_code_that_is_longer_than_a_phone_is_wide = "and has no place where it could be broken into two lines"
+```
+"""
+
+
+def _talk() -> dict[str, Any]:
+    """A span with everything that messages can have, and a score."""
+    call = {"id": "call-1", "name": "find_order", "arguments": {"customer": "c-23", "since": "2026-11-01"}}
+    media = [
+        {"type": "blob", "mime_type": "image/png", "content": PIXEL},
+        {"type": "file", "file": {"filename": "offer.pdf", "file_data": "data:application/pdf;base64,JVBERi0xLjc="}},
+        {"type": "uri", "uri": "https://pictures.example/cat.png"},
+    ]
+    messages = [
+        {"role": "user", "parts": [{"type": "text", "content": "Look."}, *media]},
+        {"role": "assistant", "parts": [{"type": "reasoning", "content": "An order."}], "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call-1", "content": "A lamp, a chair, a table, another lamp, and a desk."},
+    ]
+    data = {"inputs": {"messages": messages}, "outputs": {"messages": [{"role": "assistant", "content": ANSWER}]}}
+    score = {"name": "Relevance", "value": 0.9, "at": "2026-01-07T03:00:09Z"}
+    ag = {"type": {"span": "chat"}, "data": data}
+    return {"trace_id": TALK, "span_id": TALK[:16], "span_name": "talk", "scores": [score], "attributes": {"ag": ag}}
 
 
 async def _views(stack: RunningStack) -> list[str]:
     span = stack.ask("/spans/query", {"windowing": {"limit": 1}})["spans"][0]
-    return [*VIEWS, f"traces/{span['trace_id']}?span={span['span_id']}", f"traces/{AUTOGEN_TRACE}?fold=1"]
+    stack.ask("/tracing/spans/ingest", {"spans": [_talk()]})
+    stack.ask_until(f"/spans/{TALK}/{TALK[:16]}", None, lambda answer: answer["count"] == 1)
+    talk = f"traces/{TALK}?span={TALK[:16]}"
+    spans = [f"traces/{span['trace_id']}?span={span['span_id']}", talk, f"{talk}&tab=scores"]
+    return [*VIEWS, *spans, f"traces/{AUTOGEN_TRACE}?fold=1"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -56,6 +56,7 @@ async def test_policy_allows_one_inline_script_and_no_other_host(aiohttp_client:
     [inline] = re.findall(r"<script(?![^>]*src=)[^>]*>(.*?)</script>", page, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode()
     assert f"script-src 'self' 'sha256-{digest}';" in policy
+    assert "img-src 'self' data:; media-src data:;" in policy
     assert "unsafe" not in policy
     assert "http" not in policy
     assert "<style" not in page

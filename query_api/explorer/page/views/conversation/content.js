@@ -1,18 +1,29 @@
 /** The content of a message: a text, parts of several kinds, or anything else as a tree. */
 import { html } from 'htm/preact';
-import { isObject } from '../../app/spans.js';
+import { mediaOf } from '../../app/media.js';
+import { isObject, textOf } from '../../app/spans.js';
 import { JsonTree, LongText } from '../../components/json_tree.js';
 import { isPlain, Markdown } from '../../components/markdown.js';
+import { MediaView } from './media_view.js';
 import { Reasoning } from './reasoning.js';
 
 const JSON_MAX = 200_000;
+const PARTS_MAX = 200;
+const THOUGHTS = new Set(['reasoning', 'thinking', 'redacted_thinking']);
 
 /** @param {{content: unknown, isResult?: boolean}} props  `isResult`: of a tool, so its texts are no Markdown. */
 export function Content({ content, isResult = false }) {
   if (content === null || content === undefined || content === '') return null;
   if (typeof content === 'string') return html`<${Text} text=${content} isResult=${isResult} />`;
-  if (Array.isArray(content)) return content.map((part) => html`<${Part} part=${part} isResult=${isResult} />`);
+  if (Array.isArray(content)) return html`<${Parts} parts=${content} isResult=${isResult} />`;
   return html`<${JsonTree} value=${content} open=${3} />`;
+}
+
+/** @param {{parts: unknown, isResult?: boolean}} props  What is no list is nothing. */
+export function Parts({ parts, isResult = false }) {
+  if (!Array.isArray(parts)) return null;
+  return html`${parts.slice(0, PARTS_MAX).map((part) => html`<${Part} part=${part} isResult=${isResult} />`)}
+    ${parts.length > PARTS_MAX && html`<${JsonTree} value=${parts.slice(PARTS_MAX)} name="further parts" open=${0} />`}`;
 }
 
 /** Texts that are JSON objects or lists can be opened as a tree. @param {{text: string, isResult: boolean}} props */
@@ -22,22 +33,21 @@ function Text({ text, isResult }) {
   return isResult ? html`<p class="text"><${LongText} text=${text} /></p>` : html`<${Markdown} text=${text} />`;
 }
 
-/** @param {{part: any, isResult?: boolean}} props */
-export function Part({ part, isResult = false }) {
+/** @param {{part: any, isResult: boolean}} props */
+function Part({ part, isResult }) {
   if (typeof part === 'string') return html`<${Text} text=${part} isResult=${isResult} />`;
   if (!isObject(part)) return html`<${JsonTree} value=${part} />`;
   const text = part.text ?? part.content;
-  if (part.type === 'reasoning' || part.type === 'thinking') return html`<${Reasoning} text=${text ?? part.thinking} />`;
-  const url = part.image_url?.url ?? part.image_url ?? (part.type === 'image' ? part.url : undefined);
-  if (typeof url === 'string') return html`<p class="text"><${Link} url=${url} /></p>`;
+  if (THOUGHTS.has(part.type)) return html`<${Reasoning} text=${text ?? part.thinking} />`;
+  const media = mediaOf(part);
+  if (media) return html`<${MediaView} media=${media} />${transcriptOf(part) && html`<${Text} text=${transcriptOf(part)} isResult=${isResult} />`}`;
   if (typeof text === 'string') return html`<${Text} text=${text} isResult=${isResult} />`;
   return html`<${JsonTree} value=${part} open=${2} />`;
 }
 
-/** An image is a link: the page never loads anything from another host. @param {{url: string}} props */
-function Link({ url }) {
-  const label = url.startsWith('data:') ? `image in the message (${url.length.toLocaleString('en')} characters)` : url;
-  return /^https?:\/\//.test(url) ? html`<a href=${url} target="_blank" rel="noreferrer noopener">${label}</a>` : html`<span class="soft">${label}</span>`;
+/** What is said in a sound. @param {Record<string, any>} part */
+function transcriptOf(part) {
+  return textOf(part.transcript ?? part.audio?.transcript ?? part.input_audio?.transcript);
 }
 
 /** JSON that a text holds; `undefined` if it holds none. @param {string} text */

@@ -1,8 +1,11 @@
 /** What a model thought before it answered: apart from the answer, and closed at first. */
 import { html } from 'htm/preact';
-import { LongText } from '../../components/json_tree.js';
+import { textOf } from '../../app/spans.js';
+import { Markdown } from '../../components/markdown.js';
 
-/** @param {{text: unknown}} props */
+/** @param {{text: unknown}} props  Empty if the provider keeps it to itself. */
 export function Reasoning({ text }) {
-  return html`<details class="reasoning"><summary>Reasoning</summary><p class="text"><${LongText} text=${text} /></p></details>`;
+  const thoughts = textOf(text);
+  if (!thoughts) return html`<p class="reasoning">The model thought before it answered; its provider does not show what.</p>`;
+  return html`<details class="reasoning"><summary>Thinking</summary><${Markdown} text=${thoughts} /></details>`;
 }

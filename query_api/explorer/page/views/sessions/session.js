@@ -5,14 +5,15 @@ import { href } from '../../app/address.js';
 import { post } from '../../app/api.js';
 import { cost, duration, number, short } from '../../app/format.js';
 import { useLoaded, usePages } from '../../app/loading.js';
+import { messagesOf, repeatsOf } from '../../app/messages.js';
 import { attribute, isError, isRunning } from '../../app/spans.js';
 import { BackLink } from '../../components/back_link.js';
-import { JsonTree, LongText } from '../../components/json_tree.js';
+import { JsonTree } from '../../components/json_tree.js';
+import { Markdown, PlainSwitch } from '../../components/markdown.js';
 import { ErrorNotice, IncompleteNotice } from '../../components/notices.js';
 import { Time } from '../../components/time.js';
 import { UsersOf } from '../../components/user_link.js';
-import { messagesOf } from '../conversation/conversation.js';
-import { Message } from '../conversation/message.js';
+import { Messages } from '../conversation/conversation.js';
 import { spansHref } from '../trace/span_filter.js';
 import { totalsBySession } from './totals.js';
 
@@ -38,7 +39,8 @@ export function SessionView({ sessionId }) {
     <${SessionTotals} sessionId=${sessionId} ofSession=${ofSession} />
     ${pages.error && html`<${ErrorNotice} error=${pages.error} retry=${pages.reload} />`}
     ${!pages.complete && html`<${IncompleteNotice}>The query ran out of its budget before it had examined the whole session.</${IncompleteNotice}>`}
-    ${pages.rows.map((turn) => html`<${TurnCard} key=${turn.trace.trace_id} ...${turn} />`)}
+    ${pages.rows.length > 0 && html`<p class="conversation-head"><${PlainSwitch} /></p>`}
+    ${pages.rows.map((turn, place) => html`<${TurnCard} key=${turn.trace.trace_id} ...${turn} before=${pages.rows[place - 1]?.span} />`)}
     ${pages.isLoading && html`<p class="soft" role="status">Loading…</p>`}
     ${pages.next && html`<button onClick=${pages.more}>Show later turns</button>`}
     ${!pages.isLoading && pages.rows.length === 0 && !pages.error && html`<p class="soft">No span of this session is stored.</p>`}
@@ -82,8 +84,8 @@ function SessionTotals({ sessionId, ofSession }) {
   </dl>`;
 }
 
-/** @param {Turn} props */
-function TurnCard({ trace, span }) {
+/** @param {Turn & {before: Turn['span']}} props */
+function TurnCard({ trace, span, before }) {
   const failed = span ? isError(span) : trace.errors_count > 0;
   const took = [isRunning(span ?? trace) ? 'running' : duration(trace.duration), trace.tokens && `${short(trace.tokens)} tokens`, trace.cost && cost(trace.cost)];
   return html`<section class="card turn ${failed ? 'failed' : ''}">
@@ -92,17 +94,21 @@ function TurnCard({ trace, span }) {
       <span class="soft">${took.filter(Boolean).join(' · ')}</span>
       ${trace.errors_count > 0 && html`<span class="error-text">${number(trace.errors_count)} ${trace.errors_count === 1 ? 'error' : 'errors'}</span>`}</header>
     ${span && isError(span) && html`<p class="error-text">${span.status_message || 'failed'}</p>`}
-    ${span && html`<${Exchange} span=${span} />`}
+    ${span && html`<${Exchange} span=${span} before=${before} />`}
   </section>`;
 }
 
-/** The last message of a person and the answer; other inputs and outputs as they are. @param {{span: any}} props */
-function Exchange({ span }) {
+/**
+ * The last message of a person, and what came after it; other inputs and outputs as they are.
+ * @param {{span: any, before: any}} props  `before` is the span of the turn before.
+ */
+function Exchange({ span, before }) {
   const messages = messagesOf(span);
   if (messages.length) {
-    const asked = messages.findLast(({ side, message }) => side === 'input' && message.role === 'user');
-    const shown = [...(asked ? [asked] : []), ...messages.filter(({ side }) => side === 'output')];
-    return html`<div class="conversation">${shown.map(({ side, message }) => html`<${Message} side=${side} message=${message} />`)}</div>`;
+    const shared = before ? repeatsOf(messages, messagesOf(before)) : 0;
+    const asked = messages.findLastIndex(({ side, message }) => side === 'input' && message.role === 'user');
+    const folded = asked === -1 ? shared : asked;
+    return html`<div class="conversation"><${Messages} turns=${messages} folded=${folded} label=${shared >= folded ? 'as before' : 'before this one'} /></div>`;
   }
   const [inputs, outputs] = [attribute(span, 'ag.data.inputs'), attribute(span, 'ag.data.outputs')];
   return html`<div class="conversation">
@@ -113,5 +119,5 @@ function Exchange({ span }) {
 
 /** @param {{value: unknown}} props */
 function Value({ value }) {
-  return typeof value === 'string' ? html`<p class="text"><${LongText} text=${value} /></p>` : html`<${JsonTree} value=${value} open=${2} />`;
+  return typeof value === 'string' ? html`<${Markdown} text=${value} />` : html`<${JsonTree} value=${value} open=${2} />`;
 }

@@ -4,6 +4,7 @@ import { param, setParams } from '../../app/address.js';
 import { API, get } from '../../app/api.js';
 import { cost, duration, number } from '../../app/format.js';
 import { marksOf, useLoaded } from '../../app/loading.js';
+import { messagesOf } from '../../app/messages.js';
 import { scoresOf } from '../../app/scores.js';
 import {
   attribute, costOf, durationOf, isError, isObject, isRunning, modelOf, numberOf, objectsOf, serviceOf, sessionOf, textOf, tokensOf, userOf,
@@ -16,7 +17,7 @@ import { ErrorNotice } from '../../components/notices.js';
 import { SessionLink } from '../../components/session_link.js';
 import { Time } from '../../components/time.js';
 import { UserLink } from '../../components/user_link.js';
-import { Conversation, messagesOf } from '../conversation/conversation.js';
+import { Conversation } from '../conversation/conversation.js';
 import { FeedbackTab, useFeedback } from '../feedback/feedback_tab.js';
 import { Thumbs } from '../feedback/thumbs.js';
 import { Attributes } from './attributes.js';
