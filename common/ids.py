@@ -58,6 +58,15 @@ def span_id_hex(span_id: bytes) -> str:
     return span_id[8:].hex()
 
 
+def shown_span_id(span_id: bytes) -> bytes:
+    """Return the 16 bytes of the id that responses show: the last half, doubled."""
+    return span_id[8:] * 2
+
+
+SHOWN_SPAN_ID_SQL: Final = "toFixedString(concat(substring(span_id, 9), substring(span_id, 9)), 16)"
+"""``shown_span_id`` of the column ``span_id``."""
+
+
 def _hex_bytes(text: str) -> bytes | None:
     """Return the bytes of hexadecimal text, of any length; ``None`` if it is not hexadecimal."""
     digits = text if len(text) in (16, 32) and text.isalnum() and text[1] not in "xX" else _bare_digits(text)

@@ -33,6 +33,7 @@ from common.clickhouse.span_columns import SPANS_TABLE, stamped
 from common.clickhouse.store import ColumnStore, Statement
 from common.clickhouse.stored_through import read_positions_of
 from common.errors import ServiceError
+from common.ids import SHOWN_SPAN_ID_SQL
 from common.limits import MIB
 from common.log_record import response_name
 from common.parts import parts_of, parts_of_size
@@ -73,7 +74,7 @@ _LATEST: Final = ("partition_id", "version", "start_us", "response_bytes")
 
 
 class Behind(NamedTuple):
-    """The latest version of a span that has fewer events than there are."""
+    """The latest version of a span that has fewer additions than there are."""
 
     name: SpanName
     partition_id: bytes
@@ -155,17 +156,19 @@ class Joiner:
         rows = await self._select("latest_versions_of_spans", counts, {})
         columns = (rows.column(name).to_pylist() for name in _LATEST)
         latest = (
-            Behind._make((name, *members, arrivals[name]))
+            Behind._make((name, *members, arrivals[name.shown]))
             for name, *members in zip(names_in(rows), *columns, strict=True)
-            if name in counts  # a statement about several spans returns more
+            if name.shown in counts  # a statement about several spans returns more
         )
-        return [each for each in latest if is_behind(each.version, counts[each.name])]
+        return [each for each in latest if is_behind(each.version, counts[each.name.shown])]
 
     async def _join_some(self, behind: Sequence[Behind], masking: Masking) -> None:
         shown = await self._shown(behind)
-        stored = [each for each in behind if each.name in shown]  # what others lack was deleted meanwhile
-        for part in parts_of_size(stored, CHUNK_BYTES, lambda each: each.response_bytes + shown[each.name].bytes_count):
-            await self._join_chunk({each: shown[each.name] for each in part}, masking)
+        stored = [each for each in behind if each.name.shown in shown]  # what others lack was deleted meanwhile
+        for part in parts_of_size(
+            stored, CHUNK_BYTES, lambda each: each.response_bytes + shown[each.name.shown].bytes_count
+        ):
+            await self._join_chunk({each: shown[each.name.shown] for each in part}, masking)
 
     async def _join_chunk(self, chunk: Mapping[Behind, Shown], masking: Masking) -> None:
         spans, texts = await asyncio.gather(self._spans(chunk), self._texts(chunk))
@@ -173,9 +176,11 @@ class Joiner:
         joining = [
             JoiningSpan(
                 spans[each.name],
-                [text for id_ in shown.event_ids if (text := texts.get((each.name, id_)))],  # or deleted meanwhile
                 [
-                    AnnotationScores(trace_id, span_id, texts.get((each.name, id_), b""))
+                    text for id_ in shown.event_ids if (text := texts.get((each.name.shown, id_)))
+                ],  # or deleted meanwhile
+                [
+                    AnnotationScores(trace_id, span_id, texts.get((each.name.shown, id_), b""))
                     for trace_id, span_id, id_ in shown.verdict_ids
                 ],
                 shown.counts,
@@ -230,7 +235,7 @@ class Joiner:
 
     async def _shown(self, behind: Sequence[Behind]) -> Mapping[SpanName, Shown]:
         """Return which events each span shows, and what annotations say about it."""
-        names = [each.name for each in behind]
+        names = [each.name.shown for each in behind]
         events, verdicts = await asyncio.gather(
             self._select("events_of_spans", names, _ROWS), self._select("verdicts_of_spans", names, _ROWS)
         )
@@ -245,14 +250,14 @@ class Joiner:
     async def _texts(self, chunk: Mapping[Behind, Shown]) -> Mapping[tuple[SpanName, bytes], bytes]:
         ids = {event_id for shown in chunk.values() for event_id in shown.event_ids}
         ids |= {event_id for shown in chunk.values() for _, _, event_id in shown.verdict_ids}
-        rows = await self._select("texts_of_events", [each.name for each in chunk], {"event_ids": b"".join(ids)})
+        rows = await self._select("texts_of_events", [each.name.shown for each in chunk], {"event_ids": b"".join(ids)})
         identities = zip(names_in(rows), rows.column("event_id").to_pylist(), strict=True)
         return dict(zip(identities, rows.column("event").to_pylist(), strict=True))
 
     async def _select(self, statement: str, names: Collection[SpanName], values: Mapping[str, Any]) -> pa.Table:
         """Run a statement about these spans."""
         sql = SQL[statement].replace("{columns}", ", ".join(COLUMNS)).replace("{rank}", VERDICT_RANK_SQL)
-        sql = sql.replace("{latest_first}", ", ".join(LATEST_FIRST_SQL))
+        sql = sql.replace("{latest_first}", ", ".join(LATEST_FIRST_SQL)).replace("{shown_span_id}", SHOWN_SPAN_ID_SQL)
         return await self._store.select(Statement(sql, {**named(names), **values}), deadline_s=self._timeout_s)
 
 
@@ -302,7 +307,7 @@ def _arrivals(rows: pa.Table, through: Mapping[str, int]) -> Mapping[SpanName, A
     """Return where the last of the rows about each span came, of those that no reader can have passed."""
     columns = (rows.column(name).to_pylist() for name in NAMING[:6])
     places = (
-        (SpanName(UUID(bytes=id_), *ids), Arrival(partition_id.decode(), offset_of(version), span_index))
+        (SpanName(UUID(bytes=id_), *ids).shown, Arrival(partition_id.decode(), offset_of(version), span_index))
         for id_, *ids, partition_id, version, span_index in zip(*columns, strict=True)
     )
     return {name: arrival for name, arrival in places if is_ahead(arrival, through)}

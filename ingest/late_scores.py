@@ -35,6 +35,7 @@ from common.clickhouse.select import COMPUTED_COLUMNS
 from common.clickhouse.span_columns import stamped
 from common.clickhouse.store import ColumnStore, Statement
 from common.errors import DeadlineExceeded
+from common.ids import SHOWN_SPAN_ID_SQL, shown_span_id
 from common.limits import MIB
 from common.log_record import RESPONSE_ID, response_name
 from common.parts import parts_of, parts_of_size
@@ -201,10 +202,11 @@ class LateScores:
         places: dict[SpanName, RowPlace] = {}
         for begin in range(0, annotations.num_rows, LINKED_MAX):
             rows = annotations.slice(begin, LINKED_MAX)
-            projects, *ids = (rows.column(name).to_pylist() for name in NAMING[:3])
+            projects, trace_ids, span_ids = (rows.column(name).to_pylist() for name in NAMING[:3])
+            ids = (trace_ids, list(map(shown_span_id, span_ids)))
             parameters = {
                 "project_ids": [str(UUID(bytes=project)) for project in set(projects)],
-                "trace_ids": b"".join(set(ids[0])),
+                "trace_ids": b"".join(set(trace_ids)),
                 "names": b"".join({trace_id + span_id for trace_id, span_id in zip(*ids, strict=True)}),
             }
             judging = Statement(SQL["judging_annotations"], parameters)
@@ -237,7 +239,7 @@ class LateScores:
             number = version - 1 if is_deletion(version) else version - version % OFFSET_STEP
             rank = _Rank(standing_of(version), record_ms, version, partition_id)
             found = (rank, _Rank(standing_of(number), record_ms, number, partition_id))
-            latest[name] = max(found, latest.get(name, found))
+            latest[name.shown] = max(found, latest.get(name.shown, found))
         return {name: latest[name][1] for name in annotations if name in latest}
 
     async def _add_evaluations(self, evaluations: Sequence[EventRow], indexes: ArrivalIndexes) -> list[EventRow]:
@@ -272,10 +274,10 @@ class LateScores:
             SCORES_NOT_JOINED.inc(len(response_ids))
             _log.error("The spans of evaluated responses are not found in time.", error=exc.detail)
             return {}
-        spans_of: dict[SpanName, list[SpanName]] = defaultdict(list)
+        spans_of: dict[SpanName, dict[SpanName, None]] = defaultdict(dict)
         for name, response_id in zip(names_in(rows), rows.column("response_id").to_pylist(), strict=True):
-            spans_of[SpanName(name.project_id, *response_name(response_id.decode()))].append(name)
-        return spans_of
+            spans_of[SpanName(name.project_id, *response_name(response_id.decode()))][name.shown] = None
+        return {response: list(spans) for response, spans in spans_of.items()}
 
     async def _insert(self, rows: Iterable[EventRow]) -> None:
         """Store rows, as many at once as ``INSERT_BYTES`` holds."""
@@ -284,7 +286,7 @@ class LateScores:
             await self._store.insert(EVENTS_TABLE, stored, dedup_token=_token(some), deadline_s=self._timeout_s)
 
     async def _select(self, statement: str, names: Collection[SpanName], values: Mapping[str, Any]) -> pa.Table:
-        sql = SQL[statement].replace("{rank}", VERDICT_RANK_SQL)
+        sql = SQL[statement].replace("{rank}", VERDICT_RANK_SQL).replace("{shown_span_id}", SHOWN_SPAN_ID_SQL)
         return await self._store.select(Statement(sql, {**named(names), **values}), deadline_s=self._timeout_s)
 
 

@@ -99,7 +99,7 @@ FROM
 GROUP BY project_id, trace_id, span_id
 
 -- latest_versions_of_spans --
--- The rule is in common/span_version.py.
+-- Of spans that are named as responses show them. The rule is in common/span_version.py.
 SELECT toString(project_id) AS project, trace_id, span_id, partition_id, version, start_us, response_bytes
 FROM
 (
@@ -114,7 +114,7 @@ FROM
         FROM span_versions
         WHERE project_id IN {project_ids:Array(UUID)}
             AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
-            AND concat(trace_id, span_id) IN reinterpret({names:String}, 'Array(FixedString(32))')
+            AND concat(trace_id, {shown_span_id}) IN reinterpret({names:String}, 'Array(FixedString(32))')
         GROUP BY project_id, trace_id, span_id, partition_id
     )
     ORDER BY project_id, trace_id, span_id, {latest_first}
@@ -212,14 +212,14 @@ FROM
 )
 
 -- last_versions_of_spans --
--- The last version of some spans in each partition, also if it is a deletion.
+-- The last version of some spans in each partition, also if it is a deletion. They are named as responses show them.
 SELECT
     toString(project_id) AS project, trace_id, span_id, partition_id,
     max(version) AS last, argMax(record_ms, version) AS last_ms
 FROM span_versions
 WHERE project_id IN {project_ids:Array(UUID)}
     AND trace_id IN reinterpret({trace_ids:String}, 'Array(FixedString(16))')
-    AND concat(trace_id, span_id) IN reinterpret({names:String}, 'Array(FixedString(32))')
+    AND concat(trace_id, {shown_span_id}) IN reinterpret({names:String}, 'Array(FixedString(32))')
 GROUP BY project_id, trace_id, span_id, partition_id
 
 -- judging_annotations --
@@ -347,7 +347,7 @@ FROM
                 SELECT project_id, event_id FROM span_events WHERE span_id != toFixedString('', 16)
             ),
             (project_id, trace_id, span_id) NOT IN (
-                SELECT project_id, trace_id, span_id
+                SELECT project_id, trace_id, {shown_span_id}
                 FROM span_versions
                 WHERE trace_id IN (SELECT trace_id FROM span_events)
             )

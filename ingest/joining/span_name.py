@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from common.ids import shown_span_id
 from ingest.joining.stored_spans import PROJECT
 
 
@@ -17,6 +18,11 @@ class SpanName(NamedTuple):
     project_id: UUID
     trace_id: bytes
     span_id: bytes
+
+    @property
+    def shown(self) -> SpanName:
+        """The name that responses show, and by which ``span_events`` names the span."""
+        return self._replace(span_id=shown_span_id(self.span_id))
 
 
 def names_in(rows: pa.Table, ids: Sequence[str] = ("trace_id", "span_id")) -> list[SpanName]:

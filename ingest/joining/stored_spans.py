@@ -16,7 +16,7 @@ import pyarrow as pa
 from common.clickhouse.span_columns import NO_PARENT, OPTIONAL_MEMBERS
 from common.clickhouse.stored_attributes import ATTRIBUTES, attributes_of
 from common.codec import span_json
-from common.ids import span_id_hex, trace_id_hex
+from common.ids import trace_id_hex
 from common.limits import SpanLimits
 from common.score import Score
 from common.span import Event, Metrics, Span, SpanKind, StatusCode
@@ -93,8 +93,8 @@ def _members(row: Mapping[str, Any]) -> dict[str, Any]:
     parent_id = row["parent_id"]
     members: dict[str, Any] = {
         "trace_id": trace_id_hex(row["trace_id"]),
-        "span_id": span_id_hex(row["span_id"]),
-        "parent_id": None if parent_id == NO_PARENT else span_id_hex(parent_id),
+        "span_id": row["span_id"].hex(),
+        "parent_id": None if parent_id == NO_PARENT else parent_id.hex(),
         "span_name": _text(row["name"]),
         "span_kind": SpanKind(row["kind"]).name,
         "status_code": StatusCode(row["status_code"]).name,

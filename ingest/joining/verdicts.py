@@ -90,7 +90,7 @@ def verdicts_of(annotations: pa.Table) -> Iterator[Verdict]:
     for own_outputs, (project, trace_id, span_id, *place, end_us, links, references) in zip(
         outputs.values(), zip(*(rows.column(name).to_pylist() for name in _READ), strict=True), strict=True
     ):
-        annotation = SpanName(UUID(bytes=project), trace_id, span_id)
+        annotation = SpanName(UUID(bytes=project), trace_id, span_id).shown
         try:
             source = ScoreSource("annotation", trace_id, span_id, _evaluator_of(references))
             judged = _judged(annotation.project_id, orjson.loads(links))
@@ -119,7 +119,7 @@ def response_ids_of(rows: pa.Table) -> Mapping[SpanName, str]:
     named = rows.take(pa.array(owners)).select(("project_id", "trace_id", "span_id"))
     names = zip(*(column.to_pylist() for column in named.columns), strict=True)
     return {
-        SpanName(UUID(bytes=project), trace_id, span_id): text[1:]
+        SpanName(UUID(bytes=project), trace_id, span_id).shown: text[1:]
         for (project, trace_id, span_id), text in zip(names, texts, strict=True)
     }
 

@@ -244,6 +244,47 @@ async def test_evaluation_finds_every_span_of_its_response(world: World) -> None
     assert sorted(span["span_name"] for span in await world.read_feed()) == sorted([JUDGED.name, twin.name])
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0)])
+async def test_span_is_named_by_the_id_that_responses_show(world: World, order: tuple[int, ...]) -> None:
+    """An id of 128 bits is shown as its last half; a link may have either, a log record only the half."""
+    long_id = JUDGED._replace(span_id=b"1" * 8 + b"2" * 8)
+    short_id = JUDGED._replace(span_id=b"2" * 16)
+    records = [
+        Sent(SPANS_LOG, 0, span=long_id),
+        Sent(ANNOTATIONS_LOG, 0, span=annotation(long_id, tone=0.5)),
+        Sent(STARTS_LOG, 0, span=annotation(short_id, name="b", depth=3)),
+        Sent(LOGS, 0, events=[EVALUATED, ASKED], about=(JUDGED.trace_id, short_id.span_id)),
+    ]
+    await world.handle(*(records[number] for number in order))
+
+    [shown] = await world.shown({"field": "trace_id", "operator": "is", "value": JUDGED.trace_id.hex()})
+    assert {score["name"] for score in shown["scores"]} == {"tone", "depth", "relevance"}
+    assert [event["name"] for event in shown["events"]] == [ASKED.name, EVALUATED.name]
+    assert await waiting(world) == []
+
+
+async def test_annotation_with_a_long_id_is_edited_and_deleted(world: World) -> None:
+    long_id = b"1" * 8 + b"2" * 8
+    mine, edited = (annotation(JUDGED, **outputs)._replace(span_id=long_id) for outputs in ({"tone": 0.5}, {"deep": 3}))
+    await world.handle(Sent(SPANS_LOG, 0, span=JUDGED), Sent(ANNOTATIONS_LOG, 0, span=mine))
+    assert await scores(world) == {"tone": (0.5, None)}
+
+    await world.handle(Sent(ANNOTATIONS_LOG, 1, span=edited))
+    assert await scores(world) == {"deep": (3, None)}
+
+    await world.delete(edited.trace_id)
+    assert await scores(world) == {}
+
+
+async def test_evaluation_of_a_response_finds_a_span_with_a_long_id(world: World) -> None:
+    long_id = JUDGED._replace(span_id=b"1" * 8 + b"2" * 8)
+    for records in permutations([Sent(SPANS_LOG, 0, span=long_id), Sent(LOGS, 0, events=[EVALUATED], about=RESPONSE)]):
+        await world.handle(*records)
+
+        [shown] = await world.shown({"field": "trace_id", "operator": "is", "value": JUDGED.trace_id.hex()})
+        assert [score["name"] for score in shown["scores"]] == ["relevance"]
+
+
 async def test_link_without_ids_judges_nothing(world: World) -> None:
     """OpenTelemetry allows links that have attributes alone."""
     sent = annotation(JUDGED, tone=0.5)

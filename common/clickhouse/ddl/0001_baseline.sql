@@ -285,7 +285,8 @@ FROM spans{local};
 
 -- Events of spans that came as log records (contract §4.1, ADR 0046): one row for each, whether its span is stored or
 -- not. `event` is the event as responses show it; `event_id` is a hash of its time, name, body and attributes, so an
--- event that is sent twice is one. Deletions are rows here as in `span_versions`, without `event`.
+-- event that is sent twice is one. Deletions are rows here as in `span_versions`, without `event`. Spans are named by the
+-- id that responses show: the last half of an id of 128 bits, doubled.
 --
 -- What an annotation says about a span that it links to is a row about that span as well (ADR 0050): `source_…` name the
 -- annotation, which is zeros for events, and `event` has its scores. Each version of an annotation has its own row, of
