@@ -101,10 +101,10 @@ async def _settle(store: ColumnStore, trace_ids: set[bytes]) -> None:
     settled = []
     for trace_id in sorted(trace_ids):
         last = settled_reason(trace_id)
-        for run, reason in enumerate((*SETTLING_REASONS, last) if trace_id[-1] % 2 else (last,)):
+        for run, reason in enumerate((*SETTLING_REASONS, last) if trace_id[-1] % 2 else (last,), 1):
             if last is not None and reason is not None:
                 name = TraceName(DEFAULT_PROJECT_ID, trace_id)
-                settled.append(SettledTrace(name, run, run + 1, 1, SettlingReason(reason)))
+                settled.append(SettledTrace(name, run, run, 1, SettlingReason(reason)))
     await store.insert(SETTLED_TRACES_TABLE, settled_rows(settled), dedup_token="settled", deadline_s=60.0)
 
 

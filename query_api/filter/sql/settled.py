@@ -13,6 +13,9 @@ from query_api.filter.sql.expressions import Subject
 _ANY_PROJECT: Final = UUID(int=0)
 """The text of a query names its project as a parameter, which has the value of the query around it."""
 
+_LAST: Final = {"complete": "max(complete_run) = max(run)", "incomplete": "max(complete_run) < max(run)"}
+"""What the settlings of a trace are if the last one has a reason."""
+
 
 class SettledReason(Subject):
     """The field ``settled``: why the trace settled for the last time; absent if it never has."""
@@ -36,6 +39,6 @@ def typed_reason() -> str:
 
 def _has_settled(reasons: Sequence[str]) -> str:
     """Return whether the last settling has one of some reasons, which are those of the language."""
-    last = f"argMax(reason, run) IN ({', '.join(repr(reason) for reason in reasons)})"
-    traces = Select(_ANY_PROJECT, Table.SETTLINGS, ["trace_id"], group_by=["trace_id"], having=[last])
+    last = [] if len(set(reasons)) == len(SETTLING_REASONS) else [_LAST[reasons[0]]]
+    traces = Select(_ANY_PROJECT, Table.SETTLINGS, ["trace_id"], group_by=["trace_id"], having=last)
     return f"(trace_id IN ({traces}))"
