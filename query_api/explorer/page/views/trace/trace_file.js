@@ -6,9 +6,10 @@
 import { render } from 'preact';
 import { html } from 'htm/preact';
 import { cost, duration, number } from '../../app/format.js';
+import { messagesOf } from '../../app/messages.js';
 import { attribute, costOf, durationOf, isError, isRunning, serviceOf, textOf, tokensOf } from '../../app/spans.js';
-import { messagesOf } from '../conversation/conversation.js';
 import { Message } from '../conversation/message.js';
+import { resultsOf } from '../conversation/tool_call.js';
 
 /** Spans in a file; the API also ends a page at 16 MiB of spans. */
 export const SPANS_MAX = 2_000;
@@ -71,7 +72,10 @@ function File({ traceId, spans, count }) {
 
 /** @param {{span: Span}} props */
 function Body({ span }) {
-  const messages = messagesOf(span);
+  const turns = messagesOf(span);
+  const results = resultsOf(turns.map(({ message }) => message));
+  const paired = new Set(results.values());
+  const messages = turns.filter(({ message }) => !paired.has(message));
   const data = /** @type {[string, unknown][]} */ (messages.length ? [] : [['Inputs', attribute(span, 'ag.data.inputs')], ['Outputs', attribute(span, 'ag.data.outputs')]]);
   const folded = /** @type {[string, unknown][]} */ ([
     ['Attributes', span.attributes], ['Events', span.events], ['Scores', span.scores], ['Links', span.links], ['Resource', span.resource],
@@ -79,7 +83,7 @@ function Body({ span }) {
   const facts = [serviceOf(span), span.start_time, `span ${span.span_id}`].filter(Boolean).join(' · ');
   return html`<div class="card"><p class="soft">${facts}</p>
     ${isError(span) && html`<p class="notice error">${textOf(span.status_message) || 'failed'}</p>`}
-    ${messages.length > 0 && html`<div class="conversation">${messages.map(({ side, message }) => html`<${Message} side=${side} message=${message} />`)}</div>`}
+    ${messages.length > 0 && html`<div class="conversation">${messages.map(({ side, message }) => html`<${Message} side=${side} message=${message} results=${results} />`)}</div>`}
     ${data.filter(isPresent).map(([title, value]) => html`<h3>${title}</h3><pre>${textOfJson(value)}</pre>`)}
     ${folded.filter(isPresent).map(([title, value]) => html`<details><summary>${title}</summary><pre>${textOfJson(value)}</pre></details>`)}
   </div>`;
