@@ -12,6 +12,7 @@ from pydantic import Field
 
 from common.errors import NotFound
 from common.postgres.projects import Account, Projects, WantedAccount, open_accounts
+from common.scopes import KeyScope
 from query_api.registry.kinds import Loose
 from query_api.request.context import database_of
 from query_api.request.json_body import ApiModel, Named, json_response
@@ -130,6 +131,7 @@ class CurrentProject(ApiModel):
     project_name: str = Field(description="The name of the project.")
     is_default_project: bool = Field(description="Whether spans without a project are stored here.")
     user_role: str = Field("owner", description="The role of the key's user.")
+    scopes: list[KeyScope] = Field(description="What the key may do, with the scopes that others include.")
     is_demo: bool = Field(default=False, description="Always false.")
 
 
@@ -170,7 +172,12 @@ async def current_project(request: Request) -> Response:
         raise NotFound(f"There is no project {request.project_id}.")
     is_default = project.id == context.settings.default_project_id
     return json_response(
-        CurrentProject(project_id=project.id, project_name=project.name, is_default_project=is_default)
+        CurrentProject(
+            project_id=project.id,
+            project_name=project.name,
+            is_default_project=is_default,
+            scopes=sorted(request.scopes),
+        )
     )
 
 

@@ -245,7 +245,9 @@ class Dispatcher:
             sees_all = context.keys is None or owner.project_id == NO_PROJECT
             if route.is_streamed:
                 check_can_stream(http_request)
-            request = Request(context, owner.project_id, path, query, body, headers, owner.user_id, sees_all)
+            request = Request(
+                context, owner.project_id, path, query, body, headers, owner.user_id, owner.scopes, sees_all
+            )
             audit, caller = self._state.audit, request_log.caller
             if audit is None or not route.changes_something:
                 return await _handled(route, request)

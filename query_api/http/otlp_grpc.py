@@ -145,7 +145,7 @@ class OtlpGrpcServer:
                 rules = rules_of(route, context, path={}, content_type=PROTOBUF, content_encoding="")
                 body = await read_wire(context.compute, message, rules)
             sees_all = context.keys is None
-            request = Request(context, owner.project_id, {}, None, body, headers, owner.user_id, sees_all)
+            request = Request(context, owner.project_id, {}, None, body, headers, owner.user_id, owner.scopes, sees_all)
             return await route.handler(request)
 
     async def _receive(self, call: Any) -> bytes:

@@ -28,7 +28,7 @@ from query_api.registry.checks import path_id
 from query_api.registry.environments import DeployableRevisions, RetrieveDeployed
 from query_api.registry.kinds import History, Labels
 from query_api.registry.responses import RevisionResponse
-from query_api.registry.routes import deploying_route, kind_routes, resolving_route
+from query_api.registry.routes import checking_route, deploying_route, kind_routes, resolving_route
 from query_api.registry.values import Revision
 from query_api.request.json_body import ApiModel, Strict
 from query_api.request.references import Moment as StartTime
@@ -212,6 +212,7 @@ def _family_routes(history: History) -> tuple[Route, ...]:
             retrieve=RetrieveDeployed,
         ),
         resolving_route(history, revisions),
+        checking_route(history, revisions),
         deploying_route(history, revisions),
     )
 

@@ -80,7 +80,7 @@ class _Paths(NamedTuple):
     new: str
 
     def member(self, name: str) -> _Paths:
-        below = name.replace("~", "~0").replace("/", "~1")
+        below = pointer_step(name)
         return _Paths(f"{self.old}/{below}", f"{self.new}/{below}")
 
 
@@ -187,3 +187,8 @@ def _is_same(one: Any, other: Any) -> bool:
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(_is_same(*pair) for pair in zip(one, other, strict=True))
     return type(one) is type(other) and bool(one == other)
+
+
+def pointer_step(name: str) -> str:
+    """Return a name as a JSON Pointer has it."""
+    return name.replace("~", "~0").replace("/", "~1")

@@ -231,6 +231,23 @@ class DiffResponse(ApiModel):
     references: dict[str, dict[str, JsonObject]] = Field(description="The two revisions: `from` and `to`.")
 
 
+class SchemaProblem(ApiModel):
+    """Where data does not match its schema."""
+
+    path: str = Field(description="A JSON Pointer into the data.")
+    message: str
+
+
+class CheckResponse(ApiModel):
+    """What a commit of the data would change, and what is wrong with it."""
+
+    count: int
+    changes: list[Change]
+    problems: list[SchemaProblem] = Field(
+        description="Where `parameters` do not match `schemas.parameters`, at most 100. A commit is possible anyway."
+    )
+
+
 def one_response(name: str, members: Members | None, **others: Any) -> Response:
     """Return ``{count, <name>}``; ``{"count": 0}`` without ``members``."""
     if members is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final, NoReturn
 from uuid import UUID
 
@@ -27,7 +26,7 @@ from query_api.registry.checks import (
     refuse_reserved,
     reporting_conflicts,
 )
-from query_api.registry.diff import changes_json
+from query_api.registry.comparison import compared, parameter_problems
 from query_api.registry.kinds import Delta, History, RevisionData
 from query_api.registry.resolving import EmbedLimits, Resolved, resolve_embeds
 from query_api.registry.responses import (
@@ -138,16 +137,28 @@ class RevisionHandlers(KindHandlers):
         parameters: schemas.DiffParameters = request.query
         lineage, labels = self._lineage(request), self._labels
         before, after = [await self._existing(lineage, id_) for id_ in (parameters.from_, parameters.to)]
-        texts = [revision.data or "{}" for revision in (before, after)]
-        is_large = sum(map(len, texts)) > IN_PROCESS_BYTES_MAX
-        compare = partial(changes_json, with_lines=parameters.lines)
-        count, changes = await run_if_large(request.context.compute, compare, *texts, is_large=is_large)
+        texts = before.data or "{}", after.data or "{}"
+        count, changes = await compared(request.context.compute, *texts, with_lines=parameters.lines)
         references = {
             "from": reference_members(labels.artifact, before),
             "to": reference_members(labels.artifact, after),
         }
         members = {"count": count, "changes": orjson.Fragment(changes), "references": references}
         return Response(orjson.dumps(members))
+
+    async def check(self, request: Request) -> Response:
+        """Return what a commit of the data would change, and where its parameters do not match their schema. Nothing is
+        stored.
+        """
+        body: schemas.CheckRevision = request.body
+        if body.revision.data is None:
+            raise missing(self._labels.revision, "data")
+        old = None if body.from_ is None else await self._existing(self._lineage(request), body.from_)
+        before = "{}" if old is None or old.data is None else old.data
+        compute, after = request.context.compute, self._history.snapshot(body.revision.data).data or "{}"
+        count, changes = await compared(compute, before, after, with_lines=body.lines)
+        problems = await parameter_problems(compute, after)
+        return Response(orjson.dumps({"count": count, "changes": orjson.Fragment(changes), "problems": problems}))
 
     def retrieved_response(
         self, found: Revision | None, *, info: Mapping[str, Any] | None = None, **others: Any

@@ -151,6 +151,13 @@ def resolving_route(history: History, handlers: RevisionHandlers, *, tag: str = 
                                    responses.ResolvedRevisionResponse, body=schemas.ResolveRevision))
 
 
+def checking_route(history: History, handlers: RevisionHandlers) -> Route:
+    """Return the route that says what a commit would change, for kinds whose data may have a schema."""
+    path, tag = f"/{history.labels.artifacts}/revisions/check", _revisions_tag(history.labels)
+    return _in_kind(history, Route("POST", path, handlers.check, "Check a revision before it is committed.", tag,
+                                   responses.CheckResponse, body=schemas.CheckRevision, body_required=True))
+
+
 def deploying_route(history: History, handlers: DeployableRevisions) -> Route:
     """Return the route that deploys a revision to an environment."""
     path = f"/{history.labels.artifacts}/revisions/deploy"

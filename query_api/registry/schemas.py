@@ -323,6 +323,16 @@ class ResolveRevision(ResolveOptions, RevisionReferences):
     revision: InlineRevision | None = None
 
 
+class CheckRevision(Strict, PerKind):
+    """Data that somebody wants to commit, and the revision to compare it with."""
+
+    from_: UUID | None = Field(
+        None, alias="from", description="The id of the revision to compare with; without one all of the data is added."
+    )
+    revision: InlineRevision
+    lines: bool = Field(default=False, description="Whether texts that changed are compared line by line.")
+
+
 class DiffParameters(Strict):
     """The two revisions to compare."""
 

@@ -27,7 +27,7 @@ NO_PROJECT: Final = UUID(int=0)
 """The project of requests to public and administrator routes."""
 
 
-READING_SEGMENTS: Final = frozenset({"query", "retrieve", "log", "resolve", "analytics"})
+READING_SEGMENTS: Final = frozenset({"query", "retrieve", "log", "resolve", "check", "analytics"})
 """The last segments of the paths of routes that read, although their method is POST."""
 
 
@@ -68,6 +68,9 @@ class Request:
 
     user_id: UUID = DEFAULT_USER_ID
     """The user of the key, recorded as the author of changes."""
+
+    scopes: frozenset[KeyScope] = frozenset(KeyScope)
+    """What the key may do; everything without authentication."""
 
     sees_all_projects: bool = False
     """Whether the caller may know how much all projects have stored: the administrator, and everybody without

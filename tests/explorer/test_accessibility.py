@@ -59,6 +59,27 @@ def _talk() -> dict[str, Any]:
     return {"trace_id": TALK, "span_id": TALK[:16], "span_name": "talk", "scores": [score], "attributes": {"ag": ag}}
 
 
+@pytest.fixture(scope="module")
+def application_views(explored_stack: RunningStack) -> list[str]:
+    """The views of an application with two versions."""
+    data = {"parameters": {"messages": [{"role": "system", "content": "Be kind."}], "temperature": 0.7}}
+    body = {"application": {"slug": "accessible", "data": data}}
+    application = explored_stack.ask("/simple/applications/", body)["application"]
+    first, variant_id = application["revision_id"], application["variant_id"]
+    variant = explored_stack.ask(f"/applications/variants/{variant_id}")["application_variant"]
+    changed = {"parameters": {"messages": [{"role": "system", "content": "Be kind.\nBe brief."}], "temperature": 0.2}}
+    revision = {"application_variant_id": variant_id, "data": changed}
+    answer = explored_stack.ask("/applications/revisions/commit", {"application_revision": revision})
+    second = answer["application_revision"]["id"]
+    explored_stack.ask(
+        "/applications/revisions/deploy",
+        {"application_revision_ref": {"id": first}, "environment_ref": {"slug": "development"}},
+    )
+    paths = ["", f"/revisions/{second}", f"/compare?from={first}&to={second}", f"/edit?variant={variant['slug']}"]
+    reviews = [f"/deploy?revision={second}&environment=development", f"/revert?revision={first}"]
+    return [f"applications/accessible{path}" for path in (*paths, *reviews)]
+
+
 async def _views(stack: RunningStack) -> list[str]:
     span = stack.ask("/spans/query", {"windowing": {"limit": 1}})["spans"][0]
     stack.ask("/tracing/spans/ingest", {"spans": [_talk()]})
@@ -69,10 +90,12 @@ async def _views(stack: RunningStack) -> list[str]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_axe_finds_nothing_serious(scheme: str, browser: Browser, explored_stack: RunningStack):
+async def test_axe_finds_nothing_serious(
+    scheme: str, browser: Browser, explored_stack: RunningStack, application_views: list[str]
+):
     found = []
     async with open_page(browser, explored_stack.api, color_scheme=scheme) as opened:
-        for view in await _views(explored_stack):
+        for view in [*await _views(explored_stack), *application_views]:
             await opened.page.goto(f"{explored_stack.api}/ui/{view}")
             await opened.page.wait_for_load_state("networkidle")
             result = await Axe().run(opened.page)
@@ -85,11 +108,13 @@ async def test_axe_finds_nothing_serious(scheme: str, browser: Browser, explored
     assert found == []
 
 
-async def test_views_fit_the_width_of_a_phone(browser: Browser, explored_stack: RunningStack):
+async def test_views_fit_the_width_of_a_phone(
+    browser: Browser, explored_stack: RunningStack, application_views: list[str]
+):
     wide = []
     async with open_page(browser, explored_stack.api) as opened:
         await opened.page.set_viewport_size({"width": 390, "height": 800})
-        for view in await _views(explored_stack):
+        for view in [*await _views(explored_stack), *application_views]:
             await opened.page.goto(f"{explored_stack.api}/ui/{view}")
             await opened.page.wait_for_load_state("networkidle")
             width = await opened.page.evaluate(

@@ -500,6 +500,35 @@ REVISIONS = {
     "resolve, a typo": post("/applications/revisions/resolve", {**OF_MAIN, "max_deep": 1}, 422, '["body","max_deep"]'),
     "resolve inline without data": post("/applications/revisions/resolve", revision(), 400, "data"),
     "resolve unknown": post("/applications/revisions/resolve", {"application_ref": {"slug": "none"}}, 200, NONE),
+    "check": post(
+        "/applications/revisions/check",
+        {
+            **revision(
+                data={"parameters": {"n": 1}, "schemas": {"parameters": {"properties": {"n": {"type": "string"}}}}}
+            ),
+            "from": "$r0",
+        },
+        200,
+        '"problems":[{"path":"/parameters/n","message":"1 is not of type \\"string\\""}]',
+    ),
+    "check without a base": post(
+        "/applications/revisions/check",
+        revision(data={"parameters": {"n": 1}}),
+        200,
+        '{"count":1,"changes":[{"op":"added","path":"/parameters","to":{"n":1}}],"problems":[]}',
+    ),
+    "check by a schema that cannot be used": post(
+        "/applications/revisions/check",
+        revision(data={"schemas": {"parameters": {"$ref": "https://example.com/schema"}}}),
+        200,
+        "Schemas.parameters cannot be used",
+    ),
+    "check, a typo": post("/applications/revisions/check", revision(data={"paramters": {}}), 422, '"paramters"'),
+    "check without data": post("/applications/revisions/check", revision(), 422, '"data"'),
+    "check, unknown base": post("/applications/revisions/check", {**revision(data={}), "from": NO_ID}, 404, NO_ID),
+    "check, a stranger's base": post(
+        "/applications/revisions/check", {**revision(data={}), "from": "$foreign_r0"}, 404
+    ),
     "diff": Row(
         "GET",
         "/applications/revisions/diff?from=$r0&to=$r2",

@@ -9,7 +9,6 @@ from common.fair_share import in_thread
 from query_api.compat.simple_traces.entities import EntityOfTrace, entity_of, entity_of_stored, schema_of
 from query_api.compat.simple_traces.families import TraceFamily
 from query_api.compat.simple_traces.filters import node_of
-from query_api.compat.simple_traces.json_schemas import check_data, inferred_schema
 from query_api.compat.simple_traces.models import (
     EditSimpleTrace,
     Json,
@@ -27,6 +26,7 @@ from query_api.compat.simple_traces.spans import (
 from query_api.compute import IN_PROCESS_BYTES_MAX, run_if_large
 from query_api.intake.publish import publish_spans
 from query_api.pages.traces import Trace, trace_id_of, trace_page, traces_of
+from query_api.registry.json_schemas import check_data, inferred_schema
 from query_api.registry.kinds import json_text
 from query_api.registry.values import Revision
 from query_api.request.json_body import ApiModel

@@ -20,7 +20,6 @@ from pydantic import BaseModel
 from common.ids import parse_span_id, parse_trace_id, span_id_hex, trace_id_hex
 from query_api.compat.simple_traces.annotation_models import CreateAnnotation, CreateInvocation
 from query_api.compat.simple_traces.families import ANNOTATIONS, BY_NAME, INVOCATIONS, SIMPLE_TRACES, TraceFamily
-from query_api.compat.simple_traces.json_schemas import inferred_schema
 from query_api.compat.simple_traces.models import (
     Channel,
     CreateSimpleTrace,
@@ -37,6 +36,7 @@ from query_api.compat.simple_traces.models import (
 from query_api.intake.prepare import PlacedSpan, to_records
 from query_api.intake.publish import PreparedIntake
 from query_api.intake.records import IntakeRecords
+from query_api.registry.json_schemas import inferred_schema
 from query_api.registry.kinds import json_text
 from query_api.request.route import PrepareContext
 from query_api.spans.rows import Rendered

@@ -12,6 +12,9 @@ export const ROOT = new URL('./', document.baseURI);
 /** The view at `ROOT` itself. */
 const HOME = 'overview';
 
+/** Whether the view that is shown may be left. A view with unsaved changes sets it (`leaving.js`). */
+export const leaving = { mayLeave: () => true };
+
 /** @typedef {Readonly<{path: readonly string[], params: URLSearchParams}>} Address */
 /** @typedef {Record<string, string | null | undefined>} Changes  `null`, `undefined` and `''` remove a parameter. */
 
@@ -47,6 +50,7 @@ export function href(path, params = {}) {
  */
 export function navigate(target, { replace = false } = {}) {
   if (target === location.pathname + location.search) return;
+  if (new URL(target, location.href).pathname !== location.pathname && !leaving.mayLeave()) return;
   const isList = address.peek().path.length === 1 && !replace;
   const list = isList ? location.pathname + location.search : history.state?.list;
   history[replace ? 'replaceState' : 'pushState']({ list }, '', target);
@@ -94,7 +98,11 @@ function changed(params, changes) {
 
 /** Follow links inside the page without loading it again, and "back" and "forward". */
 export function listenToAddress() {
-  addEventListener('popstate', () => { address.value = read(); });
+  addEventListener('popstate', (event) => {
+    const { path, params } = address.peek();
+    if (href(path) === location.pathname || leaving.mayLeave()) address.value = read();
+    else history.pushState(event.state, '', href(path, params));
+  });
   document.addEventListener('click', (event) => {
     const link = event.target instanceof Element ? event.target.closest('a') : null;
     if (!link || event.defaultPrevented || event.button !== 0 || link.target) return;

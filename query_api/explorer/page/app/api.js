@@ -5,6 +5,7 @@
  */
 import { signal } from '@preact/signals';
 import { ROOT } from './address.js';
+import { parseExact } from './exact_json.js';
 
 export const API = new URL('../', ROOT);
 const KEY_ITEM = 'clearspan-key';
@@ -22,14 +23,15 @@ export const dataThrough = signal(/** @type {string | null} */ (null));
 export class ApiError extends Error {
   /**
    * @param {string} message
-   * @param {{status?: number, requestId?: string | null, path?: string | null}} [context]
-   *   `path` is the place in the request that is wrong, such as `filtering.conditions[0].key`.
+   * @param {{status?: number, requestId?: string | null, path?: string | null, detail?: any}} [context]
+   *   `path` is the place in the request that is wrong, such as `filtering.conditions[0].key`; `detail` is the whole error.
    */
-  constructor(message, { status = 0, requestId = null, path = null } = {}) {
+  constructor(message, { status = 0, requestId = null, path = null, detail = null } = {}) {
     super(message);
     this.status = status;
     this.requestId = requestId;
     this.path = path;
+    this.detail = detail;
   }
 }
 
@@ -40,6 +42,15 @@ export class ApiError extends Error {
  */
 export function get(path, params = {}, abort) {
   return call('GET', withParams(path, params), undefined, abort);
+}
+
+/**
+ * Get an answer whose numbers keep their digits.
+ * @param {string} path
+ * @param {AbortSignal} [abort]
+ */
+export async function getExact(path, abort) {
+  return parseExact(await (await send('GET', path, undefined, abort)).text());
 }
 
 /**
@@ -132,7 +143,7 @@ async function failure(response) {
   const requestId = response.headers.get('X-Request-Id');
   const detail = await response.json().then((body) => body.detail, () => null);
   const { message, path } = inWords(detail, response);
-  return new ApiError(message, { status: response.status, requestId, path });
+  return new ApiError(message, { status: response.status, requestId, path, detail });
 }
 
 /**

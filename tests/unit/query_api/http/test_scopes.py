@@ -19,7 +19,7 @@ DECIDES = {
     "DELETE /projects/keys/{key_id}", "GET /keys", "POST /keys", "DELETE /keys/{prefix}", "GET /audit",
     "PUT /masking", "DELETE /masking", "PUT /retention", "DELETE /retention",
 }  # fmt: skip
-READS = ("/query", "/retrieve", "/log", "/resolve", "/analytics")
+READS = ("/query", "/retrieve", "/log", "/resolve", "/check", "/analytics")
 
 
 def test_every_route_needs_the_scope_of_what_it_does() -> None:

@@ -8,6 +8,7 @@ import { JsonTree } from '../../components/json_tree.js';
 import { ErrorNotice } from '../../components/notices.js';
 import { Time } from '../../components/time.js';
 import { Author } from './author.js';
+import { ForkFromHere } from './creating.js';
 import { DeployedIn, loadEnvironments } from './environments.js';
 import { FIGURES, loadFigures, scoreHref, scoreNames, scoreValue, spansHref } from './figures.js';
 import { messageLists } from './prompts.js';
@@ -22,15 +23,22 @@ export function Revision({ slug, id }) {
     const query = { application_variant_refs: [{ id: revision.application_variant_id }], windowing: { limit: 100 } };
     const [{ application_revisions: all }, environments] = await Promise.all([post('applications/revisions/query', query, abort), loadEnvironments(abort)]);
     const before = all.find((/** @type {any} */ each) => Number(each.version) === Number(revision.version) - 1 && each.data);
-    return { revision, environments, before };
+    const newest = Math.max(...all.map((/** @type {any} */ each) => Number(each.version)));
+    return { revision, environments, before, isHead: Number(revision.version) >= newest };
   }, [id]);
   if (loaded.error) return html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`;
   if (!loaded.data) return html`<p class="loading" role="status">${loaded.isLoading ? 'Loading…' : 'There is no such revision.'}</p>`;
-  const { revision, environments, before } = loaded.data;
+  const { revision, environments, before, isHead } = loaded.data;
+  const to = (/** @type {string} */ what, /** @type {Record<string, string>} */ params) => href(['applications', slug, what], params);
+  const edit = { variant: revision.application_variant_slug, ...(!isHead && { from: revision.id }) };
   return html`<div class="page">
     <div class="page-head"><a class="quiet" href=${href(['applications', slug])} aria-label="Back to ${slug}">←</a>
       <h1>${slug}, version ${revision.version}</h1><${DeployedIn} environments=${environments} id=${id} />
-      ${before && html`<a href=${href(['applications', slug, 'compare'], { from: before.id, to: revision.id })}>What changed since v${before.version}</a>`}</div>
+      ${before && html`<a href=${href(['applications', slug, 'compare'], { from: before.id, to: revision.id })}>What changed since v${before.version}</a>`}
+      <span class="head-actions"><a class="button" href=${to('edit', edit)}>${isHead ? 'Edit' : 'Edit from here'}</a>
+        <a class="button" href=${to('deploy', { revision: revision.id })}>Deploy</a>
+        ${!isHead && html`<a class="button" href=${to('revert', { revision: revision.id })}>Go back to this</a>`}
+        <${ForkFromHere} slug=${slug} revision=${revision} /></span></div>
     <p class="soft">${revision.message ?? 'No message'} · <${Author} id=${revision.author} /> · <${Time} value=${revision.created_at} /></p>
     <${Numbers} revision=${revision} />
     <${Prompts} data=${revision.data} />

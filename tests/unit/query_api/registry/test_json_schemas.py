@@ -11,16 +11,16 @@ import pytest
 
 from common.errors import InvalidInput
 from common.settings import ComputeSettings
-from query_api.compat.simple_traces import json_schemas
-from query_api.compat.simple_traces.json_schemas import (
+from query_api.compute import ProcessCompute, ThreadCompute
+from query_api.registry import json_schemas
+from query_api.registry.applications import check_json_schema
+from query_api.registry.json_schemas import (
     LEVELS_MAX,
     MEMBERS_MAX,
     check_data,
     inferred_schema,
     schema_problems,
 )
-from query_api.compute import ProcessCompute, ThreadCompute
-from query_api.registry.applications import check_json_schema
 from query_api.request.errors import InvalidRequest
 
 AT = ("body", "annotation", "data")

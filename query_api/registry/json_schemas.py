@@ -1,4 +1,4 @@
-"""JSON Schemas of the data of annotations: inferred from a first example, and used to validate further data.
+"""JSON Schemas of data: inferred from a first example, and used to validate further data.
 
 A schema comes from a user, and its validation may never end. Nothing is fetched, regular expressions have a limit of
 backtracking, and whatever is not plainly cheap runs in a child process with limits of time and memory (ADR 0051).
@@ -96,37 +96,42 @@ class _Inference:
         return {"type": "array", **({"items": schemas[0]} if schemas and schemas[0] else {})}
 
 
-async def check_data(compute: Compute, schema: str, data: str, *, at: tuple[str, ...]) -> None:
+EVALUATORS_SCHEMA: Final = "the evaluator's schemas.outputs"
+
+
+async def check_data(
+    compute: Compute, schema: str, data: str, *, at: tuple[str, ...], named: str = EVALUATORS_SCHEMA
+) -> None:
     """Raise ``InvalidRequest`` with the problems of data that does not match a schema; both are JSON texts.
 
-    ``at`` is the place of the data. Raises ``InvalidInput`` for a schema that cannot be used, or takes too long.
+    ``at`` is the place of the data, ``named`` the schema in words. Raises ``InvalidInput`` for a schema that cannot be
+    used, or takes too long.
     """
-    if _is_cheap(schema, data) and _validator(json.loads(schema)).is_valid(json.loads(data)):
+    if _is_cheap(schema, data) and _validator(json.loads(schema), named).is_valid(json.loads(data)):
         return
     try:
-        problems = await compute.run(schema_problems, schema, data, timeout_s=VALIDATION_S)
+        problems = await compute.run(schema_problems, schema, data, named, timeout_s=VALIDATION_S)
     except TookTooLong as exc:
         raise InvalidInput(
-            f"{'.'.join(at)}: validating it by the evaluator's schemas.outputs takes longer than {VALIDATION_S:g} s."
-            " Simplify the schema."
+            f"{'.'.join(at)}: validating it by {named} takes longer than {VALIDATION_S:g} s. Simplify the schema."
         ) from exc
     except ProcessDied as exc:
         raise InvalidInput(
-            f"{'.'.join(at)}: validating it by the evaluator's schemas.outputs takes more than"
-            f" {VALIDATION_BYTES // MIB} MiB of memory. Simplify the schema."
+            f"{'.'.join(at)}: validating it by {named} takes more than {VALIDATION_BYTES // MIB} MiB of memory."
+            " Simplify the schema."
         ) from exc
     if problems:
         raise InvalidRequest([{**problem, "loc": [*at, *problem["loc"]]} for problem in problems])
 
 
-def schema_problems(schema: str, data: str) -> list[Json]:
+def schema_problems(schema: str, data: str, named: str = EVALUATORS_SCHEMA) -> list[Json]:
     """Return what is wrong with data, at most ``PROBLEMS_MAX`` problems, each with its path in the data.
 
     Raises ``InvalidInput`` for a schema that cannot be used. Meant for a child process.
     """
     value = json.loads(data)
     with _bounded_memory():
-        validator = _validator(json.loads(schema))
+        validator = _validator(json.loads(schema), named)
         if validator.is_valid(value):
             return []
         return [
@@ -145,7 +150,7 @@ def _is_cheap(schema: str, data: str) -> bool:
     )
 
 
-def _validator(schema: Json) -> jsonschema_rs.Validator:
+def _validator(schema: Json, named: str) -> jsonschema_rs.Validator:
     """Return a validator of the draft that the schema names, by default 2020-12. Raises ``InvalidInput``."""
     draft = schema.get("$schema", "")
     known = schema if str(draft).rstrip("#") in JSON_SCHEMA_DRAFTS else _without_draft(schema)
@@ -153,7 +158,7 @@ def _validator(schema: Json) -> jsonschema_rs.Validator:
         return jsonschema_rs.validator_for(known, offline=True, validate_formats=False, pattern_options=_PATTERNS)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as exc:
         reason = str(exc).partition("\n")[0][:MESSAGE_CHARACTERS_MAX]
-        raise InvalidInput(f"The evaluator's schemas.outputs cannot be used: {reason}") from exc
+        raise InvalidInput(f"{named[0].upper()}{named[1:]} cannot be used: {reason}") from exc
 
 
 def _without_draft(schema: Json) -> Json:
