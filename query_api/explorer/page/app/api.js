@@ -190,14 +190,28 @@ function stored(scope) {
 }
 
 /**
- * Use a key from now on, in this browser session.
+ * Use a key from now on, in this browser session; an empty one forgets it.
  * @param {'project' | 'admin'} scope
  * @param {string} key
  */
 export function useKey(scope, key) {
   try {
-    sessionStorage.setItem(`${KEY_ITEM}-${scope}`, key);
+    if (key) sessionStorage.setItem(`${KEY_ITEM}-${scope}`, key);
+    else sessionStorage.removeItem(`${KEY_ITEM}-${scope}`);
   } catch { /* the key lives until the page is closed */ }
   keys.value = { ...keys.value, [scope]: key };
   needsKey.value = null;
+}
+
+/**
+ * The project of a key, which need not be in use.
+ * @param {string} key
+ * @returns {Promise<{id: string, name: string}>}
+ */
+export async function projectOf(key) {
+  const response = await fetch(new URL('projects/current', API), { headers: { Accept: 'application/json', Authorization: `ApiKey ${key}` } });
+  if (response.status === 401) throw new ApiError('The API refused this key. It is wrong, expired or revoked.', { status: 401 });
+  if (!response.ok) throw await failure(response);
+  const project = await response.json();
+  return { id: project.project_id, name: project.project_name };
 }

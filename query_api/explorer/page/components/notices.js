@@ -1,7 +1,7 @@
 /** What a view says when there is nothing to show, when something failed, and when an answer is not complete. */
 import { html } from 'htm/preact';
 import { ApiError, API } from '../app/api.js';
-import { keyHeader, otlpVariables, SetKey } from './commands.js';
+import { curlOf, otlpVariables, SetKey } from './commands.js';
 
 /** @param {{error: Error, retry?: () => void}} props */
 export function ErrorNotice({ error, retry }) {
@@ -28,8 +28,7 @@ export function NothingYet() {
     <p>Point any OpenTelemetry SDK at this address, or publish to the Kafka topic <code>otlp_spans</code>:</p>
     <pre>${otlpVariables(new URL('otlp', API).href)}</pre>
     <p>Or send one span by hand:</p>
-    <pre>${`curl ${new URL('tracing/spans/ingest', API).href}${keyHeader()} -H 'content-type: application/json' \\
-  -d '{"spans": [{"trace_id": "${'0a'.repeat(16)}", "span_id": "${'0b'.repeat(8)}", "span_name": "hello"}]}'`}</pre>
+    <pre>${curlOf('tracing/spans/ingest', { spans: [{ trace_id: '0a'.repeat(16), span_id: '0b'.repeat(8), span_name: 'hello' }] })}</pre>
   </div>`;
 }
 

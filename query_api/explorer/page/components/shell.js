@@ -5,6 +5,7 @@ import { href, viewName } from '../app/address.js';
 import { API, dataThrough, keys, needsKey, useKey } from '../app/api.js';
 import { localTime } from '../app/format.js';
 import { isDark, theme, toggleTheme } from '../app/theme.js';
+import { ProjectMenu } from './project_menu.js';
 import { ValueMenu } from './value_menu.js';
 
 const VIEWS = [
@@ -26,6 +27,7 @@ export function Shell({ children }) {
       </nav>
       <div class="top-right">
         <${Freshness} />
+        <${ProjectMenu} />
         <a class="quiet" href=${new URL('docs', API).href} target="_blank" rel="noreferrer">API</a>
         <button class="quiet" title="Keyboard and colors (?)" aria-label="Keyboard and colors" onClick=${() => setHelp(true)}>?</button>
         <button class="quiet" title="Light or dark" aria-label="Light or dark" onClick=${toggleTheme}>${theme.value && isDark() ? '☀' : '☾'}</button>

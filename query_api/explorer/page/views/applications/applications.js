@@ -1,8 +1,9 @@
 /** Applications with their variants and revisions, what is deployed, and two revisions side by side. */
 import { html } from 'htm/preact';
 import { href, param, setParams } from '../../app/address.js';
-import { API, post } from '../../app/api.js';
+import { post } from '../../app/api.js';
 import { useLoaded } from '../../app/loading.js';
+import { curlOf, SetKey } from '../../components/commands.js';
 import { ErrorNotice } from '../../components/notices.js';
 import { Time } from '../../components/time.js';
 import { Application } from './application.js';
@@ -55,6 +56,5 @@ function ApplicationList() {
 function NoApplications() {
   return html`<div class="notice empty"><h2>No applications</h2>
     <p>Keep the prompts and settings of an application here, to see which revision produced a span. Create one with:</p>
-    <pre>${`curl ${new URL('simple/applications/', API).href} -H 'content-type: application/json' \\
-  -d '{"application": {"slug": "faq-bot", "data": {"parameters": {"prompt": "Be kind."}}}}'`}</pre></div>`;
+    <${SetKey} /><pre>${curlOf('simple/applications/', { application: { slug: 'faq-bot', data: { parameters: { prompt: 'Be kind.' } } } })}</pre></div>`;
 }

@@ -32,13 +32,18 @@ export function OverviewView() {
   const [now, setNow] = useState(Date.now);
   const [last, day] = [param('last'), param('day')];
   const period = useMemo(() => periodOf({ last, day }, now), [last, day, now]);
+  const latest = useLoaded(async (abort) => {
+    const { spans = [] } = await post('spans/query', { windowing: { limit: 1 } }, abort);
+    return spans[0]?.start_time ?? '';
+  }, [now]);
   return html`<div class="page overview">
     <div class="page-head"><h1>${period.title}</h1><span class="soft">compared with ${period.before.title}</span>
       <div class="controls"><${Choice} period=${period} last=${last} now=${now} />
         <button title="Load the figures again" onClick=${() => setNow(Date.now())}>Refresh</button></div></div>
-    <${Latest} period=${period} />
-    <${Tiles} period=${period} />
-    ${PARTS.map((part) => html`<${Breakdown} key=${part.title} part=${part} period=${period} />`)}
+    ${latest.data === ''
+      ? html`<${NothingYet} />`
+      : html`<${Latest} period=${period} start=${latest.isOld ? null : latest.data} /><${Tiles} period=${period} />
+        ${PARTS.map((part) => html`<${Breakdown} key=${part.title} part=${part} period=${period} />`)}`}
   </div>`;
 }
 
@@ -59,15 +64,10 @@ function Choice({ period, last, now }) {
     <button aria-label="The day after" disabled=${isLength || isToday} onClick=${() => move(1)}>›</button>`;
 }
 
-/** Where to look if nothing happened in this time. @param {{period: Period}} props */
-function Latest({ period }) {
-  const loaded = useLoaded(async (abort) => {
-    const { spans = [] } = await post('spans/query', { windowing: { limit: 1 } }, abort);
-    return spans[0]?.start_time ?? '';
-  }, [period]);
-  if (loaded.data === '') return html`<${NothingYet} />`;
-  const latest = loaded.data === null ? null : new Date(loaded.data).getTime();
-  if (latest === null || loaded.isOld || latest >= period.before.from) return null;
+/** Where to look if nothing happened in this time. @param {{period: Period, start: string | null}} props  `start` is that of the latest span. */
+function Latest({ period, start }) {
+  const latest = start ? new Date(start).getTime() : null;
+  if (latest === null || latest >= period.before.from) return null;
   return html`<div class="notice" role="status"><p>Nothing happened in this time or before it. The latest span began at ${localTime(latest)}.
     ${' '}<a href=${href(['overview'], { day: dayText(latest) })}>Show that day</a></p></div>`;
 }
