@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import struct
 import zlib
 from typing import Any, Final
@@ -118,6 +119,45 @@ async def test_images_of_every_spelling_are_shown(explorer: Explorer):
     await expect(conversation.locator(".media figcaption").first).to_contain_text("image/png, 60 × 30")
 
 
+TEXT: Final[Message] = {"type": "text", "text": "Look."}
+OF_INPUT: Final = "llm.input_messages.0.message"
+OTLP: Final[dict[str, dict[str, str]]] = {
+    "OpenTelemetry's GenAI": {
+        "gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-4o",
+        "gen_ai.input.messages": json.dumps([{"role": "user", "parts": [IMAGES["GenAI"]]}]),
+    },
+    "OpenLLMetry, of OpenAI": {
+        "llm.request.type": "chat", "gen_ai.request.model": "gpt-4o", "gen_ai.prompt.0.role": "user",
+        "gen_ai.prompt.0.content": json.dumps([TEXT, IMAGES["OpenAI"]]),
+    },
+    "OpenLLMetry, of Anthropic": {
+        "llm.request.type": "chat", "gen_ai.request.model": "claude", "gen_ai.prompt.0.role": "user",
+        "gen_ai.prompt.0.content": json.dumps([TEXT, IMAGES["Anthropic"]]),
+    },
+    "OpenInference": {
+        "openinference.span.kind": "LLM", f"{OF_INPUT}.role": "user",
+        f"{OF_INPUT}.contents.0.message_content.type": "image",
+        f"{OF_INPUT}.contents.0.message_content.image.image.url": f"data:image/png;base64,{PNG}",
+    },
+}  # fmt: skip
+"""Attributes of a span with an image, as instrumentations write them."""
+
+
+async def test_images_arrive_from_instrumentations(explorer: Explorer):
+    spans = []
+    for number, attributes in enumerate(OTLP.values(), 1):
+        pairs = [{"key": key, "value": {"stringValue": value}} for key, value in attributes.items()]
+        ids = {"traceId": "cd" * 16, "spanId": f"cd{number:014x}"}
+        times = {"startTimeUnixNano": "1767927600000000000", "endTimeUnixNano": "1767927601000000000"}
+        spans.append({**ids, **times, "name": "chat", "kind": 3, "attributes": pairs})
+    explorer.stack.ask("/otlp/v1/traces", {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]})
+    for number, name in enumerate(OTLP, 1):
+        path = f"/spans/{'cd' * 16}/cd{number:014x}"
+        explorer.stack.ask_until(path, None, lambda answer: answer["count"] == 1)
+        conversation = await _open(explorer, {"trace_id": "cd" * 16, "span_id": f"cd{number:014x}"})
+        await expect(conversation.locator("img"), name).to_have_js_property("naturalWidth", 60)
+
+
 async def test_sounds_can_be_played(explorer: Explorer):
     conversation = await _open_parts(explorer, "c2", SOUNDS)
     sounds = conversation.locator("audio")
@@ -182,6 +222,18 @@ async def test_call_and_result_of_a_tool_are_one_line_that_opens(explorer: Explo
     await thinking.get_by_text("Thinking").click()
     await expect(thinking.locator("em")).to_have_text("ask")
     await expect(conversation.get_by_text("its provider does not show what")).to_be_visible()
+
+
+async def test_agent_shows_the_conversation_that_it_kept(explorer: Explorer):
+    span = _span("ce", 1, [], [], type={"span": "agent"})
+    span["attributes"]["ag"]["data"] = {
+        "internals": {"messages": [SYSTEM, QUESTION, ASKING, RESULT]},
+        "outputs": "*Sunny.*",
+    }
+    _send(explorer, span)
+    conversation = await _open(explorer, span)
+    await expect(conversation.locator(".tool-call summary")).to_contain_text("sunny")
+    await expect(conversation.locator(".message.output em")).to_have_text("Sunny.")
 
 
 async def test_results_are_paired_by_the_id_of_their_call(explorer: Explorer):

@@ -24,6 +24,9 @@ const FENCE = /^ {0,3}(`{3,20}|~{3,20})\s*([^\s`]{0,40})[^`]*$/;
 const HEADING = /^ {0,3}(#{1,6})(?:\s+(.*))?$/;
 const QUOTE = /^ {0,3}> ?/;
 const ITEM = /^( {0,9})([-*+]|\d{1,9}[.)])(?: {1,4}(?=\S)|\s*$)/;
+
+/** What begins a list in the middle of a paragraph: a year at the beginning of a line does not. */
+const FIRST_ITEM = /^ {0,9}(?:[-*+]|1[.)]) {1,4}\S/;
 const TASK = /^\[([ xX])\] /;
 const RULE = /^ {0,3}(?:(?:- *){3,}|(?:\* *){3,}|(?:_ *){3,})$/;
 const DELIMITER = /^ {0,3}\|? *:?-+:? *(?:\| *:?-+:? *)*\|? *$/;
@@ -84,7 +87,7 @@ function blockAt(lines, index, level, budget) {
 function beginsBlock(lines, index, level) {
   const line = lines[index] ?? '';
   return !line.trim() || FENCE.test(line.slice(0, SHORT_LINE)) || HEADING.test(line) || isRule(line)
-    || (level < LEVELS_MAX && (QUOTE.test(line) || ITEM.test(line))) || isTable(lines, index);
+    || (level < LEVELS_MAX && (QUOTE.test(line) || FIRST_ITEM.test(line))) || isTable(lines, index);
 }
 
 /** @param {string[]} lines @param {number} index @param {RegExpExecArray} fence  @returns {[Block, number]} */
@@ -136,7 +139,7 @@ function itemAt(lines, index, level, budget) {
     const other = lines[end] ?? '';
     const isBlank = !other.trim();
     const depth = other.length - other.trimStart().length;
-    const isLazy = end === next && !beginsBlock(lines, end, level);
+    const isLazy = end === next && !ITEM.test(other) && !beginsBlock(lines, end, level);
     if (!isBlank && depth <= indent.length && !isLazy) break;
     if (isBlank && end - next > 2) break;
     if (isBlank) continue;

@@ -1,6 +1,7 @@
 /**
  * The inside of a line of Markdown: emphasis, code, links and bare addresses. It takes linear time for any text: every
- * opener is tried once, and nesting is bounded. Markup that is not complete stays text; HTML is always text.
+ * opener is tried once, and nesting is bounded. Markup that is not complete stays text; HTML is text, but
+ * `<br>`, which models write into tables, is the end of a line.
  */
 
 /**
@@ -16,7 +17,7 @@
 const DEPTH_MAX = 8;
 const CODE_MARK_MAX = 8;
 const HREF_MAX = 2_000;
-const SPECIAL = /\\[!-/:-@[-`{-~]|`+|[*_~]+|!?\[|\]|https?:\/\//g;
+const SPECIAL = /\\[!-/:-@[-`{-~]|`+|\*+|_+|~+|!?\[|\]|https?:\/\/|<br ?\/?>/gi;
 const BARE_ADDRESS = /[^\s<>"`|]+/y;
 const KINDS = /** @type {const} */ ({ '*': 'em', _: 'em', '**': 'strong', __: 'strong', '~~': 'del' });
 
@@ -86,7 +87,8 @@ class Reader {
     else if (mark[0] === '`') return this.readCode(mark, index);
     else if (mark.endsWith('[')) this.openBracket(mark);
     else if (mark === ']') return this.closeBracket(end);
-    else if (mark[0] === 'h') return this.readAddress(index);
+    else if (mark[0] === '<') this.add('\n');
+    else if (/^h/i.test(mark)) return this.readAddress(index);
     else this.readEmphasis(mark, index);
     return end;
   }

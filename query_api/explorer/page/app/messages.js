@@ -6,13 +6,18 @@ import { attribute, objectsOf } from './spans.js';
 const COMPARED = ['role', 'content', 'parts', 'tool_calls', 'tool_call_id'];
 
 /**
- * What went in, then what came out; of an agent that says neither as messages, the conversation that it kept.
+ * What went in, then what came out; of an agent that says neither as messages, the conversation that it kept. An output
+ * that is a text is the answer.
  * @param {import('./spans.js').Span} span
  * @returns {Turn[]}
  */
 export function messagesOf(span) {
-  const turns = [...turnsOf(attribute(span, 'ag.data.inputs.messages'), 'input'), ...turnsOf(attribute(span, 'ag.data.outputs.messages'), 'output')];
-  return turns.length ? turns : turnsOf(attribute(span, 'ag.data.internals.messages'), 'input');
+  const inputs = turnsOf(attribute(span, 'ag.data.inputs.messages'), 'input');
+  const outputs = turnsOf(attribute(span, 'ag.data.outputs.messages'), 'output');
+  const kept = inputs.length + outputs.length ? inputs : turnsOf(attribute(span, 'ag.data.internals.messages'), 'input');
+  const answer = attribute(span, 'ag.data.outputs');
+  const isNew = typeof answer === 'string' && answer !== '' && answer !== kept.at(-1)?.message.content;
+  return kept.length && isNew ? [...kept, { side: 'output', message: { role: 'assistant', content: answer } }] : [...kept, ...outputs];
 }
 
 /** @param {any} messages @param {'input' | 'output'} side @returns {Turn[]} */

@@ -25,7 +25,7 @@ export async function loadRepeats(span, abort) {
     { field: 'attributes', key: 'ag.data.inputs.messages', operator: 'exists' },
   ];
   const before = { filtering: { conditions }, windowing: { newest: span.start_time, limit: CALLS_MAX } };
-  const late = new Promise((resolve) => { setTimeout(() => resolve({ spans: [] }), WAIT_MS); });
-  const { spans } = await Promise.race([post('spans/query', before, abort).catch(() => ({ spans: [] })), late]);
+  const inTime = AbortSignal.any([abort, AbortSignal.timeout(WAIT_MS)]);
+  const { spans } = await post('spans/query', before, inTime).catch(() => ({ spans: [] }));
   return Math.max(0, ...spans.map((/** @type {any} */ other) => (other.span_id === span.span_id ? 0 : repeatsOf(turns, messagesOf(other)))));
 }
