@@ -46,14 +46,14 @@ class Score(NamedTuple):
 
 
 def newest_scores(scores: Iterable[Score]) -> tuple[Score, ...]:
-    """Return the newest score of each name and source, newest first, at most ``SCORES_MAX``.
+    """Return the newest score of each name and source, newest first.
 
     The result does not depend on the order of the scores: if times are equal, the other fields decide.
     """
     newest: dict[tuple[str, ScoreSource], Score] = {}
     for score in sorted(scores, key=_rank):
         newest[score.name, score.source] = score
-    return tuple(sorted(newest.values(), key=_rank, reverse=True)[:SCORES_MAX])
+    return tuple(sorted(newest.values(), key=_rank, reverse=True))
 
 
 def newest_by_name(scores: Iterable[Score]) -> dict[str, Score]:
@@ -66,5 +66,5 @@ def newest_by_name(scores: Iterable[Score]) -> dict[str, Score]:
 
 def _rank(score: Score) -> tuple[Any, ...]:
     name, value, label, explanation, (kind, *ids, evaluator), at_ns = score
-    texts = (evaluator or "", label or "", explanation or "")
+    texts = ((text is not None, text or "") for text in (evaluator, label, explanation))
     return (at_ns // 1_000, name, kind, *(each or b"" for each in ids), value is not None, value or 0, *texts)

@@ -181,6 +181,7 @@ class Span(NamedTuple):
     references: list[dict[str, Any]] | None = None
     hashes: list[dict[str, Any]] | None = None
     scores: tuple[Score, ...] = ()
+    dropped_scores_count: int = 0
     is_running: bool = False
     session_id: str | None = None
     user_id: str | None = None
@@ -230,8 +231,9 @@ class NormalizedSpan(NamedTuple):
     spans: their leaves need no traversal. Otherwise ``None``. ``mapping_errors`` are the reasons why attributes of
     known meaning could not be read (``ingest/semconv/rows.py``), one each. ``usage_is_own``: whether ``metrics`` are
     the span's own by definition, so that spans above and below it do not report them too (ADR 0010).
-    ``cost_is_computed``: whether the costs among them are list prices. ``scores`` are all scores of the span, those of
-    its events among them, newest first.
+    ``cost_is_computed``: whether the costs among them are list prices. ``scores`` are the scores of the span, those of
+    its events among them, newest first, as many as a span may have; ``dropped_scores_count`` says how many more there
+    are.
     """
 
     sent: Nesting
@@ -246,6 +248,7 @@ class NormalizedSpan(NamedTuple):
     usage_is_own: bool = False
     cost_is_computed: bool = False
     scores: tuple[Score, ...] = ()
+    dropped_scores_count: int = 0
     session_id: str | None = None
     user_id: str | None = None
     agent_id: str | None = None

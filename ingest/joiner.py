@@ -91,6 +91,7 @@ class _SizedEvent(NamedTuple):
 
 
 class _SizedVerdict(NamedTuple):
+    time_us: int
     source_trace_id: bytes
     source_span_id: bytes
     event_id: bytes
@@ -183,6 +184,7 @@ class Joiner:
                     AnnotationScores(trace_id, span_id, texts.get((each.name.shown, id_), b""))
                     for trace_id, span_id, id_ in shown.verdict_ids
                 ],
+                shown.left_out_count,
                 shown.counts,
                 each.arrival,
             )
@@ -274,11 +276,13 @@ def is_behind(version: int, counts: Counts) -> bool:
 class Shown(NamedTuple):
     """What is added to a span: the events that are shown, and the last verdict of each annotation; how much there is.
 
-    ``verdict_ids`` are the ids of the annotation, and of the row with its verdict.
+    ``verdict_ids`` are the ids of the annotation, and of the row with its verdict. ``left_out_count`` annotations give
+    scores besides.
     """
 
     event_ids: Sequence[bytes]
     verdict_ids: Sequence[tuple[bytes, bytes, bytes]]
+    left_out_count: int
     bytes_count: int
     counts: Counts
 
@@ -293,9 +297,10 @@ def shown_of(events: Collection[_SizedEvent], verdicts: Collection[_SizedVerdict
         total += event.bytes_count
         event_ids.append(event.event_id)
     counts = Counts(len(events), sum(each.verdicts_count for each in verdicts))
-    verdict_ids = [verdict[:3] for verdict in sorted(verdicts)[:SCORES_MAX]]
-    total += sum(verdict.bytes_count for verdict in sorted(verdicts)[:SCORES_MAX])
-    return Shown(event_ids, verdict_ids, total, counts)
+    newest = sorted(verdicts, reverse=True)
+    total += sum(verdict.bytes_count for verdict in newest[:SCORES_MAX])
+    left_out_count = sum(verdict.bytes_count > 0 for verdict in newest[SCORES_MAX:])
+    return Shown(event_ids, [verdict[1:4] for verdict in newest[:SCORES_MAX]], left_out_count, total, counts)
 
 
 def is_ahead(arrival: Arrival, through: Mapping[str, int]) -> bool:

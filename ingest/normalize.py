@@ -22,6 +22,7 @@ from common.nesting import Nesting, Shape, shape_of
 from common.plans import Keys, Plans
 from common.prices.file import list_prices
 from common.prices.table import PriceTable
+from common.score import SCORES_MAX
 from common.span import (
     NO_METRICS,
     PROMOTED_TEXTS,
@@ -151,6 +152,7 @@ def _normalized(span: Span, trace_type: str, prices: PriceTable, mask: PlannedMa
     references = references_of(ag["references"]) if "references" in ag else references_sent(span.references or ())
     hashes = hashes_of(references, span.links or ()) if references or span.links else None
     metrics = _own_metrics(ag["metrics"], cost_is_computed=cost_is_computed)
+    scores = with_evaluations(span.scores, span.events) if span.scores or span.events else ()
     return NormalizedSpan(
         attributes,
         ag,
@@ -163,7 +165,8 @@ def _normalized(span: Span, trace_type: str, prices: PriceTable, mask: PlannedMa
         () if mapped is None else mapped.mapping_errors,
         metrics is not NO_METRICS and not source_plan.has_usage,  # usage_is_own
         cost_is_computed,
-        with_evaluations(span.scores, span.events) if span.scores or span.events else (),
+        scores[:SCORES_MAX],
+        max(span.dropped_scores_count, len(scores) - SCORES_MAX),
         *(_promoted(ag) if span.parent_id is None else span[_PROMOTED_FIRST:]),
     )
 

@@ -171,29 +171,29 @@ GROUP BY project_id, trace_id, span_id, event_id
 -- those with the highest versions.
 SELECT
     toString(project_id) AS project, trace_id, span_id, source_trace_id, source_span_id,
-    latest.1 AS event_id, latest.2 AS bytes_count, verdicts_count
+    latest.1 AS event_id, latest.2 AS bytes_count, latest.3 AS time_us, verdicts_count
 FROM
 (
     SELECT
         project_id, trace_id, span_id, source_trace_id, source_span_id,
-        argMax((last.1, last.2), {rank}) AS latest, sum(ids_count) AS verdicts_count
+        argMax((last.1, last.2, last.5), {rank}) AS latest, sum(ids_count) AS verdicts_count
     FROM
     (
         SELECT
             project_id, trace_id, span_id, source_trace_id, source_span_id, partition_id,
-            argMax((verdict_id, size, number, at_ms), (number, size > 0)) AS last, count() AS ids_count,
+            argMax((verdict_id, size, number, at_ms, at_us), (number, size > 0)) AS last, count() AS ids_count,
             last.2 > 0 AS has_scores, last.3 AS version, last.4 AS record_ms
         FROM
         (
             SELECT
                 project_id, trace_id, span_id, partition_id, verdict_id, max(row_version) AS number,
                 max(source_trace) AS source_trace_id, max(source_span) AS source_span_id,
-                argMax(row_ms, row_version) AS at_ms, argMax(bytes_count, row_version) AS size
+                argMax(row_ms, row_version) AS at_ms, max(row_us) AS at_us, argMax(bytes_count, row_version) AS size
             FROM
             (
                 SELECT
                     project_id, trace_id, span_id, event_id AS verdict_id, partition_id, version AS row_version,
-                    record_ms AS row_ms, length(event) AS bytes_count, source_trace_id AS source_trace,
+                    record_ms AS row_ms, time_us AS row_us, length(event) AS bytes_count, source_trace_id AS source_trace,
                     source_span_id AS source_span
                 FROM span_events
                 WHERE project_id IN {project_ids:Array(UUID)}

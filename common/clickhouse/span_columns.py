@@ -78,10 +78,10 @@ OPTIONAL_MEMBERS: Final[Mapping[str, Member]] = {
     "scope": _JSON,
     "repaired": _JSON,
     "scores": _JSON,
+    "dropped_scores_count": _COUNT,
 } | dict.fromkeys(PROMOTED_TEXTS, _NULLABLE_TEXT)
 """In the order of the bits of the column ``members``, lowest first; the engine sets them (``ddl/0001_baseline.sql``).
-Stored rows depend on the order: append only. The union keeps the places of the first promoted texts, and appends
-further ones."""
+Stored rows depend on the order: append only. The union appends promoted texts after the first ones."""
 
 ALL_MEMBERS: Final = 2 ** len(OPTIONAL_MEMBERS) - 1
 

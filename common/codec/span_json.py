@@ -186,6 +186,7 @@ class _Reader(JsonReader):
             references=self._identified(get("references"), "references"),
             hashes=self._identified(get("hashes"), "hashes"),
             scores=self._scores(get("scores"), end_ns),
+            dropped_scores_count=count_of(get("dropped_scores_count"), "dropped_scores_count"),
             is_running=running,
             **{member: _optional_text(get(member), member) for member in PROMOTED_TEXTS},
         )

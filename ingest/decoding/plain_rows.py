@@ -68,6 +68,7 @@ def _derived_columns(arrays: SpanArrays, spans: Numbers, key_sets: Sequence[KeyS
         "references": nothing,
         "hashes": nothing,
         "scores": nothing,
+        "dropped_scores_count": pa.array(np.zeros(count, np.uint32)),
         **dict.fromkeys(SCORE_MAPS, empty_maps(count)),
         "attributes_template": texts.templates(),
         "attributes_by_key": nothing,

@@ -52,12 +52,13 @@ class Counts(NamedTuple):
 class JoiningSpan(NamedTuple):
     """A stored span and its additions: the events that are shown, what annotations say, and how many there are.
 
-    ``events`` are JSON texts, as in ``span_events``.
+    ``events`` are JSON texts, as in ``span_events``. ``left_out_count`` annotations give scores besides.
     """
 
     span: StoredSpan
     events: Sequence[bytes]
     scores: Sequence[AnnotationScores]
+    left_out_count: int
     counts: Counts
     arrival: Arrival
 
@@ -76,10 +77,12 @@ def joined_rows(chunk: JoiningChunk, prices: PriceTable) -> pa.Table:
     masks = chunk.masking.by_project()
     for mask in masks.values():
         mask.begin()
-    for stored, texts, scores, counts, arrival in chunk.spans:
+    for stored, texts, scores, left_out_count, counts, arrival in chunk.spans:
         own_mask = masks.get(stored.project_id)
         events = events_of(texts) if own_mask is None else masked_events(own_mask, events_of(texts))
         span, normalized = with_additions(stored, events, scores, prices, own_mask)
+        dropped_scores_count = max(stored.span.dropped_scores_count, normalized.dropped_scores_count + left_out_count)
+        normalized = normalized._replace(dropped_scores_count=dropped_scores_count)
         dropped_count = min(span.dropped_events_count + counts.events_count - len(texts), UINT32_MAX)
         columns.append_record(
             project_ids=stored.project_id,

@@ -50,6 +50,7 @@ def with_additions(
         attributes={**shown, "ag": sent} if sent else shown,
         events=merged(stored.span.events, events),
         scores=_with_scores(stored.span.scores, scores),
+        dropped_scores_count=0,  # counted anew
     )
     (normalized,) = normalize([joined], prices, mask)
     if not joined.is_running:

@@ -184,7 +184,7 @@ def _masked_value(key: str, mask: PlannedMask, value: Any) -> Any:
 
 UNMASKED: Final = frozenset({
     "trace_id", "span_id", "parent_id", "kind", "start_ns", "end_ns", "status_code", "flags",
-    "dropped_attributes_count", "dropped_events_count", "dropped_links_count", "is_running",
+    "dropped_attributes_count", "dropped_events_count", "dropped_links_count", "dropped_scores_count", "is_running",
 })  # fmt: skip
 """The fields of a span without content: ids, times, enums and counts. All others are masked."""
 

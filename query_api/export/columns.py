@@ -140,7 +140,13 @@ def _all_columns() -> Iterable[Column]:
     for name in (ATTRIBUTES, "events", "links", "references", "hashes", "resource", "scope", "repaired", "scores"):
         yield Column(name, pa.string(), "The member of the span, as JSON text.", _json(name))
     yield from _texts("trace_state")
-    for name in ("flags", "dropped_attributes_count", "dropped_events_count", "dropped_links_count"):
+    for name in (
+        "flags",
+        "dropped_attributes_count",
+        "dropped_events_count",
+        "dropped_links_count",
+        "dropped_scores_count",
+    ):
         yield Column(name, pa.int64(), "The member of the span.", _member(name))
 
 

@@ -186,7 +186,13 @@ def _stored() -> Mapping[str, _Stored]:
         stored[name] = _Stored((name,), partial(_text_or_null, name))
     for name in ("events", "links", "references", "hashes", "resource", "scope", "repaired", "scores", "trace_state"):
         stored[name] = _Stored((name,), partial(_text, name))
-    for name in ("flags", "dropped_attributes_count", "dropped_events_count", "dropped_links_count"):
+    for name in (
+        "flags",
+        "dropped_attributes_count",
+        "dropped_events_count",
+        "dropped_links_count",
+        "dropped_scores_count",
+    ):
         stored[name] = _Stored((name,), partial(_count, name))
     return stored
 

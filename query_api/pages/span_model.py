@@ -143,3 +143,6 @@ class SpanModel(PromotedTexts):
     scores: list[ScoreModel] | None = Field(
         None, description="Scores of the span, newest first: the newest of each name and source. At most 1,000."
     )
+    dropped_scores_count: int | None = Field(
+        None, description="How many more scores the span got, at least; absent if none."
+    )

@@ -306,6 +306,22 @@ async def test_annotation_that_moves_often_costs_the_same_each_time(world: World
     assert rows[-1] - rows[-2] == rows[2] - rows[1] == 40
 
 
+async def test_of_many_annotations_the_newest_give_scores(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joiner, "SCORES_MAX", 2)
+    await world.handle(Sent(SPANS_LOG, 0, span=JUDGED))
+    annotations = [annotation(JUDGED, name=name, tone=number) for number, name in enumerate("gceabdf")]
+    at_once = [
+        await world.insert(Sent(ANNOTATIONS_LOG, number, span=each._replace(end_ns=each.end_ns + number * 1_000)))
+        for number, each in enumerate(annotations)
+    ]
+    for _ in range(2):  # it is counted once
+        await world.joiner.join(pa.concat_tables([rows.spans for rows in at_once]), NO_EVENTS, NO_MASKING)
+        [shown] = await world.shown(is_span(JUDGED))
+
+        assert [score["value"] for score in shown["scores"]] == [6, 5]
+        assert shown["dropped_scores_count"] == 5
+
+
 async def test_annotation_ends_nothing_about_a_deleted_span(world: World) -> None:
     await world.handle(
         Sent(SPANS_LOG, 0, span=JUDGED), Sent(ANNOTATIONS_LOG, 0, span=annotation(JUDGED, OTHER, tone=0.5))

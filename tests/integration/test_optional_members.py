@@ -39,6 +39,7 @@ GIVEN: dict[str, Any] = {
     "dropped_attributes_count": 1,
     "dropped_events_count": 2,
     "dropped_links_count": 3,
+    "dropped_scores_count": 4,
     "events": (Event("e", START_NS, {}),),
     "links": (Link(b"l" * 16, b"m" * 16, {}),),
     "references": [OTHER],

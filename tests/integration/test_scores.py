@@ -182,4 +182,5 @@ async def test_span_shows_the_newest_of_many_scores(
     [shown] = page["spans"]
     assert len(shown["scores"]) == SCORES_MAX
     assert shown["scores"][0]["name"] == "n9999"
+    assert shown["dropped_scores_count"] == 10_000 - SCORES_MAX
     assert len(shown["events"]) == 10_000

@@ -14,7 +14,13 @@ from query_api.spans.rows import row_columns
 
 TEXT_COLUMNS = ("status_message", *PROMOTED_TEXTS)
 JSON_COLUMNS = ("events", "links", "references", "hashes", "resource", "scope", "repaired", "scores")
-COUNTS = ("flags", "dropped_attributes_count", "dropped_events_count", "dropped_links_count")
+COUNTS = (
+    "flags",
+    "dropped_attributes_count",
+    "dropped_events_count",
+    "dropped_links_count",
+    "dropped_scores_count",
+)
 _ID = pa.binary(16)
 _TYPES = {"trace_id": _ID, "span_id": _ID, "parent_id": _ID, LEAF_TEXTS: pa.list_(pa.binary())}
 

@@ -44,6 +44,7 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     "dropped_attributes_count": pa.uint32(),
     "dropped_events_count": pa.uint32(),
     "dropped_links_count": pa.uint32(),
+    "dropped_scores_count": pa.uint32(),
     "tokens_prompt": pa.float64(),
     "tokens_completion": pa.float64(),
     "tokens_total": pa.float64(),

@@ -70,6 +70,7 @@ CREATE TABLE IF NOT EXISTS spans{local}
     scope                     LowCardinality(String),
     repaired                  LowCardinality(String),
     scores                    String                               CODEC(ZSTD(1)),
+    dropped_scores_count      UInt32                               CODEC(T64, ZSTD(1)),
 
     -- The newest score of each name, whose source does not matter: name -> typed text as in `leaves`. `score_values`
     -- has the value, or the label if there is no value, `score_labels` the label, or the value if there is no label
@@ -106,6 +107,7 @@ CREATE TABLE IF NOT EXISTS spans{local}
         + 16384 * notEmpty(scope)
         + 32768 * notEmpty(repaired)
         + 65536 * notEmpty(scores)
+        + 131072 * (dropped_scores_count != 0)
         CODEC(ZSTD(1)),
 
     -- `service.name` of the resource: '' if it is absent, U+0000 if it is not a text (no stored text contains U+0000).

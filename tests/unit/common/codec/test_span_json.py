@@ -57,6 +57,7 @@ ANSWER = {
     "dropped_attributes_count": 1,
     "dropped_events_count": 2,
     "dropped_links_count": 3,
+    "dropped_scores_count": 4,
     "resource": {"attributes": {"service": {"name": "shop"}}, "dropped_attributes_count": 5, "schema_url": "r"},
     "scope": {"name": "lib", "version": "1", "attributes": {"a": 1}, "dropped_attributes_count": 6, "schema_url": "c"},
     "repaired": ["attributes.n"],
@@ -114,6 +115,7 @@ def test_every_member_of_a_response_is_read():
         "dropped_attributes_count": 1,
         "dropped_events_count": 2,
         "dropped_links_count": 3,
+        "dropped_scores_count": 4,
         "resource": Resource({"service": {"name": "shop"}}, 5, "r"),
         "scope": Scope("lib", "1", {"a": 1}, 6, "c"),
         "references": [

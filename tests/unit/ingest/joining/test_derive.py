@@ -81,7 +81,7 @@ def joined(rows: pa.Table, events: Sequence[Sequence[Event]], count: int | None 
     stored = list(stored_spans(as_the_engine_returns(rows).append_column(PROJECT, [[str(PROJECT_ID)] * rows.num_rows])))
     texts = [[orjson.dumps(event_members(event)) for event in each] for each in events]
     joining = [
-        JoiningSpan(span, each, [], Counts(len(each) if count is None else count, 0), ARRIVAL)
+        JoiningSpan(span, each, [], 0, Counts(len(each) if count is None else count, 0), ARRIVAL)
         for span, each in zip(stored, texts, strict=True)
     ]
     return joined_rows(JoiningChunk(joining, NO_MASKING), list_prices())
