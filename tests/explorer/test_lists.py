@@ -101,7 +101,7 @@ async def test_ranking_by_cost_is_labeled_and_in_order(explorer: Explorer):
 
 
 async def test_traces_show_the_totals_of_the_api(explorer: Explorer):
-    await explorer.open("traces")
+    await explorer.open("traces", columns="spans")
     await expect(explorer.page.locator(".rows .row").first).to_be_visible()
     summaries = explorer.stack.ask("/traces/summaries/query", {"windowing": {"limit": 5}})["summaries"]
     assert (await explorer.texts(".rows .row .name"))[:5] == [summary["span_name"] for summary in summaries]

@@ -44,13 +44,18 @@ export function scoreOfSort(sort) {
   return sort.startsWith(PREFIX) ? sort.slice(PREFIX.length) : undefined;
 }
 
+const ATTRIBUTES = 'attributes.';
+const FIELDS = ['duration', 'cost', 'tokens'];
+
 /** What the API takes as the value by which rows are ranked. @param {string} sort */
 export function rankedBy(sort) {
   const key = scoreOfSort(sort);
-  return key === undefined ? sort : { field: 'scores', key };
+  if (key !== undefined) return { field: 'scores', key };
+  return sort.startsWith(ATTRIBUTES) ? sort.slice(ATTRIBUTES.length) : sort;
 }
 
 /** The sort of a list, read from what the API takes. @param {any} by  @returns {string | undefined} */
 export function sortFrom(by) {
-  return by?.field === 'scores' ? sortOfScore(by.key) : by;
+  if (by?.field === 'scores') return sortOfScore(by.key);
+  return by === undefined || FIELDS.includes(by) ? by : ATTRIBUTES + by;
 }

@@ -1,39 +1,64 @@
-/** The width of the first column of a list or a waterfall: dragged or moved by arrow keys, and kept in this browser. */
+/** Widths of the columns of a list, and of the names of a waterfall: dragged or moved by arrow keys, and kept in this browser. */
 import { html } from 'htm/preact';
 import { useState } from 'preact/hooks';
+import { remember, remembered } from '../app/remembered.js';
 
-const [WIDTH_MIN, WIDTH_MAX, STEP] = [120, 1_200, 20];
+const [WIDTH_MIN, NAME_WIDTH_MIN, WIDTH_MAX, STEP] = [48, 120, 1_200, 20];
+const COLUMNS_MAX = 100;
+
+/** @typedef {Record<string, number>} Widths  Pixels by the names of columns; the others have their own width. */
 
 /**
  * @param {string} list  Under this name the width is kept.
  * @returns {[number | null, (width: number | null) => void]}  Pixels; `null` until a person chooses.
  */
 export function useNameWidth(list) {
-  const item = `clearspan-width-${list}`;
-  const [width, setWidth] = useState(() => read(item));
-  /** @param {number | null} chosen */
-  const change = (chosen) => {
-    const bounded = chosen === null ? null : Math.round(Math.min(WIDTH_MAX, Math.max(WIDTH_MIN, chosen)));
+  const item = `width-${list}`;
+  const [width, setWidth] = useState(() => widthIn(remembered(item)));
+  return [width, (chosen) => {
+    const bounded = chosen === null ? null : boundedWidth(chosen, NAME_WIDTH_MIN);
     setWidth(bounded);
-    try {
-      if (bounded === null) localStorage.removeItem(item);
-      else localStorage.setItem(item, String(bounded));
-    } catch { /* the choice lives until the page is closed */ }
-  };
-  return [width, change];
+    remember(item, bounded);
+  }];
 }
 
-/** @param {string} item  @returns {number | null} */
-function read(item) {
-  try {
-    return Number(localStorage.getItem(item)) || null;
-  } catch {
-    return null;
-  }
+/**
+ * @param {string} list  Under this name the widths are kept.
+ * @returns {[Widths, (column: string, width: number | null) => void]}
+ */
+export function useWidths(list) {
+  const item = `widths-${list}`;
+  const [widths, setWidths] = useState(() => widthsIn(remembered(item)));
+  return [widths, (column, width) => {
+    const { [column]: _before, ...others } = widths;
+    const changed = width === null ? others : { ...others, [column]: boundedWidth(width, WIDTH_MIN) };
+    setWidths(changed);
+    remember(item, Object.keys(changed).length ? changed : null);
+  }];
 }
 
-/** The edge to drag. Its parent is the cell whose width changes. @param {{width: number | null, change: (width: number | null) => void}} props */
-export function NameResizer({ width, change }) {
+/** @param {number} width @param {number} least */
+function boundedWidth(width, least) {
+  return Math.round(Math.min(WIDTH_MAX, Math.max(least, width)));
+}
+
+/** @param {unknown} value  @returns {number | null} */
+function widthIn(value) {
+  return typeof value === 'number' && Number.isFinite(value) ? boundedWidth(value, WIDTH_MIN) : null;
+}
+
+/** @param {unknown} value  @returns {Widths} */
+function widthsIn(value) {
+  if (value === null || typeof value !== 'object') return {};
+  const pairs = Object.entries(value).slice(0, COLUMNS_MAX).map(([name, width]) => [name, widthIn(width)]);
+  return Object.fromEntries(pairs.filter(([, width]) => width !== null));
+}
+
+/**
+ * The edge to drag. Its parent is the cell whose width changes.
+ * @param {{width: number | null, change: (width: number | null) => void, of?: string}} props  `of` is what has the width.
+ */
+export function Resizer({ width, change, of = 'the names' }) {
   const widthOf = (/** @type {Event} */ event) => cellOf(event).getBoundingClientRect().width;
   /** @param {PointerEvent} event */
   const drag = (event) => {
@@ -48,7 +73,7 @@ export function NameResizer({ width, change }) {
     event.stopPropagation();
     change(widthOf(event) + step);
   };
-  return html`<span class="resizer" role="separator" aria-orientation="vertical" aria-label="Width of the names" aria-valuemin=${WIDTH_MIN}
+  return html`<span class="resizer" role="separator" aria-orientation="vertical" aria-label="Width of ${of}" aria-valuemin=${WIDTH_MIN}
     aria-valuemax=${WIDTH_MAX} aria-valuenow=${width ?? WIDTH_MIN} aria-valuetext=${width ? `${width} pixels` : 'automatic'} tabindex="0"
     title="Drag to change the width, double-click to reset it" onKeyDown=${onKeyDown} onPointerMove=${drag}
     onPointerDown=${(/** @type {PointerEvent} */ event) => { event.preventDefault(); /** @type {HTMLElement} */ (event.currentTarget).setPointerCapture(event.pointerId); }}

@@ -32,11 +32,12 @@ export function NothingYet() {
   </div>`;
 }
 
-/** @param {{clear?: () => void}} props */
-export function NothingFound({ clear }) {
+/** @param {{clear?: () => void, showAside?: () => void}} props */
+export function NothingFound({ clear, showAside }) {
   return html`<div class="notice empty">
     <h2>Nothing matches</h2>
     <p>No stored span fulfils the filter in this time range.</p>
-    ${clear && html`<button onClick=${clear}>Remove the filter</button>`}
+    <p class="actions">${clear && html`<button onClick=${clear}>Remove the filter</button>`}
+      ${showAside && html`<button onClick=${showAside}>Look at annotations and audits too</button>`}</p>
   </div>`;
 }

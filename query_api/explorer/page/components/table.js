@@ -4,7 +4,7 @@
  */
 import { html } from 'htm/preact';
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
-import { NameResizer, useNameWidth } from './name_width.js';
+import { Resizer, useWidths } from './name_width.js';
 import { FilterButton } from './value_menu.js';
 import { useVisibleRows } from './visible_rows.js';
 
@@ -12,12 +12,16 @@ const ROW_HEIGHT = 34;
 
 /** Of rows in two lines, where the page is narrow: the width at which `list.css` changes. */
 const NARROW_ROW_HEIGHT = 52;
+
+/** Of rows in three lines: where a row has a question, it stands in a line of its own. */
+const NARROW_QUESTION_HEIGHT = 72;
+const QUESTION = 'question';
 const NARROW = matchMedia('(max-width: 720px)');
 
 /**
  * @template T
  * @typedef {{name: string, title: string, width: string, cell: (row: T) => any, numeric?: boolean, always?: boolean,
- *   sort?: string, quick?: (row: T) => import('./value_menu.js').Quick | null}} Column
+ *   sort?: string, sortNote?: string, quick?: (row: T) => import('./value_menu.js').Quick | null}} Column
  */
 
 /**
@@ -26,12 +30,13 @@ const NARROW = matchMedia('(max-width: 720px)');
  *   open?: (row: T) => void, isSelected?: (row: T) => boolean, classOf?: (row: T) => string, more?: () => void,
  *   footer?: any, label: string, name?: string, sort?: string, isAscending?: boolean,
  *   add?: (conditions: import('../app/filter.js').Condition[]) => void, setSort?: (sort: string) => void}} props
- *   `add` adds the conditions of a quick filter. `sort` is the `sort` of the column that orders the rows now. Under `name` the width of the first column is kept.
+ *   `add` adds the conditions of a quick filter. `sort` is the `sort` of the column that orders the rows now. Under `name` the widths of the columns are kept.
  */
 export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf, more, footer, label, name = label, sort, isAscending = false, add, setSort }) {
   const isNarrow = useNarrow();
-  const rowHeight = isNarrow ? NARROW_ROW_HEIGHT : ROW_HEIGHT;
-  const [nameWidth, setNameWidth] = useNameWidth(name);
+  const hasQuestion = columns.some((column) => column.name === QUESTION);
+  const rowHeight = isNarrow ? (hasQuestion ? NARROW_QUESTION_HEIGHT : NARROW_ROW_HEIGHT) : ROW_HEIGHT;
+  const [widths, setWidth] = useWidths(name);
   const { scroller, first, last, onScroll, scrollToRow } = useVisibleRows(rows.length, rowHeight, '.row.head');
   const [cursor, setCursor] = useState(-1);
   const [hovered, setHovered] = useState(/** @type {string | null} */ (null));
@@ -65,13 +70,14 @@ export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf,
     scrollToRow(index);
     if (document.activeElement === document.body) scroller.current?.focus({ preventScroll: true });
   };
-  const template = columns.map((column, place) => (place === 0 && nameWidth ? `${nameWidth}px` : column.width)).join(' ');
+  const template = columns.map((column) => (widths[column.name] ? `${widths[column.name]}px` : column.width)).join(' ');
   return html`<div class="scroller" ref=${scroller} tabindex="0" role="region" aria-label=${label}
       onScroll=${onScroll} onKeyDown=${onKeyDown}>
-    <div class="table" role="table" aria-label=${label} aria-rowcount=${rows.length}>
+    <div class="table ${hasQuestion ? 'with-question' : ''}" role="table" aria-label=${label} aria-rowcount=${rows.length}>
     <div class="row head" role="row" style=${{ gridTemplateColumns: template }}>
       ${columns.map((column, place) => html`<span role="columnheader" class=${cellClass(column)}
-        aria-sort=${column.sort !== undefined && column.sort === sort ? (isAscending ? 'ascending' : 'descending') : null}><${Title} column=${column} sort=${sort} isAscending=${isAscending} setSort=${setSort} />${place === 0 && !isNarrow && html`<${NameResizer} width=${nameWidth} change=${setNameWidth} />`}</span>`)}
+        aria-sort=${column.sort !== undefined && column.sort === sort ? (isAscending ? 'ascending' : 'descending') : null}><${Title} column=${column} sort=${sort} isAscending=${isAscending} setSort=${setSort} />${!isNarrow && html`<${Resizer} of=${place === 0 ? 'the names' : column.title} width=${widths[column.name] ?? null}
+          change=${(/** @type {number | null} */ width) => setWidth(column.name, width)} />`}</span>`)}
     </div>
     <div class="rows" role="rowgroup" style=${{ height: `${rows.length * rowHeight}px` }}>
       ${rows.slice(first, last).map((row, index) => {
@@ -98,9 +104,11 @@ export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf,
  * @param {{column: Column<any>, sort?: string, isAscending: boolean, setSort?: (sort: string) => void}} props
  */
 function Title({ column, sort, isAscending, setSort }) {
-  if (column.sort === undefined || !setSort) return column.title;
+  if (column.sort === undefined || !setSort) return html`<bdi title=${setSort && (column.sortNote ?? 'The API has no order by this column')}>${column.title}</bdi>`;
   const isCurrent = column.sort === sort;
-  return html`<button class="quiet sort" title="The highest first" onClick=${() => setSort(column.sort ?? '')}>${column.title}${isCurrent ? (isAscending ? ' ↑' : ' ↓') : ''}</button>`;
+  const next = isCurrent && !isAscending ? 'The lowest first' : 'The highest first';
+  const nextTime = isCurrent && !isAscending ? 'The oldest first' : 'The newest first';
+  return html`<button class="quiet sort" title=${column.sortNote ?? (column.sort === '' ? nextTime : next)} onClick=${() => setSort(column.sort ?? '')}>${column.title}${isCurrent ? (isAscending ? ' ↑' : ' ↓') : ''}</button>`;
 }
 
 /**

@@ -129,7 +129,8 @@ async function open(id, typed, say, isWanted) {
  */
 export function wrongCondition(error) {
   const path = error && 'path' in error ? String(error.path) : '';
-  const match = /^filter(?:ing)?\.conditions\[(\d+)\]/.exec(path);
+  // A list adds conditions: a filter that is no "and" then stands in one, in the first place.
+  const match = (isAnd(currentFilter()) ? null : /^filter(?:ing)?\.conditions\[0\]\.conditions\[(\d+)\]/.exec(path)) ?? /^filter(?:ing)?\.conditions\[(\d+)\]/.exec(path);
   return match ? Number(match[1]) : null;
 }
 

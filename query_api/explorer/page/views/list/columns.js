@@ -51,17 +51,20 @@ const FAILED = 'STATUS_CODE_ERROR';
 export const TRACE_COLUMNS = {
   durationOf: (trace) => trace.duration,
   make: (longest) => [
-    { name: 'name', title: 'Trace', width: 'minmax(12rem, 3fr)', always: true, cell: (trace) => html`<${Name} name=${trace.span_name} type=${trace.span_type ?? trace.trace_type} failed=${trace.errors_count > 0} />`, quick: (trace) => ofRoot(by('span_name', trace.span_name)) },
+    { name: 'name', title: 'Trace', width: 'minmax(11rem, 2fr)', always: true, cell: (trace) => html`<${Name} name=${trace.span_name} type=${trace.span_type ?? trace.trace_type} failed=${trace.errors_count > 0} />`, quick: (trace) => ofRoot(by('span_name', trace.span_name)) },
     { name: 'type', title: 'Type', width: '6rem', cell: (trace) => trace.span_type ?? '', quick: (trace) => ofRoot(by('span_type', trace.span_type)) },
     { name: 'time', title: 'Started', width: '8.5rem', sort: '', cell: (trace) => html`<${Time} value=${trace.start_time} />` },
+    { name: 'question', title: 'Question', width: 'minmax(8.5rem, 3fr)', cell: (trace) => html`<${Text} text=${trace.question} />` },
+    { name: 'answer', title: 'Answer', width: 'minmax(8.5rem, 3fr)', cell: (trace) => html`<${Text} text=${trace.answer} />` },
     { name: 'service', title: 'Service', width: 'minmax(6rem, 1fr)', cell: (trace) => trace.service, quick: (trace) => ofRoot(by('service', trace.service)) },
-    { name: 'model', title: 'Models', width: 'minmax(6rem, 1fr)', cell: (trace) => html`<span title=${(trace.models ?? []).join(', ')}>${(trace.models ?? []).join(', ')}</span>`, quick: (trace) => byModels(trace.models) },
+    { name: 'model', title: 'Models', width: 'minmax(5rem, 1fr)', cell: (trace) => html`<span title=${(trace.models ?? []).join(', ')}>${(trace.models ?? []).join(', ')}</span>`, quick: (trace) => byModels(trace.models) },
     { name: 'spans', title: 'Spans', width: '4.5rem', numeric: true, cell: (trace) => short(trace.spans_count) },
     { name: 'errors', title: 'Errors', width: '4.5rem', numeric: true, cell: (trace) => (trace.errors_count ? html`<span class="error-text">${short(trace.errors_count)}</span>` : ''), quick: (trace) => (trace.errors_count ? { condition: { field: 'status_code', operator: 'is', value: FAILED }, text: 'failed', others: [] } : null) },
-    { name: 'tokens', title: 'Tokens', width: '5rem', numeric: true, sort: 'tokens', cell: (trace) => short(trace.tokens) },
-    { name: 'cost', title: 'Cost', width: '7rem', numeric: true, sort: 'cost', cell: (trace) => cost(trace.cost) },
-    { name: 'duration', title: 'Duration', width: '10.5rem', numeric: true, sort: 'duration', cell: (trace) => html`<${Took} row=${trace} value=${trace.duration} longest=${longest} />`, quick: (trace) => byState(trace) },
-    { name: 'session', title: 'Session', width: 'minmax(6rem, 1fr)', cell: (trace) => html`<${SessionLink} id=${trace.session_id} />`, quick: (trace) => ofRoot(by('session', trace.session_id)) },
+    { name: 'tokens', title: 'Tokens', width: '4.5rem', numeric: true, sort: 'tokens', cell: (trace) => short(trace.tokens) },
+    { name: 'cost', title: 'Cost', width: '5.5rem', numeric: true, sort: 'cost', cell: (trace) => cost(trace.cost) },
+    { name: 'duration', title: 'Duration', width: '8rem', numeric: true, sort: 'duration', cell: (trace) => html`<${Took} row=${trace} value=${trace.duration} longest=${longest} />`, quick: (trace) => byState(trace) },
+    { name: 'session', title: 'Session', width: 'minmax(5rem, 1fr)', cell: (trace) => html`<${SessionLink} id=${trace.session_id} />`, quick: (trace) => ofRoot(by('session', trace.session_id)) },
+    { name: 'user', title: 'User', width: 'minmax(5rem, 1fr)', cell: (trace) => html`<${UserLink} id=${trace.user_id} />`, quick: (trace) => ofRoot(by('user', trace.user_id)) },
     { name: 'id', title: 'Trace id', width: '18rem', cell: (trace) => html`<code>${trace.trace_id}</code>` },
   ],
 };
@@ -87,7 +90,7 @@ export const SPAN_COLUMNS = {
 
 /** The columns that are shown until a person chooses. */
 export const SHOWN_FIRST = /** @type {Record<string, string[]>} */ ({
-  traces: ['time', 'service', 'model', 'spans', 'errors', 'tokens', 'cost', 'duration'],
+  traces: ['time', 'question', 'answer', 'user', 'session', 'model', 'tokens', 'cost', 'duration'],
   spans: ['time', 'service', 'model', 'tokens', 'cost', 'duration', 'status'],
 });
 
@@ -98,6 +101,11 @@ export function Name({ name, type, failed }) {
     <bdi class="name">${name || '(no name)'}</bdi>
     ${failed && html`<span class="error-mark" title="failed">failed</span>`}
   </span>`;
+}
+
+/** A text in short, whole in its title. @param {{text: string | undefined}} props */
+function Text({ text }) {
+  return text ? html`<bdi class="in-short" title=${text}>${text}</bdi>` : null;
 }
 
 /** @param {{row: any, value: number, longest: number}} props  Milliseconds. */

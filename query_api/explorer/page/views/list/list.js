@@ -9,13 +9,16 @@ import { post } from '../../app/api.js';
 import { allShown } from '../../app/format.js';
 import { marksOf, usePages } from '../../app/loading.js';
 import { rankedBy, scoreOfSort } from '../../app/scores.js';
+import { AsideSwitch, showsAside, withoutAside } from '../../components/aside.js';
 import { DefaultRange, hasRange } from '../../components/default_range.js';
 import { addConditions, currentFilter, FilterBar, wrongCondition } from '../../components/filter_bar/filter_bar.js';
 import { ErrorNotice, IncompleteNotice, NothingFound, NothingYet } from '../../components/notices.js';
 import { Table } from '../../components/table.js';
 import { ALL_TIME, TimeRange, timeRange } from '../../components/time_range.js';
-import { ColumnMenu, useColumns } from './column_menu.js';
+import { attributeColumns, attributePaths } from './attribute_columns.js';
+import { ColumnMenu } from './column_menu.js';
 import { SPAN_COLUMNS, TRACE_COLUMNS } from './columns.js';
+import { useLayout } from './layout.js';
 import { useLive } from './live.js';
 import { SavedQueryTitle, SaveQuery } from './save_query.js';
 import { scoreColumns } from './score_columns.js';
@@ -26,25 +29,30 @@ import { Overview } from './overview.js';
 const PAGE = 100;
 const RANKED_MAX = 100;
 const SCORES_MAX = 3;
-const SORTS = [['', 'Newest first'], ['duration', 'Longest'], ['cost', 'Most expensive'], ['tokens', 'Most tokens']];
+
+/** In the choice of the order: by time, the earliest first. */
+const OLDEST = 'oldest';
+const SORTS = [['', 'Newest first'], [OLDEST, 'Oldest first'], ['duration', 'Longest'], ['cost', 'Most expensive'], ['tokens', 'Most tokens']];
 
 /** @typedef {import('../../components/table.js').Column<any>} Column */
 
 /** Quick filters for spans that are running: the latest start, and what a person reads. */
 const RUNNING_FOR = [['', 'or ended'], ['now', 'now'], ['-1m', 'for more than 1 min'], ['-5m', 'for more than 5 min'], ['-1h', 'for more than 1 h'], ['-1d', 'for more than 1 day']];
 
-/** What the two lists differ in. */
+/** What the two lists differ in. `more` are members of a request beside its filter and window. */
 const TRACES = {
   name: 'traces', path: 'traces/summaries/query', member: 'summaries', columns: TRACE_COLUMNS,
   keyOf: (/** @type {any} */ row) => row.trace_id,
   hrefOf: (/** @type {any} */ row) => href(['traces', row.trace_id]),
-  isFailed: (/** @type {any} */ row) => row.errors_count > 0, hasScores: false,
+  isFailed: (/** @type {any} */ row) => row.errors_count > 0,
+  more: (/** @type {string[]} */ paths) => ({ include_texts: true, include_attributes: paths }),
 };
 const SPANS = {
   name: 'spans', path: 'spans/query', member: 'spans', columns: SPAN_COLUMNS,
   keyOf: (/** @type {any} */ row) => `${row.trace_id}/${row.span_id}`,
   hrefOf: (/** @type {any} */ row) => href(['traces', row.trace_id], { span: row.span_id }),
-  isFailed: (/** @type {any} */ row) => row.status_code === 'STATUS_CODE_ERROR', hasScores: true,
+  isFailed: (/** @type {any} */ row) => row.status_code === 'STATUS_CODE_ERROR',
+  more: () => ({}),
 };
 
 export function TracesView() {
@@ -57,58 +65,62 @@ export function SpansView() {
 
 /** @param {{kind: typeof TRACES}} props */
 function ListInRange({ kind }) {
-  return hasRange() ? html`<${List} kind=${kind} />` : html`<${DefaultRange} filter=${currentFilter()} />`;
+  return hasRange() ? html`<${List} kind=${kind} />` : html`<${DefaultRange} filter=${withoutAside(currentFilter())} />`;
 }
 
 /** @param {{kind: typeof TRACES}} props */
 function List({ kind }) {
-  const filter = currentFilter();
+  const written = currentFilter();
+  const filter = withoutAside(written);
   const { oldest, newest } = timeRange();
   const sort = param('sort') ?? '';
-  const isAscending = sort !== '' && param('order') === 'ascending';
-  const isLive = param('live') === '1' && !sort;
-  const inputs = [kind.name, JSON.stringify(filter), oldest, newest, sort, isAscending];
-  const ranking = sort ? { by: rankedBy(sort), order: isAscending ? 'ascending' : undefined } : undefined;
+  const isAscending = param('order') === 'ascending';
+  const isLive = param('live') === '1' && !sort && !isAscending;
+  const [names, changeNames] = useLayout(kind.name);
+  const more = kind.more(attributePaths(names));
+  const inputs = [kind.name, JSON.stringify(filter), oldest, newest, sort, isAscending, JSON.stringify(more)];
+  const order = isAscending ? 'ascending' : undefined;
+  const ranking = sort ? { by: rankedBy(sort), order } : undefined;
 
   const loadPage = useCallback(async (/** @type {string | null} */ next, /** @type {AbortSignal} */ abort) => {
     const windowing = sort
       ? { oldest, newest, limit: RANKED_MAX, sort: ranking }
-      : { oldest, newest, limit: PAGE, next: next ?? undefined };
-    const answer = await post(kind.path, { filtering: filter, windowing }, abort);
+      : { oldest, newest, limit: PAGE, order, next: next ?? undefined };
+    const answer = await post(kind.path, { filtering: filter, windowing, ...more }, abort);
     return { rows: answer[kind.member] ?? [], next: answer.windowing?.next ?? null, complete: answer.complete !== false };
   }, inputs);
   const pages = usePages(loadPage, inputs);
-  const live = useLive({ kind, filter, isOn: isLive, keyOf: kind.keyOf, key: inputs.join() });
+  const live = useLive({ kind, filter, more, isOn: isLive, keyOf: kind.keyOf, key: inputs.join() });
   const rows = useMemo(() => merged(live.rows, pages.rows, kind.keyOf), [live.rows, pages.rows]);
-  const [shown, toggle] = useColumns(kind.name);
   const longest = useMemo(() => rows.reduce((most, row) => Math.max(most, kind.columns.durationOf(row)), 0), [rows]);
-  const allColumns = useMemo(() => [...kind.columns.make(longest), ...(kind.hasScores ? scoreColumns(rows, [...shown, sort]) : [])], [longest, rows, shown, sort]);
-  const columns = allColumns.filter(({ name, always }) => always || shown.has(name) || (name === sort && scoreOfSort(name) !== undefined));
+  const allColumns = useMemo(() => columnsOf(kind, rows, longest, [...names, sort]), [longest, rows, names.join(), sort]);
+  const columns = chosenColumns(allColumns, names, sort);
   const shownScores = columns.map(({ name }) => scoreOfSort(name)).filter((name) => name !== undefined).slice(0, SCORES_MAX);
-  const isFiltered = filter.conditions.length > 0 || Boolean(oldest || newest);
+  const isFiltered = written.conditions.length > 0 || Boolean(oldest || newest) || !showsAside();
 
-  const windowingToSave = { oldest, newest, sort: ranking };
-  const sorts = [...SORTS, ...allColumns.filter(({ name }) => scoreOfSort(name) !== undefined).map(({ name, title }) => [name, `By ${title}`])];
+  const windowingToSave = { oldest, newest, sort: ranking, order: sort ? undefined : order };
+  const sorts = [...SORTS, ...allColumns.filter(({ sort: by }) => by?.includes('.')).map(({ sort: by, title }) => [by, `By ${title}`])];
 
   return html`<div class="list-view">
     <div class="bar">
       <${FilterBar} error=${pages.error} />
       <div class="controls">
         <${TimeRange} />
-        <label class="select">Order <select value=${sort} onChange=${(/** @type {any} */ event) => setSort(event.target.value, sort, isAscending)}>
+        <label class="select">Order <select value=${!sort && isAscending ? OLDEST : sort} onChange=${(/** @type {any} */ event) => chooseOrder(event.target.value)}>
           ${sorts.map(([value, title]) => html`<option value=${value}>${title}</option>`)}
         </select></label>
         <label class="select">Running <select value="" onChange=${(/** @type {any} */ event) => filterRunning(event.target)}>
           ${RUNNING_FOR.map(([before, title]) => html`<option value=${before}>${title}</option>`)}
         </select></label>
-        <button class="live ${isLive ? 'on' : ''}" aria-pressed=${isLive} disabled=${Boolean(sort)}
+        <button class="live ${isLive ? 'on' : ''}" aria-pressed=${isLive} disabled=${Boolean(sort) || isAscending}
           title="Show new ${kind.name} as they arrive" onClick=${() => setParams({ live: isLive ? null : '1' })}>● Live</button>
-        <${ColumnMenu} columns=${allColumns} shown=${shown} toggle=${toggle} />
-        <${SaveQuery} filter=${filter} windowing=${windowingToSave} focus=${kind === TRACES ? 'trace' : 'span'} />
-        <${ShareList} path=${kind.path} filter=${filter} windowing=${sort ? { ...windowingToSave, limit: RANKED_MAX } : { ...windowingToSave, limit: PAGE }} />
+<${AsideSwitch} />
+        <${ColumnMenu} columns=${allColumns} names=${columns.slice(1).map(({ name }) => name)} change=${changeNames} filter=${filter} />
+        <${SaveQuery} filter=${written} windowing=${windowingToSave} focus=${kind === TRACES ? 'trace' : 'span'} />
+        <${ShareList} path=${kind.path} filter=${filter} windowing=${{ ...windowingToSave, limit: sort ? RANKED_MAX : PAGE }} />
       </div>
     </div>
-    <${SavedQueryTitle} filter=${filter} windowing=${windowingToSave} />
+    <${SavedQueryTitle} filter=${written} windowing=${windowingToSave} />
     ${!sort && !pages.error && html`<${Overview} filter=${filter} oldest=${oldest} newest=${newest} />`}
     ${!pages.error && shownScores.length > 0 && html`<div class="score-overviews">
       ${shownScores.map((name) => html`<${ScoreOverview} key=${name} name=${name} filter=${filter} oldest=${oldest} newest=${newest} add=${addConditions} />`)}
@@ -119,7 +131,8 @@ function List({ kind }) {
     ${!pages.complete && html`<${IncompleteNotice} />`}
     ${live.paused > 0 && html`<button class="new-rows" onClick=${live.resume}>Show ${live.paused} new</button>`}
     ${rows.length === 0 && !pages.isLoading && !pages.error
-      ? (isFiltered ? html`<${NothingFound} clear=${() => setParams({ filter: null, oldest: ALL_TIME, newest: null, query: null, version: null })} />` : html`<${NothingYet} />`)
+      ? (isFiltered ? html`<${NothingFound} clear=${() => setParams({ filter: null, oldest: ALL_TIME, newest: null, query: null, version: null })}
+        showAside=${showsAside() ? undefined : () => setParams({ aside: '1' })} />` : html`<${NothingYet} />`)
       : html`<div ...${marksOf(pages, 'table-holder')} onPointerEnter=${live.pause} onPointerLeave=${live.resume}>
         <${Table} label=${kind.name} rows=${rows} columns=${columns} keyOf=${kind.keyOf} hrefOf=${kind.hrefOf} more=${pages.more}
           open=${(/** @type {any} */ row) => navigate(kind.hrefOf(row))} add=${addConditions} sort=${sort} isAscending=${isAscending}
@@ -138,14 +151,43 @@ function filterRunning(select) {
 }
 
 /**
- * Order by a value, the highest first; by the score that orders the list already, the lowest first.
+ * All columns that a list can show.
+ * @param {typeof TRACES} kind
+ * @param {any[]} rows
+ * @param {number} longest
+ * @param {string[]} names  Of columns that are shown, also of scores and attributes.
+ * @returns {Column[]}
+ */
+function columnsOf(kind, rows, longest, names) {
+  const isOfTraces = kind === TRACES;
+  return [...kind.columns.make(longest), ...scoreColumns(rows, names, isOfTraces), ...attributeColumns([...new Set(names)], isOfTraces)];
+}
+
+/**
+ * The first column, then those that are shown in their order, and the value that orders the list.
+ * @param {Column[]} columns
+ * @param {string[]} names
+ * @param {string} sort
+ */
+function chosenColumns(columns, names, sort) {
+  const isExtra = sort.includes('.') && !names.includes(sort);
+  const shown = [...names, ...(isExtra ? [sort] : [])].flatMap((name) => columns.filter((column) => column.name === name && !column.always));
+  return [...columns.filter(({ always }) => always), ...shown];
+}
+
+/**
+ * Order by a value, the highest first; by what orders the list already, the other way.
  * @param {string} sort  `''` is by time.
  * @param {string} current
  * @param {boolean} isAscending
  */
 function setSort(sort, current, isAscending) {
-  const turns = sort === current && scoreOfSort(sort) !== undefined && !isAscending;
-  setParams({ sort, order: turns ? 'ascending' : null, live: null });
+  setParams({ sort, order: sort === current && !isAscending ? 'ascending' : null, live: null });
+}
+
+/** @param {string} choice  A sort, or `OLDEST`. */
+function chooseOrder(choice) {
+  setParams(choice === OLDEST ? { sort: null, order: 'ascending', live: null } : { sort: choice, order: null, live: null });
 }
 
 /** @param {{pages: any, count: number, isRanking: boolean}} props */

@@ -11,9 +11,9 @@ const FEED_LIMIT = 200;
 const RETRY_MS = 3_000;
 
 /**
- * @param {{kind: {name: string, path: string, member: string}, filter: object, isOn: boolean, keyOf: (row: any) => string, key: string}} options
+ * @param {{kind: {name: string, path: string, member: string}, filter: object, more: object, isOn: boolean, keyOf: (row: any) => string, key: string}} options
  */
-export function useLive({ kind, filter, isOn, keyOf, key }) {
+export function useLive({ kind, filter, more, isOn, keyOf, key }) {
   const [rows, setRows] = useState(/** @type {any[]} */ ([]));
   const [paused, setPaused] = useState(0);
   const waiting = useRef(/** @type {any[]} */ ([]));
@@ -32,7 +32,7 @@ export function useLive({ kind, filter, isOn, keyOf, key }) {
     waiting.current = [];
     if (!isOn) return undefined;
     const controller = new AbortController();
-    follow(kind, filter, controller.signal, (arrived) => {
+    follow(kind, { filter, more }, controller.signal, (arrived) => {
       if (!isPaused.current) return show(arrived);
       const keys = new Set(arrived.map(keyOf));
       waiting.current = [...arrived, ...waiting.current.filter((row) => !keys.has(keyOf(row)))].slice(0, ROWS_MAX);
@@ -56,11 +56,11 @@ export function useLive({ kind, filter, isOn, keyOf, key }) {
 
 /**
  * @param {{name: string, path: string, member: string}} kind
- * @param {object} filter
+ * @param {{filter: object, more: object}} query
  * @param {AbortSignal} abort
  * @param {(rows: any[]) => void} arrive
  */
-async function follow(kind, filter, abort, arrive) {
+async function follow(kind, { filter, more }, abort, arrive) {
   let next = /** @type {string | undefined} */ (undefined);
   while (!abort.aborted) {
     try {
@@ -68,7 +68,7 @@ async function follow(kind, filter, abort, arrive) {
       if (next) delete (/** @type {any} */ (windowing).from);
       const page = await post('spans/query', { filtering: filter, windowing }, abort);
       next = page.windowing.next;
-      if (page.spans.length) arrive(kind.name === 'spans' ? page.spans.toReversed() : await summaries(kind, page.spans, abort));
+      if (page.spans.length) arrive(kind.name === 'spans' ? page.spans.toReversed() : await summaries(kind, page.spans, more, abort));
     } catch (error) {
       if (abort.aborted) return;
       await new Promise((resolve) => { setTimeout(resolve, RETRY_MS); });
@@ -79,11 +79,12 @@ async function follow(kind, filter, abort, arrive) {
 /**
  * @param {{path: string, member: string}} kind
  * @param {any[]} spans
+ * @param {object} more
  * @param {AbortSignal} abort
  */
-async function summaries(kind, spans, abort) {
+async function summaries(kind, spans, more, abort) {
   const ids = [...new Set(spans.map((span) => span.trace_id))];
   const filtering = { conditions: [{ field: 'trace_id', operator: 'in', value: ids }] };
-  const answer = await post(kind.path, { filtering, windowing: { limit: ids.length } }, abort);
+  const answer = await post(kind.path, { filtering, windowing: { limit: ids.length }, ...more }, abort);
   return answer[kind.member] ?? [];
 }

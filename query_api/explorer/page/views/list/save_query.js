@@ -104,9 +104,9 @@ export function SavedQueryTitle({ filter, windowing }) {
 
 /** @param {any} data @param {View} view */
 function sameView(data, { filter, windowing }) {
-  const parts = (/** @type {any} */ filtering, /** @type {any} */ { oldest, newest, sort } = {}) => JSON.stringify([
+  const parts = (/** @type {any} */ filtering, /** @type {any} */ { oldest, newest, sort, order } = {}) => JSON.stringify([
     (filtering?.conditions ?? []).map((/** @type {any} */ { field, key, operator = 'is', value, conditions }) => [field, key, operator, value, conditions]),
-    filtering?.operator ?? 'and', oldest, newest, sort?.by, sort?.order ?? 'descending',
+    filtering?.operator ?? 'and', oldest, newest, sort?.by, sort?.order ?? order ?? 'descending',
   ]);
   return parts(data?.filtering, data?.windowing) === parts(filter, windowing);
 }
@@ -120,5 +120,5 @@ export function savedQueryHref(slug, { data, version }) {
   const { filtering, windowing = {}, formatting } = data ?? {};
   const filter = filtering?.conditions?.length ? JSON.stringify(filtering) : null;
   const range = { oldest: windowing.oldest ?? ALL_TIME, newest: windowing.newest };
-  return href([formatting?.focus === 'span' ? 'spans' : 'traces'], { query: slug, version, filter, ...range, sort: sortFrom(windowing.sort?.by), order: windowing.sort?.order });
+  return href([formatting?.focus === 'span' ? 'spans' : 'traces'], { query: slug, version, filter, ...range, sort: sortFrom(windowing.sort?.by), order: windowing.sort?.order ?? windowing.order });
 }

@@ -1,4 +1,4 @@
-/** Columns of scores in the list of spans: one for each name that occurs in its rows, and for those that were chosen. */
+/** Columns of scores: one for each name that occurs in its rows, and for those that were chosen. */
 import { html } from 'htm/preact';
 import { scoreOf, scoreOfSort, scoresOf, scoreText, sortOfScore, valueOf } from '../../app/scores.js';
 
@@ -8,18 +8,19 @@ const NAMES_MAX = 30;
 /**
  * @param {any[]} rows
  * @param {Iterable<string>} chosen  Names of columns, and the sort of the list.
+ * @param {boolean} isOfTraces  A trace matches if one of its spans does, so no filter says "not this".
  * @returns {import('./columns.js').Column[]}
  */
-export function scoreColumns(rows, chosen) {
+export function scoreColumns(rows, chosen, isOfTraces) {
   const names = new Set([...chosen].map(scoreOfSort).filter((name) => name !== undefined));
   for (const row of rows) {
     for (const { name } of scoresOf(row)) if (names.size < NAMES_MAX) names.add(name);
   }
-  return [...names].sort().map(columnOf);
+  return [...names].sort().map((name) => columnOf(name, isOfTraces));
 }
 
-/** @param {string} name  @returns {import('./columns.js').Column} */
-function columnOf(name) {
+/** @param {string} name  @param {boolean} isOfTraces  @returns {import('./columns.js').Column} */
+function columnOf(name, isOfTraces) {
   return {
     name: sortOfScore(name), title: name, width: '8rem', numeric: true, sort: sortOfScore(name),
     cell: (span) => {
@@ -29,7 +30,7 @@ function columnOf(name) {
     quick: (span) => {
       const score = scoreOf(span, name);
       const value = valueOf(score);
-      return value === undefined ? null : { condition: { field: 'scores', key: name, operator: 'is', value }, text: scoreText(score), any: true };
+      return value === undefined ? null : { condition: { field: 'scores', key: name, operator: 'is', value }, text: scoreText(score), any: true, ...(isOfTraces && { others: [] }) };
     },
   };
 }

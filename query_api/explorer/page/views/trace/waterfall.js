@@ -5,7 +5,7 @@
 import { html } from 'htm/preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { param } from '../../app/address.js';
-import { NameResizer, useNameWidth } from '../../components/name_width.js';
+import { Resizer, useNameWidth } from '../../components/name_width.js';
 import { isTyping } from '../../components/shell.js';
 import { useVisibleRows } from '../../components/visible_rows.js';
 import { ancestors, walk } from './outline.js';
@@ -92,7 +92,7 @@ export function Waterfall({ outline, zoom, setZoom, selected, asked, select }) {
       <span class="wf-tools">
         <button class="quiet" onClick=${() => setClosed(new Set())}>Open all</button>
         <button class="quiet" onClick=${() => setClosed(parents(outline))}>Close all</button>
-        <${NameResizer} width=${nameWidth} change=${setNameWidth} />
+        <${Resizer} width=${nameWidth} change=${setNameWidth} />
       </span>
       <${Axis} zoom=${zoom} />
     </div>
