@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="module")]
 
 SERVICE: Final = "concierge"
 OF_SERVICE: Final = {"conditions": [{"field": "service", "operator": "is", "value": SERVICE}]}
-RUNS: Final = (
+RUNS: Final[tuple[dict[str, Any], ...]] = (
     {"question": "Is the <b>museum</b> open?", "answer": "Yes, until five.", "user": "ada", "session": "trip-1",
      "tenant": "acme", "retries": 2, "relevance": 0.4},
     {"question": "Where is the ferry?", "answer": "At pier 4.", "user": "bob", "session": "trip-2",
@@ -25,6 +25,8 @@ RUNS: Final = (
      "tenant": "acme", "retries": 0, "relevance": 0.7},
 )  # fmt: skip
 """Oldest first."""
+
+ELSEWHERE: Final = {"trace_id": "e1" * 16, "span_id": "e1" * 8}
 
 
 def spans_of(number: int, run: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -66,7 +68,9 @@ async def test_runs_are_told_apart(runs: Explorer):
     await runs.open("traces", filter=OF_SERVICE)
     newest_first = list(reversed(RUNS))
     for column in ("question", "answer", "user", "session"):
-        await expect(runs.page.locator(f".rows .row .c-{column} > :not(button)")).to_have_text([run[column] for run in newest_first])
+        await expect(runs.page.locator(f".rows .row .c-{column} > :not(button)")).to_have_text(
+            [run[column] for run in newest_first]
+        )
     await expect(runs.page.locator(".rows b")).to_have_count(0)
     await runs.page.locator(".rows .c-session a").first.click()
     await expect(runs.page).to_have_url(f"{runs.stack.api}/ui/sessions/trip-1")
@@ -153,13 +157,14 @@ async def test_annotations_and_audits_are_left_out(runs: Explorer):
     ask, page = runs.stack.ask, runs.page
     session = f"left-out-{uuid.uuid4().hex[:8]}"
     of_session = {"conditions": [{"field": "session", "operator": "is", "value": session}]}
-    kinds = {
+    kinds: dict[str, dict[str, Any]] = {
         "run": {},
-        "judged": {"trace_type": "annotation", "attributes": {"ag": {"type": {"trace": "annotation"}}}},
+        "with a link": {"links": [ELSEWHERE]},  # an annotation for the API, and yet a run
+        "judged": {"links": [ELSEWHERE], "references": [{"slug": "judge", "attributes": {"key": "evaluator"}}]},
         "clearspan audit": {"resource": {"attributes": {"service": {"name": "clearspan-audit"}}}},
     }
     for place, (name, members) in enumerate(kinds.items()):
-        attributes = {"ag": {**members.get("attributes", {}).get("ag", {}), "session": {"id": session}}}
+        attributes = {"ag": {"session": {"id": session}}}
         span = {"trace_id": uuid.uuid4().hex, "span_id": "ab" * 8, "span_name": name, **members,
                 "attributes": attributes, "start_time": f"2026-02-03T11:00:0{place}Z"}  # fmt: skip
         ask("/tracing/spans/ingest", {"spans": [span]})
@@ -169,12 +174,12 @@ async def test_annotations_and_audits_are_left_out(runs: Explorer):
     switch = page.get_by_role("switch", name="Annotations, audits")
     for view in ("traces", "spans"):
         await runs.open(view, filter=of_session)
-        await expect(names).to_have_text(["run"])
+        await expect(names).to_have_text(["with a link", "run"])
         await switch.click()
-        await expect(names).to_have_text(["clearspan audit", "judged", "run"])
+        await expect(names).to_have_text(["clearspan audit", "judged", "with a link", "run"])
         assert "aside=1" in page.url
         await page.reload()
-        await expect(names).to_have_count(3)
+        await expect(names).to_have_count(len(kinds))
     audits = {"conditions": [*of_session["conditions"], {"field": "service", "value": "clearspan-audit"}]}
     await runs.open("traces", filter=audits)  # a filter about them is taken at its word
     await expect(names).to_have_text(["clearspan audit"])

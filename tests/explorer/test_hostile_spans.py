@@ -40,7 +40,7 @@ async def test_hostile_texts_stay_texts_in_every_tab(explorer: Explorer):
         await explorer.open(f"traces/{TRACE_ID}", span=SPAN_ID, tab=tab)
         await expect(explorer.page.locator(".tab-content")).to_be_visible()
         assert await explorer.text(".span-panel h2 bdi") == HOSTILE["image"]
-        assert await explorer.page.title() == "traces · Clearspan"
+        assert await explorer.page.title() == f"{HOSTILE['image']} · Trace · Clearspan"
         assert await explorer.page.locator(".tab-content script, .tab-content img, a[href^='javascript']").count() == 0
 
 

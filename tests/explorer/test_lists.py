@@ -26,7 +26,7 @@ FAILED = {"conditions": [{"field": "status_code", "operator": "is", "value": "ST
 
 
 async def test_spans_are_listed_as_the_api_returns_them(explorer: Explorer):
-    await explorer.open("spans")
+    await explorer.open("spans", aside="1")
     await expect(explorer.page.locator(".rows .row").first).to_be_visible()
     page = explorer.stack.ask("/spans/query", {"windowing": {"limit": 10}})
     names = await explorer.texts(".rows .row .name")
@@ -36,7 +36,7 @@ async def test_spans_are_listed_as_the_api_returns_them(explorer: Explorer):
 async def test_scrolling_loads_every_span_once(explorer: Explorer):
     counted = explorer.stack.ask("/spans/groups/query", {"measures": [{"of": "count"}]})
     spans_count = counted["groups"][0]["values"]["count"]
-    await explorer.open("spans")
+    await explorer.open("spans", aside="1")
     await expect(explorer.page.locator(".rows .row").first).to_be_visible()
     table = explorer.page.locator(".scroller")
     seen: set[str] = set()
@@ -57,7 +57,7 @@ async def test_a_single_span_is_said_to_be_the_only_one(explorer: Explorer):
 
 
 async def test_typed_condition_filters_and_stays_in_the_address(explorer: Explorer):
-    await explorer.open("spans")
+    await explorer.open("spans", aside="1")
     await explorer.page.keyboard.press("/")
     await explorer.page.keyboard.type("status_code = STATUS_CODE_ERROR")
     await explorer.page.keyboard.press("Enter")
@@ -89,7 +89,7 @@ async def test_filter_can_be_edited_as_json(explorer: Explorer):
 
 
 async def test_ranking_by_cost_is_labeled_and_in_order(explorer: Explorer):
-    await explorer.open("spans", sort="cost")
+    await explorer.open("spans", sort="cost", aside="1")
     await expect(explorer.page.locator(".ranking")).to_contain_text("first 100 spans by cost")
     page = explorer.stack.ask("/spans/query", {"windowing": {"limit": 5, "sort": {"by": "cost"}}})
     names = await explorer.texts(".rows .row .name")
@@ -101,7 +101,7 @@ async def test_ranking_by_cost_is_labeled_and_in_order(explorer: Explorer):
 
 
 async def test_traces_show_the_totals_of_the_api(explorer: Explorer):
-    await explorer.open("traces", columns="spans")
+    await explorer.open("traces", columns="spans", aside="1")
     await expect(explorer.page.locator(".rows .row").first).to_be_visible()
     summaries = explorer.stack.ask("/traces/summaries/query", {"windowing": {"limit": 5}})["summaries"]
     assert (await explorer.texts(".rows .row .name"))[:5] == [summary["span_name"] for summary in summaries]

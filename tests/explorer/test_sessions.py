@@ -85,3 +85,67 @@ async def test_session_that_looks_like_a_number_is_a_text(explorer: Explorer):
     await explorer.page.keyboard.press("Enter")
     await expect(explorer.page.locator(".chip-text")).to_have_text("session = 42")
     assert json.loads(parse_qs(urlsplit(explorer.page.url).query)["filter"][0])["conditions"][0]["value"] == "42"
+
+
+ASKED: dict[str, tuple[tuple[str, str], ...]] = {
+    "desk-1": (("Is there a lamp?", "Yes."), ("And a chair?", "Two of them.")),
+    "desk-2": (("Where is the key?", "Under the mat."),),
+}
+DESK = {"conditions": [{"field": "service", "operator": "is", "value": "front-desk"}]}
+
+
+def _desk_spans() -> list[dict[str, Any]]:
+    """A trace for each question, of two spans: only the root names the session, and only the other one its words."""
+    spans: list[dict[str, Any]] = []
+    for place, (session, turns) in enumerate(ASKED.items()):
+        for turn, (question, answer) in enumerate(turns):
+            ids = {"trace_id": f"de5c{place}{turn:027x}"}
+            times = {"start_time": f"2026-02-07T1{place}:0{turn}:00Z", "end_time": f"2026-02-07T1{place}:0{turn}:01Z"}
+            data = {"inputs": {"messages": [{"role": "user", "content": question}]},
+                    "outputs": {"messages": [{"role": "assistant", "content": answer}]}}  # fmt: skip
+            root = {
+                "span_id": f"de5c{place}{turn:010x}0",
+                "span_name": "answer",
+                "attributes": {"ag": {"session": {"id": session}, "user": {"id": f"guest of {session}"}}},
+            }
+            cost = {"metrics": {"costs": {"incremental": {"total": 0.5 - place / 10}}}}
+            call = {"span_id": f"de5c{place}{turn:010x}1", "parent_id": root["span_id"], "span_name": "chat", "span_type": "chat",
+                    "attributes": {"ag": {"type": {"span": "chat"}, "data": data, **cost}}}  # fmt: skip
+            service = {"resource": {"attributes": {"service": {"name": "front-desk"}}}}
+            spans += [{**ids, **times, **service, **span} for span in (root, call)]
+    return spans
+
+
+async def test_sessions_are_filtered_searched_and_ordered(explorer: Explorer):
+    page, ask = explorer.page, explorer.stack.ask
+    if ask("/spans/query", {"filtering": DESK})["count"] == 0:
+        ask("/tracing/spans/ingest", {"spans": _desk_spans()})
+    explorer.stack.ask_until("/spans/query", {"filtering": DESK}, lambda answer: answer["count"] == 6)
+    cells = lambda column: page.locator(f".rows .row .c-{column} > :not(button)")  # noqa: E731
+    await explorer.open("sessions", filter=DESK)
+    await expect(cells("name")).to_have_text(["desk-2", "desk-1"])
+    await expect(cells("question")).to_have_text(["Where is the key?", "Is there a lamp?"])
+    await expect(cells("answer")).to_have_text(["Under the mat.", "Two of them."])
+    await expect(cells("user")).to_have_text(["guest of desk-2", "guest of desk-1"])
+    await expect(page).to_have_title("service = front-desk · Sessions · Clearspan")
+
+    title = page.get_by_role("columnheader").get_by_role("button", name="Turns")
+    await title.click()
+    await expect(page.locator(".rows .row .c-turns")).to_have_text(["2", "1"])
+    await title.click()
+    await expect(page.locator(".rows .row .c-turns")).to_have_text(["1", "2"])
+    await page.reload()
+    await expect(page.locator(".rows .row .c-turns")).to_have_text(["1", "2"])
+
+    await page.keyboard.press("/")
+    await page.keyboard.type("chair")  # in a span that names no session
+    await page.keyboard.press("Enter")
+    await expect(cells("name")).to_have_text(["desk-1"])
+    await expect(page.locator(".rows .row .c-turns")).to_have_text(["2"])  # of the whole session
+    await page.locator(".rows .row a").first.click()
+    await page.get_by_role("link", name="Back to the sessions").click()
+    await expect(page.locator(".chip-text")).to_have_count(2)
+    await page.keyboard.press("/")
+    await page.keyboard.type("nonsense ~ (")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".chip-problem").first).to_be_visible()

@@ -3,6 +3,7 @@ import { render } from 'preact';
 import { html } from 'htm/preact';
 import { effect } from '@preact/signals';
 import { address, href, listenToAddress, viewName } from './app/address.js';
+import { title } from './app/title.js';
 import { Boundary } from './components/boundary.js';
 import { lazy } from './components/lazy.js';
 import { Shell } from './components/shell.js';
@@ -40,7 +41,7 @@ function Page() {
 }
 
 listenToAddress();
-effect(() => { document.title = `${viewName.value.replace('-', ' ')} · Clearspan`; });
+effect(() => { document.title = title.value; });
 const root = /** @type {HTMLElement} */ (document.getElementById('app'));
 root.replaceChildren();
 render(html`<${Shell}><${Page} /></${Shell}>`, root);

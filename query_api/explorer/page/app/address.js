@@ -18,11 +18,25 @@ export const leaving = { mayLeave: () => true };
 /** @typedef {Readonly<{path: readonly string[], params: URLSearchParams}>} Address */
 /** @typedef {Record<string, string | null | undefined>} Changes  `null`, `undefined` and `''` remove a parameter. */
 
+/** How many pages an entry of the history remembers. */
+const TRAIL_MAX = 10;
+
+/** Lists that take over parameters from each other. */
+const CARRIED = /** @type {Record<string, string[]>} */ ({
+  traces: ['filter', 'oldest', 'newest', 'aside'], spans: ['filter', 'oldest', 'newest', 'aside'],
+  sessions: ['filter', 'oldest', 'newest', 'aside'], users: ['oldest', 'newest'],
+});
+
 /** @returns {Address} */
 function read() {
-  const below = location.pathname.startsWith(ROOT.pathname) ? location.pathname.slice(ROOT.pathname.length) : '';
+  return { path: pathOf(location.pathname), params: new URLSearchParams(location.search) };
+}
+
+/** @param {string} pathname */
+function pathOf(pathname) {
+  const below = pathname.startsWith(ROOT.pathname) ? pathname.slice(ROOT.pathname.length) : '';
   const path = below.split('/').filter(Boolean).map(decodeURIComponent);
-  return { path: path.length ? path : [HOME], params: new URLSearchParams(location.search) };
+  return path.length ? path : [HOME];
 }
 
 /** The current address. */
@@ -44,28 +58,57 @@ export function href(path, params = {}) {
 }
 
 /**
- * Go to an address of the page. The entry of the history remembers the list that was shown last, for links back to it.
+ * Go to an address of the page. The entry of the history remembers the pages on the way to it, for links back to them.
  * @param {string} target  What `href` returned.
  * @param {{replace?: boolean}} [options]  `replace` does not add an entry for "back".
  */
 export function navigate(target, { replace = false } = {}) {
   if (target === location.pathname + location.search) return;
-  if (new URL(target, location.href).pathname !== location.pathname && !leaving.mayLeave()) return;
-  const isList = address.peek().path.length === 1 && !replace;
-  const list = isList ? location.pathname + location.search : history.state?.list;
-  history[replace ? 'replaceState' : 'pushState']({ list }, '', target);
+  const isSamePage = pathnameOf(target) === location.pathname;
+  if (!isSamePage && !leaving.mayLeave()) return;
+  const trail = replace || isSamePage ? pagesBefore() : [...pagesBefore(), location.pathname + location.search];
+  const place = trail.findIndex((page) => pathnameOf(page) === pathnameOf(target));
+  const before = (place === -1 ? trail : trail.slice(0, place)).slice(-TRAIL_MAX);
+  history[replace ? 'replaceState' : 'pushState']({ trail: before }, '', target);
   address.value = read();
 }
 
+/** The addresses of the pages on the way to this one, the first one first. No page is in it twice. @returns {string[]} */
+function pagesBefore() {
+  const { trail } = history.state ?? {};
+  return Array.isArray(trail) ? trail.filter((page) => typeof page === 'string') : [];
+}
+
+/** @param {string} target */
+function pathnameOf(target) {
+  return target.split('?')[0] ?? '';
+}
+
 /**
- * The list from which a view was opened, with its filter; without one, the first of the views.
- * @param {string[]} views  That the link may lead to.
- * @returns {{target: string, name: string}}
+ * The page from which this one was opened, as it was then; without one, the list of a view.
+ * @param {string} view
+ * @returns {{target: string, path: readonly string[]}}
  */
-export function listBefore(views) {
-  const { list } = history.state ?? {};
-  const name = list === undefined ? undefined : views.find((view) => list.split('?')[0] === href([view]));
-  return name ? { target: list, name } : { target: href([views[0] ?? '']), name: views[0] ?? '' };
+export function pageBefore(view) {
+  const target = pagesBefore().at(-1);
+  return target === undefined ? { target: href([view]), path: [view] } : { target, path: pathOf(pathnameOf(target)) };
+}
+
+/**
+ * The filter and the time range of the list that is shown or was shown last: a list of another view takes them over.
+ * @param {string} view
+ * @returns {Changes}
+ */
+export function carriedTo(view) {
+  const names = CARRIED[view];
+  const { path, params } = address.value;
+  const here = path.length === 1 && path[0] && CARRIED[path[0]] ? params : undefined;
+  const before = pagesBefore().findLast((page) => {
+    const [name = '', thing] = pathOf(pathnameOf(page));
+    return thing === undefined && CARRIED[name];
+  });
+  const last = here ?? (before === undefined ? undefined : new URLSearchParams(before.split('?')[1]));
+  return last && names ? Object.fromEntries(names.map((name) => [name, last.get(name)])) : {};
 }
 
 /**

@@ -116,6 +116,11 @@ export function conditionText(member) {
   return `${name} ${symbol} ${values.map((one) => valueText(field, operator, one)).join(', ')}`;
 }
 
+/** A filter in words, for titles. @param {Filter} filter */
+export function filterTitle({ operator = 'and', conditions }) {
+  return operator === 'not' ? `not ${conditions.map(conditionText).join(' ')}` : conditions.map(conditionText).join(` ${operator} `);
+}
+
 /**
  * Whether text can say all of it: options, `nand` and `nor`, and values of another type than the field's are in JSON only.
  * @param {Condition | Filter} member
@@ -176,9 +181,9 @@ export function writeFilter(filter) {
 }
 
 /**
- * Add a condition that every span must fulfil.
+ * Add a condition, or a group of them, that every span must fulfil.
  * @param {Filter} filter
- * @param {Condition} condition
+ * @param {Condition | Filter} condition
  * @returns {Filter}
  */
 export function withCondition(filter, condition) {

@@ -12,9 +12,16 @@ import { withCondition } from '../app/filter.js';
 /** `service.name` of the spans of `clearspan audit`. */
 const AUDIT_SERVICE = 'clearspan-audit';
 
-const LEFT_OUT = /** @type {Condition[]} */ ([
-  { field: 'trace_type', operator: 'is_not', value: 'annotation' },
-  { field: 'service', operator: 'is_not', value: AUDIT_SERVICE },
+/** An annotation names an evaluator; the API also takes other traces with links for annotations, such as those of queues. */
+const IS_ANNOTATION = [
+  { field: 'trace_type', operator: 'is', value: 'annotation' },
+  { field: 'references', operator: 'in', value: [{ attributes: { key: 'evaluator' } }] },
+];
+
+/** What is left out, by the field of a filter that is about it. */
+const LEFT_OUT = /** @type {[string, Condition | Filter][]} */ ([
+  ['trace_type', { operator: 'nand', conditions: IS_ANNOTATION }],
+  ['service', { field: 'service', operator: 'is_not', value: AUDIT_SERVICE }],
 ]);
 
 /** Whether the list also shows them. */
@@ -30,7 +37,7 @@ export function showsAside() {
 export function withoutAside(filter) {
   if (showsAside()) return filter;
   const fields = new Set(fieldsOf(filter));
-  return LEFT_OUT.filter(({ field }) => !fields.has(field)).reduce(withCondition, filter);
+  return LEFT_OUT.filter(([field]) => !fields.has(field)).reduce((all, [, member]) => withCondition(all, member), filter);
 }
 
 /** @param {Filter} filter  @returns {string[]} */

@@ -1,9 +1,10 @@
-/** A link to the list from which a view was opened, as the list was then. */
+/** A link to the page from which a view was opened, as that page was then. */
 import { html } from 'htm/preact';
-import { listBefore } from '../app/address.js';
+import { pageBefore } from '../app/address.js';
+import { pageName } from '../app/title.js';
 
-/** @param {{to: string[]}} props  The views that it may lead to, the usual one first. */
+/** @param {{to: string}} props  The view to which it leads if the page was opened without another. */
 export function BackLink({ to }) {
-  const { target, name } = listBefore(to);
-  return html`<a class="quiet" href=${target} aria-label="Back to the ${name.replace('-', ' ')}">←</a>`;
+  const { target, path } = pageBefore(to);
+  return html`<a class="quiet" href=${target} aria-label="Back to the ${pageName(path).toLowerCase()}">←</a>`;
 }

@@ -20,8 +20,8 @@ export function IncompleteNotice({ children }) {
   </div>`;
 }
 
-/** Shown where nothing was ever stored: how to send a first span. */
-export function NothingYet() {
+/** Shown where nothing was ever stored: how to send a first span. @param {{showAside?: () => void}} props */
+export function NothingYet({ showAside }) {
   return html`<div class="notice empty">
     <h2>No spans yet</h2>
     <${SetKey} />
@@ -29,14 +29,15 @@ export function NothingYet() {
     <pre>${otlpVariables(new URL('otlp', API).href)}</pre>
     <p>Or send one span by hand:</p>
     <pre>${curlOf('tracing/spans/ingest', { spans: [{ trace_id: '0a'.repeat(16), span_id: '0b'.repeat(8), span_name: 'hello' }] })}</pre>
+    ${showAside && html`<p><button onClick=${showAside}>Look at annotations and audits too</button></p>`}
   </div>`;
 }
 
-/** @param {{clear?: () => void, showAside?: () => void}} props */
-export function NothingFound({ clear, showAside }) {
+/** @param {{what?: string, clear?: () => void, showAside?: () => void}} props */
+export function NothingFound({ what = 'span', clear, showAside }) {
   return html`<div class="notice empty">
     <h2>Nothing matches</h2>
-    <p>No stored span fulfils the filter in this time range.</p>
+    <p>No stored ${what} fulfils the filter in this time range.</p>
     <p class="actions">${clear && html`<button onClick=${clear}>Remove the filter</button>`}
       ${showAside && html`<button onClick=${showAside}>Look at annotations and audits too</button>`}</p>
   </div>`;

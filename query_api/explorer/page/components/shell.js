@@ -1,7 +1,7 @@
 /** What surrounds every view: navigation, freshness, theme, the prompt for a key, and the list of keyboard shortcuts. */
 import { html } from 'htm/preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { href, viewName } from '../app/address.js';
+import { carriedTo, href, viewName } from '../app/address.js';
 import { API, dataThrough, keys, needsKey, useKey } from '../app/api.js';
 import { localTime } from '../app/format.js';
 import { isDark, theme, toggleTheme } from '../app/theme.js';
@@ -23,7 +23,7 @@ export function Shell({ children }) {
     <header class="top">
       <a class="brand" href=${href(['overview'])}><img src="files/icon.svg" alt="" width="18" height="18" /> Clearspan</a>
       <nav aria-label="Views">
-        ${VIEWS.map(([name = '', title]) => html`<a href=${href([name])} aria-current=${name === current ? 'page' : null}>${title}</a>`)}
+        ${VIEWS.map(([name = '', title]) => html`<a href=${href([name], carriedTo(name))} aria-current=${name === current ? 'page' : null}>${title}</a>`)}
       </nav>
       <div class="top-right">
         <${Freshness} />
@@ -69,8 +69,8 @@ function KeyPrompt({ scope }) {
 }
 
 const SHORTCUTS = [
-  ['/', 'Go to the filter, or to the search in the attributes'], ['j  k  ↓  ↑', 'Next or previous row'], ['Enter', 'Open the row'], ['Tab', 'Filter by a value of the row (⋯)'], ['←  →', 'Close or open a branch of a trace'],
-  ['Esc', 'Close a panel'], ['?', 'Show this list'],
+  ['/', 'Go to the filter, or to the search in a trace'], ['j  k  ↓  ↑', 'Next or previous row'], ['Enter', 'Open the row'], ['Tab', 'Filter by a value of the row (⋯)'], ['←  →', 'Close or open a branch of a trace'],
+  ['e  E', 'Next or previous failed span of a trace'], ['Esc', 'Close a panel'], ['?', 'Show this list'],
 ];
 
 /** What the waterfall of a trace shows without words: a class of a mark, and its meaning. */

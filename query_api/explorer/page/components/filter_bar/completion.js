@@ -9,6 +9,7 @@ import { timeRange } from '../time_range.js';
 
 const SUGGESTIONS_MAX = 12;
 const WAIT_MS = 120;
+const SCORES = 'scores';
 
 /** Fields whose values are not worth a list, or that the API does not count: times, ids, numbers, texts and lists. */
 const WITHOUT_VALUES = new Set([
@@ -52,15 +53,29 @@ function isField(name) {
 async function names(typed, abort) {
   const fields = starting(FIELDS, typed).map((field) => {
     const isPath = PATH_FIELDS.includes(field);
-    return suggestion(isPath ? `${field}.` : `${field} `, field, isPath ? 'then a path' : '');
+    return suggestion(isPath ? `${field}.` : `${field} `, field, isPath ? (field === SCORES ? 'then a name' : 'then a path') : '');
   });
   if (typed.length < 2) return fields;
-  const paths = await facets({ limit: 500 }, abort);
+  const { facets: paths, scores } = await facets({ limit: 500 }, abort);
+  if (typed.startsWith(`${SCORES}.`)) return scoreNames(scores, typed);
   const inner = typed.replace(/^attributes\.?/, '').toLowerCase();
   const fitting = paths.filter(({ path }) => path.toLowerCase().includes(inner));
   return [...fields, ...fitting.map(({ path, types, count }) => suggestion(
     `attributes.${path} `, `attributes.${path}`, `${types.join(', ')} · ${count}`,
-  ))].slice(0, SUGGESTIONS_MAX);
+  )), ...scoreNames(scores, typed)].slice(0, SUGGESTIONS_MAX);
+}
+
+/**
+ * Names of scores. One with spaces or marks can be written as JSON only.
+ * @param {any[]} scores
+ * @param {string} typed  The beginning of the name, also after `scores.`.
+ */
+function scoreNames(scores, typed) {
+  const inner = typed.replace(/^scores\.?/, '').toLowerCase();
+  const fitting = scores.filter(({ name }) => name.toLowerCase().includes(inner) && /^[^\s()=!<>~"',]+$/.test(name));
+  return fitting.slice(0, SUGGESTIONS_MAX).map(({ name, types, count }) => suggestion(
+    `${SCORES}.${name} `, `${SCORES}.${name}`, `score, ${types.join(', ')} · ${count}`,
+  ));
 }
 
 /**
@@ -86,21 +101,21 @@ async function values(name, operator, typed, abort) {
  * @returns {Promise<unknown[]>}
  */
 async function valuesThatOccur(named, abort) {
-  const found = await facets({ keys: [named.key ? named : named.field], limit: 50 }, abort);
-  return found.flatMap(({ values: counted }) => (counted ?? []).map((/** @type {{value: unknown}} */ { value }) => value));
+  const answer = await facets({ keys: [named.key ? named : named.field], limit: 50 }, abort);
+  return answer.facets.flatMap(({ values: counted }) => (counted ?? []).map((/** @type {{value: unknown}} */ { value }) => value));
 }
 
 /**
  * @param {object} query
  * @param {AbortSignal} abort
- * @returns {Promise<any[]>}
+ * @returns {Promise<{facets: any[], scores: any[]}>}
  */
 async function facets(query, abort) {
   await new Promise((resolve) => { setTimeout(resolve, WAIT_MS); });
-  if (abort.aborted) return [];
+  if (abort.aborted) return { facets: [], scores: [] };
   const { oldest, newest } = timeRange();
   const answer = await post('spans/facets/query', { windowing: { oldest, newest }, ...query }, abort);
-  return answer.facets ?? [];
+  return { facets: answer.facets ?? [], scores: answer.scores ?? [] };
 }
 
 /**

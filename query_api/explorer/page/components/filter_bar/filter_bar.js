@@ -79,6 +79,7 @@ export function FilterBar({ error }) {
         enter=${(/** @type {string} */ text) => enter(text, (conditions) => replace(index, conditions))} />`)}
       <${Input} enter=${(/** @type {string} */ text) => enter(text, addConditions)} typing=${() => { forgetLookUp(); setNote(null); }}
         placeholder=${filter.conditions.length ? 'and …' : 'Filter: status = error and duration > 2s, any words, or an id'} />
+      ${filter.conditions.length > 0 && html`<button class="quiet" title="Remove all conditions" onClick=${() => setFilter({ conditions: [] })}>Clear</button>`}
       <button class="quiet" title="Show and edit the filter as JSON" onClick=${() => setJson(true)}>JSON</button>
     </div>
     <p class="filter-note" role="status" aria-live="polite">${note && !isGone && html`${note.text} ${note.words && html`<button

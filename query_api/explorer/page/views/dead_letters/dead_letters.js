@@ -71,7 +71,7 @@ function Letter({ id }) {
   if (!letter) return html`<p class="loading" role="status">${loaded.isLoading ? 'Loading…' : 'This dead letter is not open: it was replayed or dropped.'}</p>`;
   const content = decode(letter.value_base64 ?? '');
   return html`<div class="page">
-    <div class="page-head"><${BackLink} to=${['dead-letters']} /><h1><code>${letter.code}</code></h1></div>
+    <div class="page-head"><${BackLink} to="dead-letters" /><h1><code>${letter.code}</code></h1></div>
     <p>${letter.reason}</p>
     <dl class="facts"><div><dt>From</dt><dd>${letter.topic}, partition ${letter.partition}, offset ${letter.offset}${letter.span_index == null ? '' : `, span ${letter.span_index}`}</dd></div>
       <div><dt>Time</dt><dd><${Time} value=${letter.created_at} /></dd></div><div><dt>Size</dt><dd>${bytes(letter.bytes_count)}</dd></div></dl>

@@ -2,6 +2,7 @@
 import { html } from 'htm/preact';
 import { cost, duration, localTime, short } from '../../app/format.js';
 import { costOf, durationOf, isError, isRunning, modelOf, serviceOf, sessionOf, tokensOf, userOf } from '../../app/spans.js';
+import { InShort } from '../../components/in_short.js';
 import { SessionLink } from '../../components/session_link.js';
 import { Time } from '../../components/time.js';
 import { UserLink } from '../../components/user_link.js';
@@ -54,8 +55,8 @@ export const TRACE_COLUMNS = {
     { name: 'name', title: 'Trace', width: 'minmax(11rem, 2fr)', always: true, cell: (trace) => html`<${Name} name=${trace.span_name} type=${trace.span_type ?? trace.trace_type} failed=${trace.errors_count > 0} />`, quick: (trace) => ofRoot(by('span_name', trace.span_name)) },
     { name: 'type', title: 'Type', width: '6rem', cell: (trace) => trace.span_type ?? '', quick: (trace) => ofRoot(by('span_type', trace.span_type)) },
     { name: 'time', title: 'Started', width: '8.5rem', sort: '', cell: (trace) => html`<${Time} value=${trace.start_time} />` },
-    { name: 'question', title: 'Question', width: 'minmax(8.5rem, 3fr)', cell: (trace) => html`<${Text} text=${trace.question} />` },
-    { name: 'answer', title: 'Answer', width: 'minmax(8.5rem, 3fr)', cell: (trace) => html`<${Text} text=${trace.answer} />` },
+    { name: 'question', title: 'Question', width: 'minmax(8.5rem, 3fr)', cell: (trace) => html`<${InShort} text=${trace.question} />` },
+    { name: 'answer', title: 'Answer', width: 'minmax(8.5rem, 3fr)', cell: (trace) => html`<${InShort} text=${trace.answer} />` },
     { name: 'service', title: 'Service', width: 'minmax(6rem, 1fr)', cell: (trace) => trace.service, quick: (trace) => ofRoot(by('service', trace.service)) },
     { name: 'model', title: 'Models', width: 'minmax(5rem, 1fr)', cell: (trace) => html`<span title=${(trace.models ?? []).join(', ')}>${(trace.models ?? []).join(', ')}</span>`, quick: (trace) => byModels(trace.models) },
     { name: 'spans', title: 'Spans', width: '4.5rem', numeric: true, cell: (trace) => short(trace.spans_count) },
@@ -101,11 +102,6 @@ export function Name({ name, type, failed }) {
     <bdi class="name">${name || '(no name)'}</bdi>
     ${failed && html`<span class="error-mark" title="failed">failed</span>`}
   </span>`;
-}
-
-/** A text in short, whole in its title. @param {{text: string | undefined}} props */
-function Text({ text }) {
-  return text ? html`<bdi class="in-short" title=${text}>${text}</bdi>` : null;
 }
 
 /** @param {{row: any, value: number, longest: number}} props  Milliseconds. */

@@ -8,7 +8,9 @@ import { href, navigate, param, setParams } from '../../app/address.js';
 import { post } from '../../app/api.js';
 import { allShown } from '../../app/format.js';
 import { marksOf, usePages } from '../../app/loading.js';
+import { filterTitle } from '../../app/filter.js';
 import { rankedBy, scoreOfSort } from '../../app/scores.js';
+import { useTitle } from '../../app/title.js';
 import { AsideSwitch, showsAside, withoutAside } from '../../components/aside.js';
 import { DefaultRange, hasRange } from '../../components/default_range.js';
 import { addConditions, currentFilter, FilterBar, wrongCondition } from '../../components/filter_bar/filter_bar.js';
@@ -72,6 +74,7 @@ function ListInRange({ kind }) {
 function List({ kind }) {
   const written = currentFilter();
   const filter = withoutAside(written);
+  useTitle(filterTitle(written));
   const { oldest, newest } = timeRange();
   const sort = param('sort') ?? '';
   const isAscending = param('order') === 'ascending';
@@ -96,8 +99,9 @@ function List({ kind }) {
   const allColumns = useMemo(() => columnsOf(kind, rows, longest, [...names, sort]), [longest, rows, names.join(), sort]);
   const columns = chosenColumns(allColumns, names, sort);
   const shownScores = columns.map(({ name }) => scoreOfSort(name)).filter((name) => name !== undefined).slice(0, SCORES_MAX);
-  const isFiltered = written.conditions.length > 0 || Boolean(oldest || newest) || !showsAside();
+  const isFiltered = written.conditions.length > 0 || Boolean(oldest || newest);
 
+  const lookAside = showsAside() ? undefined : () => setParams({ aside: '1' });
   const windowingToSave = { oldest, newest, sort: ranking, order: sort ? undefined : order };
   const sorts = [...SORTS, ...allColumns.filter(({ sort: by }) => by?.includes('.')).map(({ sort: by, title }) => [by, `By ${title}`])];
 
@@ -114,7 +118,7 @@ function List({ kind }) {
         </select></label>
         <button class="live ${isLive ? 'on' : ''}" aria-pressed=${isLive} disabled=${Boolean(sort) || isAscending}
           title="Show new ${kind.name} as they arrive" onClick=${() => setParams({ live: isLive ? null : '1' })}>● Live</button>
-<${AsideSwitch} />
+        <${AsideSwitch} />
         <${ColumnMenu} columns=${allColumns} names=${columns.slice(1).map(({ name }) => name)} change=${changeNames} filter=${filter} />
         <${SaveQuery} filter=${written} windowing=${windowingToSave} focus=${kind === TRACES ? 'trace' : 'span'} />
         <${ShareList} path=${kind.path} filter=${filter} windowing=${{ ...windowingToSave, limit: sort ? RANKED_MAX : PAGE }} />
@@ -132,7 +136,7 @@ function List({ kind }) {
     ${live.paused > 0 && html`<button class="new-rows" onClick=${live.resume}>Show ${live.paused} new</button>`}
     ${rows.length === 0 && !pages.isLoading && !pages.error
       ? (isFiltered ? html`<${NothingFound} clear=${() => setParams({ filter: null, oldest: ALL_TIME, newest: null, query: null, version: null })}
-        showAside=${showsAside() ? undefined : () => setParams({ aside: '1' })} />` : html`<${NothingYet} />`)
+        showAside=${lookAside} />` : html`<${NothingYet} showAside=${lookAside} />`)
       : html`<div ...${marksOf(pages, 'table-holder')} onPointerEnter=${live.pause} onPointerLeave=${live.resume}>
         <${Table} label=${kind.name} rows=${rows} columns=${columns} keyOf=${kind.keyOf} hrefOf=${kind.hrefOf} more=${pages.more}
           open=${(/** @type {any} */ row) => navigate(kind.hrefOf(row))} add=${addConditions} sort=${sort} isAscending=${isAscending}

@@ -7,6 +7,7 @@ import { cost, duration, number, short } from '../../app/format.js';
 import { useLoaded, usePages } from '../../app/loading.js';
 import { messagesOf, repeatsOf } from '../../app/messages.js';
 import { attribute, isError, isRunning } from '../../app/spans.js';
+import { useTitle } from '../../app/title.js';
 import { BackLink } from '../../components/back_link.js';
 import { JsonTree } from '../../components/json_tree.js';
 import { Markdown, PlainSwitch } from '../../components/markdown.js';
@@ -32,10 +33,11 @@ export function SessionView({ sessionId }) {
     const rows = answer.summaries.map((/** @type {any} */ trace) => ({ trace, span: spans.get(trace.trace_id) }));
     return { rows, next: answer.windowing?.next ?? null, complete: answer.complete !== false };
   }, [sessionId]);
+  useTitle(sessionId);
   const pages = usePages(loadPage, [sessionId]);
   return html`<div class="page">
-    <div class="page-head"><${BackLink} to=${['sessions']} />
-      <h1><bdi>${sessionId}</bdi></h1><a href=${spansHref([ofSession])}>All spans</a><${UsersOf} condition=${ofSession} /></div>
+    <div class="page-head"><${BackLink} to="sessions" />
+      <h1><bdi>${sessionId}</bdi></h1><a href=${spansHref([ofSession], 'traces')}>All traces</a><a href=${spansHref([ofSession])}>All spans</a><${UsersOf} condition=${ofSession} /></div>
     <${SessionTotals} sessionId=${sessionId} ofSession=${ofSession} />
     ${pages.error && html`<${ErrorNotice} error=${pages.error} retry=${pages.reload} />`}
     ${!pages.complete && html`<${IncompleteNotice}>The query ran out of its budget before it had examined the whole session.</${IncompleteNotice}>`}

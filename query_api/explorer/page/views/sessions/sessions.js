@@ -1,22 +1,23 @@
 /** The sessions with the latest activity, and one session as a conversation over its traces. */
 import { html } from 'htm/preact';
-import { href, navigate } from '../../app/address.js';
-import { post } from '../../app/api.js';
+import { useMemo } from 'preact/hooks';
+import { href, navigate, param, setParams } from '../../app/address.js';
+import { filterTitle } from '../../app/filter.js';
 import { ago, allShown, cost, short } from '../../app/format.js';
 import { marksOf, useLoaded } from '../../app/loading.js';
-import { ErrorNotice, IncompleteNotice } from '../../components/notices.js';
+import { useTitle } from '../../app/title.js';
+import { addConditions, currentFilter, FilterBar, wrongCondition } from '../../components/filter_bar/filter_bar.js';
+import { InShort } from '../../components/in_short.js';
+import { ErrorNotice, IncompleteNotice, NothingFound } from '../../components/notices.js';
 import { Table } from '../../components/table.js';
-import { TimeRange, timeRange } from '../../components/time_range.js';
+import { ALL_TIME, TimeRange, timeRange } from '../../components/time_range.js';
+import { UserLink } from '../../components/user_link.js';
+import { SESSIONS_MAX, sessionsOf } from './found.js';
 import { SessionView } from './session.js';
-import { totalsBySession } from './totals.js';
+import { useTexts } from './texts.js';
 
-const SESSIONS_MAX = 500;
-
-/** Sessions whose traces also belong to another session: each takes a request. */
-const ASKED_ALONE_MAX = 10;
-const SESSION = 'session';
-
-/** @typedef {{id: string, turns: number, last: string, totals: import('./totals.js').Totals | null}} Session  `totals` is `null` if its traces are too many to add up. */
+/** @typedef {import('./found.js').Session} Session */
+/** @typedef {Session & {question?: string, answer?: string}} Row */
 
 /** @param {{sessionId?: string}} props */
 export function SessionsView({ sessionId }) {
@@ -24,68 +25,84 @@ export function SessionsView({ sessionId }) {
 }
 
 function SessionList() {
+  const filter = currentFilter();
+  useTitle(filterTitle(filter));
   const { oldest, newest } = timeRange();
-  const loaded = useLoaded((abort) => sessions({ oldest, newest }, abort), [oldest, newest]);
-  const rows = loaded.data?.rows ?? [];
+  const [sort, isAscending] = [param('sort') ?? '', param('order') === 'ascending'];
+  const loaded = useLoaded((abort) => sessionsOf(filter, { oldest, newest }, abort), [JSON.stringify(filter), oldest, newest]);
+  const listed = loaded.data?.rows;
+  const sessions = useMemo(() => ordered(listed ?? [], sort, isAscending), [listed, sort, isAscending]);
+  const texts = useTexts(sessions);
+  const rows = useMemo(() => sessions.map((session) => ({
+    ...session, question: texts.get(session.totals?.firstTrace ?? '')?.question, answer: texts.get(session.totals?.lastTrace ?? '')?.answer,
+  })), [sessions, texts]);
+  const isFiltered = filter.conditions.length > 0;
   return html`<div class="list-view">
-    <div class="bar"><h1 class="bar-title">Sessions</h1><div class="controls"><${TimeRange} /></div></div>
-    ${loaded.error && html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`}
+    <div class="bar"><${FilterBar} error=${loaded.error} /><div class="controls"><${TimeRange} /></div></div>
+    ${isFiltered && html`<p class="ranking">Sessions with a trace that matches. Their figures are those of the whole sessions in the time range.</p>`}
+    ${loaded.error && wrongCondition(loaded.error) === null && html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`}
     ${loaded.data?.complete === false && html`<${IncompleteNotice}>The query ran out of its budget: older sessions are missing. Choose a shorter time range.</${IncompleteNotice}>`}
     ${loaded.isLoading && !loaded.data && html`<p class="loading" role="status">Loading…</p>`}
-    ${loaded.data && rows.length === 0 && html`<${NoSessions} />`}
+    ${loaded.data && rows.length === 0 && (isFiltered || oldest || newest
+      ? html`<${NothingFound} what="session" clear=${() => setParams({ filter: null, oldest: ALL_TIME, newest: null })} />` : html`<${NoSessions} />`)}
     ${rows.length > 0 && html`<div ...${marksOf(loaded, 'table-holder')}>
-      <${Table} label="Sessions" rows=${rows} columns=${COLUMNS} keyOf=${(/** @type {Session} */ session) => session.id}
-        hrefOf=${sessionHref} open=${(/** @type {Session} */ session) => navigate(sessionHref(session))}
-        classOf=${(/** @type {Session} */ session) => (session.totals?.errors ? 'failed' : '')}
-        footer=${html`<p class="table-foot soft">${rows.length === SESSIONS_MAX ? `The ${SESSIONS_MAX} sessions with the latest activity. Choose a time range to see others.` : allShown(rows.length)}</p>`} /></div>`}
+      <${Table} label="Sessions" rows=${rows} columns=${COLUMNS} keyOf=${(/** @type {Row} */ session) => session.id}
+        hrefOf=${sessionHref} open=${(/** @type {Row} */ session) => navigate(sessionHref(session))} add=${addConditions}
+        sort=${sort} isAscending=${isAscending} setSort=${(/** @type {string} */ by) => setSort(by, by === sort ? !isAscending : NAMES.includes(by))}
+        classOf=${(/** @type {Row} */ session) => (session.totals?.errors ? 'failed' : '')}
+        footer=${html`<p class="table-foot soft">${rows.length === SESSIONS_MAX ? `In this order, the ${SESSIONS_MAX} sessions with the latest activity. Choose a time range or a filter to see others.` : allShown(rows.length)}</p>`} /></div>`}
   </div>`;
 }
 
-/** @param {Session} session */
+/** @param {string} sort @param {boolean} isAscending */
+function setSort(sort, isAscending) {
+  setParams({ sort, order: isAscending ? 'ascending' : null });
+}
+
+/** @param {{id: string}} session */
 function sessionHref({ id }) {
   return href(['sessions', id]);
 }
 
-const COLUMNS = /** @type {import('../../components/table.js').Column<Session>[]} */ ([
-  { name: 'name', title: 'Session', width: 'minmax(12rem, 3fr)', always: true, cell: ({ id }) => html`<bdi>${id}</bdi>` },
-  { name: 'time', title: 'Last activity', width: '9rem', cell: ({ last }) => html`<time datetime=${last} title=${last}>${ago(last)}</time>` },
-  { name: 'turns', title: 'Turns', width: '5rem', numeric: true, cell: ({ turns }) => short(turns) },
-  { name: 'spans', title: 'Spans', width: '5rem', numeric: true, cell: ({ totals }) => short(totals?.spans) },
-  { name: 'errors', title: 'Errors', width: '5rem', numeric: true, cell: ({ totals }) => (totals?.errors ? html`<span class="error-text">${short(totals.errors)}</span>` : '') },
-  { name: 'tokens', title: 'Tokens', width: '6rem', numeric: true, cell: ({ totals }) => (totals?.tokens ? short(totals.tokens) : '') },
-  { name: 'cost', title: 'Cost', width: '7rem', numeric: true, cell: ({ totals }) => (totals?.cost ? cost(totals.cost) : '') },
+/** Orders that begin with the first name; all others begin with the highest value. */
+const NAMES = ['name', 'user'];
+const NOT_ORDERED = 'There is no order by texts';
+const VALUES = /** @type {Record<string, (session: Session) => string | number | undefined>} */ ({
+  '': ({ last }) => last, name: ({ id }) => id, user: ({ totals }) => totals?.user, turns: ({ turns }) => turns, spans: ({ totals }) => totals?.spans,
+  errors: ({ totals }) => totals?.errors, tokens: ({ totals }) => totals?.tokens, cost: ({ totals }) => totals?.cost,
+});
+
+const COLUMNS = /** @type {import('../../components/table.js').Column<Row>[]} */ ([
+  { name: 'name', title: 'Session', width: 'minmax(10rem, 2fr)', always: true, sort: 'name', sortNote: 'In order of names', cell: ({ id }) => html`<bdi>${id}</bdi>` },
+  { name: 'time', title: 'Last activity', width: '7.5rem', sort: '', cell: ({ last }) => html`<time datetime=${last} title=${last}>${ago(last)}</time>` },
+  { name: 'question', title: 'First question', width: 'minmax(9rem, 3fr)', sortNote: NOT_ORDERED, cell: ({ question }) => html`<${InShort} text=${question} />` },
+  { name: 'answer', title: 'Last answer', width: 'minmax(9rem, 3fr)', sortNote: NOT_ORDERED, cell: ({ answer }) => html`<${InShort} text=${answer} />` },
+  { name: 'user', title: 'User', width: 'minmax(5rem, 1fr)', sort: 'user', sortNote: 'In order of names', cell: ({ totals }) => html`<${UserLink} id=${totals?.user} />`, quick: ({ totals }) => byUser(totals?.user) },
+  { name: 'turns', title: 'Turns', width: '4rem', numeric: true, sort: 'turns', cell: ({ turns }) => short(turns) },
+  { name: 'spans', title: 'Spans', width: '4rem', numeric: true, sort: 'spans', cell: ({ totals }) => short(totals?.spans) },
+  { name: 'errors', title: 'Errors', width: '4rem', numeric: true, sort: 'errors', cell: ({ totals }) => (totals?.errors ? html`<span class="error-text">${short(totals.errors)}</span>` : '') },
+  { name: 'tokens', title: 'Tokens', width: '5rem', numeric: true, sort: 'tokens', cell: ({ totals }) => (totals?.tokens ? short(totals.tokens) : '') },
+  { name: 'cost', title: 'Cost', width: '6rem', numeric: true, sort: 'cost', cell: ({ totals }) => (totals?.cost ? cost(totals.cost) : '') },
 ]);
 
+/** @param {string | undefined} user  @returns {import('../../components/value_menu.js').Quick | null} */
+function byUser(user) {
+  return user ? { condition: { field: 'user', operator: 'is', value: user }, text: user, others: [] } : null;
+}
+
 /**
- * The sessions with the latest activity, and what each took. A turn is a trace.
- * @param {object} windowing
- * @param {AbortSignal} abort
- * @returns {Promise<{rows: Session[], complete: boolean}>}
+ * All that are listed are here, so every value has an order. A session without the value comes last.
+ * @param {Session[]} sessions
+ * @param {string} sort
+ * @param {boolean} isAscending
  */
-async function sessions(windowing, abort) {
-  const filtering = { conditions: [{ field: SESSION, operator: 'exists' }] };
-  const groups = post('spans/groups/query', {
-    filtering,
-    windowing,
-    group_by: [SESSION],
-    measures: [{ of: 'trace_id', as: ['uniq'] }, { of: 'start_time', as: ['max'] }],
-    order_by: { of: 'start_time', as: 'max' },
-    limit: SESSIONS_MAX,
-  }, abort);
-  const [answer, { bySession }] = await Promise.all([groups, totalsBySession(filtering, windowing, abort)]);
-  const found = answer.groups.map((/** @type {any} */ { by, values }) => {
-    const id = String(by[SESSION]);
-    return { id, turns: values.trace_id.uniq, last: values.start_time.max, totals: bySession.get(id) ?? null };
+function ordered(sessions, sort, isAscending) {
+  const valueOf = VALUES[sort] ?? VALUES[''];
+  return sessions.toSorted((a, b) => {
+    const [first, second] = [valueOf?.(a), valueOf?.(b)];
+    if (first === undefined || second === undefined) return (first === undefined ? 1 : 0) - (second === undefined ? 1 : 0);
+    return first === second ? 0 : (first < second) === isAscending ? -1 : 1;
   });
-  let asked = 0;
-  const rows = await Promise.all(found.map(async (/** @type {Session} */ session) => {
-    if ((session.totals?.turns ?? 0) >= session.turns) return session;
-    if ((asked += 1) > ASKED_ALONE_MAX) return { ...session, totals: null };
-    const ofSession = { conditions: [{ field: SESSION, operator: 'is', value: session.id }] };
-    const alone = await totalsBySession(ofSession, windowing, abort, session.id);
-    return { ...session, totals: alone.complete ? alone.bySession.get(session.id) ?? null : null };
-  }));
-  return { rows, complete: answer.complete !== false };
 }
 
 function NoSessions() {

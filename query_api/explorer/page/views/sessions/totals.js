@@ -7,7 +7,8 @@ import { post } from '../../app/api.js';
 const PAGE = 1_000;
 const PAGES_MAX = 5;
 
-/** @typedef {{turns: number, spans: number, errors: number, tokens: number, cost: number, first: string, last: string}} Totals */
+/** @typedef {{turns: number, spans: number, errors: number, tokens: number, cost: number, first: string, last: string,
+ *   firstTrace: string, lastTrace: string, lastStart: string, user: string | undefined}} Totals  `user` is that of the latest trace that names one. */
 
 /**
  * Add up the traces that have a span that matches, by session. A trace counts to the one session that its summary names.
@@ -34,10 +35,13 @@ export async function totalsBySession(filtering, windowing, abort, sessionId) {
 }
 
 /** @param {Totals | undefined} totals @param {any} trace @returns {Totals} */
-function plus(totals, { spans_count: spans, errors_count: errors, tokens = 0, cost = 0, start_time: start, end_time: end }) {
-  if (!totals) return { turns: 1, spans, errors, tokens, cost, first: start, last: end };
+function plus(totals, { trace_id: id, spans_count: spans, errors_count: errors, tokens = 0, cost = 0, start_time: start, end_time: end, user_id: user }) {
+  const one = { turns: 1, spans, errors, tokens, cost, first: start, last: end, firstTrace: id, lastTrace: id, lastStart: start, user };
+  if (!totals) return one;
+  const [isFirst, isLast] = [start < totals.first, start > totals.lastStart];
   return {
-    turns: totals.turns + 1, spans: totals.spans + spans, errors: totals.errors + errors, tokens: totals.tokens + tokens,
-    cost: totals.cost + cost, first: start < totals.first ? start : totals.first, last: end > totals.last ? end : totals.last,
+    turns: totals.turns + 1, spans: totals.spans + spans, errors: totals.errors + errors, tokens: totals.tokens + tokens, cost: totals.cost + cost,
+    first: isFirst ? start : totals.first, firstTrace: isFirst ? id : totals.firstTrace, last: end > totals.last ? end : totals.last,
+    lastStart: isLast ? start : totals.lastStart, lastTrace: isLast ? id : totals.lastTrace, user: (isLast && user) || (totals.user ?? user),
   };
 }

@@ -23,30 +23,44 @@ export function Links({ span }) {
 }
 
 /**
- * The revision that the references of one kind name together, as links.
- * @param {{kind: string, references: SpanReference[]}} props
+ * The revision that the references of one kind name together; `null` if they name none, or none that is stored here.
+ * @param {string} kind
+ * @param {SpanReference[]} references
  */
-function Revision({ kind, references }) {
-  const named = references.flatMap(({ attributes, id, slug, version }) => {
-    const key = textOf(attributes?.key);
-    const [, part] = new RegExp(`^${kind}(_variant|_revision)?$`).exec(key) ?? [];
-    return key.startsWith(kind) ? [[`${kind}${part ?? ''}_ref`, { id, slug, version }]] : [];
-  });
-  const loaded = useLoaded(async (abort) => {
+export function useRevision(kind, references) {
+  const named = refsOf(kind, references);
+  return useLoaded(async (abort) => {
     if (named.length === 0) return null;
     const place = kind === 'application' ? 'applications' : 'queries';
     const { [`${kind}_revision`]: revision } = await post(`${place}/revisions/retrieve`, Object.fromEntries(named), abort);
     return revision ?? null;
   }, [JSON.stringify(named)]);
-  if (named.length === 0) return null;
+}
+
+/** The members of a request for what references name. @param {string} kind  @param {SpanReference[]} references */
+function refsOf(kind, references) {
+  return references.flatMap(({ attributes, id, slug, version }) => {
+    const key = textOf(attributes?.key);
+    const [, part] = new RegExp(`^${kind}(_variant|_revision)?$`).exec(key) ?? [];
+    return key.startsWith(kind) ? [[`${kind}${part ?? ''}_ref`, { id, slug, version }]] : [];
+  });
+}
+
+/** @param {{kind: string, revision: any}} props */
+export function RevisionLink({ kind, revision }) {
+  const slug = revision[`${kind}_slug`] ?? '';
+  const target = kind === 'application' ? href(['applications', slug, 'revisions', revision.id]) : href(['queries', slug]);
+  return html`<a href=${target}>${slug}, version ${revision.version}</a>`;
+}
+
+/** @param {{kind: string, references: SpanReference[]}} props */
+function Revision({ kind, references }) {
+  const loaded = useRevision(kind, references);
+  if (refsOf(kind, references).length === 0) return null;
   if (loaded.error) return html`<${ErrorNotice} error=${loaded.error} />`;
   if (!loaded.data || loaded.isOld) return html`<p class="soft">${loaded.isLoading || loaded.isOld ? 'Loading…' : `This ${kind} is not stored here.`}</p>`;
-  const revision = loaded.data;
-  const slug = revision[`${kind}_slug`] ?? '';
-  return html`<section class="event"><h3>${kind === 'application'
-    ? html`<a href=${href(['applications', slug, 'revisions', revision.id])}>${slug}, version ${revision.version}</a>`
-    : html`<a href=${href(['queries', slug])}>${slug}, version ${revision.version}</a>`}</h3>
-    <p class="soft">The ${kind} that produced this span. ${revision.message ?? ''}</p></section>`;
+  return html`<section class="event"><h3><${RevisionLink} kind=${kind} revision=${loaded.data} /></h3>
+    <p class="soft">The ${kind} that produced this span. ${loaded.data.message ?? ''}</p></section>`;
 }
 
 /** @param {SpanReference} reference */

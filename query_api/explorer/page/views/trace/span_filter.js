@@ -6,9 +6,9 @@ import { FilterButton } from '../../components/value_menu.js';
 
 /** @typedef {import('../../app/filter.js').Condition} Condition */
 
-/** The list of the spans that fulfil conditions, of all time. @param {Condition[]} conditions */
-export function spansHref(conditions) {
-  return href(['spans'], { filter: JSON.stringify({ conditions }), oldest: ALL_TIME });
+/** The list of the spans that fulfil conditions, of all time; or of their traces. @param {Condition[]} conditions @param {'spans' | 'traces'} view */
+export function spansHref(conditions, view = 'spans') {
+  return href([view], { filter: JSON.stringify({ conditions }), oldest: ALL_TIME });
 }
 
 /** @param {{condition: Condition}} props */

@@ -1,15 +1,19 @@
 /** One trace: its totals, its waterfall, and the panel of the selected span. */
 import { html } from 'htm/preact';
 import { useCallback, useEffect, useMemo, useState } from 'preact/hooks';
-import { href, param, setParams } from '../../app/address.js';
+import { param, setParams } from '../../app/address.js';
 import { get, post } from '../../app/api.js';
 import { cost, duration, number, short } from '../../app/format.js';
 import { useLoaded } from '../../app/loading.js';
+import { useTitle } from '../../app/title.js';
 import { BackLink } from '../../components/back_link.js';
 import { CopyButton } from '../../components/copy.js';
 import { ErrorNotice } from '../../components/notices.js';
 import { Time } from '../../components/time.js';
 import { TraceFeedback } from '../feedback/trace_feedback.js';
+import { Belongs } from './belongs.js';
+import { Failures } from './failures.js';
+import { Find, useFind } from './find.js';
 import { FoldSwitch, useFold } from './fold.js';
 import { Minimap } from './minimap.js';
 import { readOutline } from './outline.js';
@@ -67,50 +71,52 @@ function Trace({ outline, summary }) {
   const select = useCallback((/** @type {number} */ index) => {
     setParams({ span: index === -1 ? null : outline.spanId[index] }, { replace: true });
   }, [outline]);
+  const show = (/** @type {number} */ index) => { // also if it is selected, and was scrolled away
+    select(index);
+    setAsked(asked + 1);
+  };
+  const found = useFind(outline);
+  const matching = useMemo(() => new Set(found.matches), [found.matches]);
   const { shown, foldedCount } = useFold(outline, selected);
   return html`<div class="trace-view">
-    <${Head} outline=${outline} summary=${summary} showCause=${() => setAsked(asked + 1)} />
+    <${Head} outline=${outline} summary=${summary} selected=${selected} show=${show} found=${found} />
     <div class="trace-body ${selected === -1 ? '' : 'with-panel'}">
       <div class="trace-left">
         <${Minimap} outline=${shown} zoom=${zoom} setZoom=${setZoom} />
         <${FoldSwitch} outline=${outline} foldedCount=${foldedCount} />
-        <${Waterfall} outline=${shown} zoom=${zoom} setZoom=${setZoom} selected=${selected} asked=${asked} select=${select} />
+        <${Waterfall} outline=${shown} zoom=${zoom} setZoom=${setZoom} selected=${selected} asked=${asked} select=${select} matching=${matching} />
       </div>
       ${selected !== -1 && html`<${SpanPanel} key=${outline.isRunning[selected]} traceId=${outline.traceId} spanId=${outline.spanId[selected]} close=${() => select(-1)} />`}
     </div>
   </div>`;
 }
 
-/** @param {{outline: import('./outline.js').Outline, summary: any, showCause: () => void}} props */
-function Head({ outline, summary, showCause }) {
-  const errors = useMemo(() => indicesOfErrors(outline), [outline]);
+/**
+ * @param {{outline: import('./outline.js').Outline, summary: any, selected: number, show: (index: number) => void,
+ *   found: import('./find.js').Found}} props  `show` selects a span and scrolls to it.
+ */
+function Head({ outline, summary, selected, show, found }) {
   const first = outline.roots[0] ?? 0;
+  const name = outline.text('span_name', first) || '(no name)';
+  useTitle(name);
   return html`<div class="trace-head">
-    <${BackLink} to=${['traces', 'spans']} />
-    <h1><bdi>${outline.text('span_name', first) || '(no name)'}</bdi></h1>
+    <${BackLink} to="traces" />
+    <h1><bdi>${name}</bdi></h1>
     <dl class="facts">
       <div><dt>Started</dt><dd><${Time} value=${outline.startTime} milliseconds /></dd></div>
       <div><dt>${outline.hasRunning ? 'Running for' : 'Duration'}</dt><dd>${duration(outline.end)}</dd></div>
       <div><dt>Spans</dt><dd>${number(outline.count)}</dd></div>
-      ${errors.length > 0 && html`<div><dt>Errors</dt><dd><span class="error-text">${number(errors.length)}</span> <a title="The deepest span that failed, the earliest of these" onClick=${showCause}
-        href=${href(['traces', outline.traceId], { span: outline.spanId[errors[0] ?? 0], fold: param('fold') })}>Show the cause</a></dd></div>`}
+      <${Failures} outline=${outline} selected=${selected} select=${show} />
       ${summary.tokens > 0 && html`<div><dt>Tokens</dt><dd>${short(summary.tokens)}</dd></div>`}
       ${summary.cost > 0 && html`<div><dt>Cost</dt><dd>${cost(summary.cost)}</dd></div>`}
+      <${Belongs} traceId=${outline.traceId} summary=${summary} />
     </dl>
+    <${Find} found=${found} selected=${selected} select=${show} />
     <${TraceFeedback} traceId=${outline.traceId} rootId=${outline.spanId[first]} />
     <${ShareTrace} traceId=${outline.traceId} count=${outline.count} />
     <span class="trace-id"><code>${outline.traceId}</code><${CopyButton} text=${outline.traceId} /></span>
     ${(outline.roots.length > 1) && html`<p class="soft roots-note">${topLevel(outline)}</p>`}
   </div>`;
-}
-
-/** Deepest first in time order: the cause comes before what it failed. @param {import('./outline.js').Outline} outline */
-function indicesOfErrors(outline) {
-  const found = [];
-  for (let index = 0; index < outline.count; index += 1) {
-    if (outline.isError(index)) found.push(index);
-  }
-  return found.toSorted((a, b) => (outline.errorsBelow[a] ?? 0) - (outline.errorsBelow[b] ?? 0) || a - b);
 }
 
 /** @param {import('./outline.js').Outline} outline */

@@ -20,9 +20,9 @@ const ZOOM_STEP = 1.25;
 
 /**
  * @param {{outline: Outline, zoom: Zoom, setZoom: (zoom: Zoom) => void, selected: number, asked: number,
- *   select: (index: number) => void}} props  The selected row is scrolled to again when `asked` changes.
+ *   select: (index: number) => void, matching: Set<number>}} props  The selected row is scrolled to again when `asked` changes.
  */
-export function Waterfall({ outline, zoom, setZoom, selected, asked, select }) {
+export function Waterfall({ outline, zoom, setZoom, selected, asked, select, matching }) {
   const [closed, setClosed] = useState(() => closedAtFirst(outline, selected));
   const rows = useMemo(() => walk(outline.roots, outline.children, (index) => closed.has(idOf(outline, index))), [outline, closed]);
   const depths = useMemo(() => depthsOf(outline, rows), [rows]);
@@ -99,7 +99,7 @@ export function Waterfall({ outline, zoom, setZoom, selected, asked, select }) {
     <div class="wf-rows" role="tree" aria-label="Spans of the trace" style=${{ height: `${rows.length * ROW_HEIGHT}px` }}>
       ${rows.slice(first, last).map((index, place) => html`<${Row} key=${idOf(outline, index)} outline=${outline} index=${index} zoom=${zoom}
         top=${(first + place) * ROW_HEIGHT} depth=${depths[first + place]} isClosed=${closed.has(idOf(outline, index))}
-        isSelected=${index === selected} toggle=${toggle} select=${select} hasServices=${hasServices} trackWidth=${trackWidth} />`)}
+        isSelected=${index === selected} isMatch=${matching.has(index)} toggle=${toggle} select=${select} hasServices=${hasServices} trackWidth=${trackWidth} />`)}
     </div>
   </div>`;
 }

@@ -10,16 +10,16 @@ const GAP = 6;
 
 /**
  * @param {{outline: import('./outline.js').Outline, index: number, zoom: import('./waterfall.js').Zoom, top: number, depth: number,
- *   isClosed: boolean, isSelected: boolean, toggle: (index: number) => void, select: (index: number) => void,
+ *   isClosed: boolean, isSelected: boolean, isMatch: boolean, toggle: (index: number) => void, select: (index: number) => void,
  *   hasServices: boolean, trackWidth: number}} props
  */
-export function Row({ outline, index, zoom, top, depth, isClosed, isSelected, toggle, select, hasServices, trackWidth }) {
+export function Row({ outline, index, zoom, top, depth, isClosed, isSelected, isMatch, toggle, select, hasServices, trackWidth }) {
   const type = outline.text('span_type', index);
   const failed = outline.isError(index);
   const below = outline.size[index] ?? 0;
   const isCritical = outline.isCritical[index] === 1;
   const isExtraRoot = depth === 0 && outline.isOrphan[index] !== 1 && outline.roots[0] !== index;
-  const classes = `wf-row ${isSelected ? 'selected' : ''} ${failed ? 'failed' : ''} ${isCritical ? 'critical' : ''}`;
+  const classes = `wf-row ${isSelected ? 'selected' : ''} ${failed ? 'failed' : ''} ${isCritical ? 'critical' : ''} ${isMatch ? 'match' : ''}`;
   return html`<div class=${classes} role="treeitem" aria-selected=${isSelected} aria-level=${depth + 1}
       aria-expanded=${below ? !isClosed : null} style=${{ transform: `translateY(${top}px)` }} onClick=${() => select(index)}>
     <span class="wf-name" style=${{ paddingLeft: `${Math.min(depth, 40) * 14 + 6}px` }}>

@@ -5,6 +5,7 @@ import { post } from '../../app/api.js';
 import { writeFilter } from '../../app/filter.js';
 import { cost, duration, number } from '../../app/format.js';
 import { marksOf, useLoaded } from '../../app/loading.js';
+import { useTitle } from '../../app/title.js';
 import { BackLink } from '../../components/back_link.js';
 import { ErrorNotice } from '../../components/notices.js';
 import { SessionLink } from '../../components/session_link.js';
@@ -22,10 +23,11 @@ const SESSION = 'session';
 /** @param {{userId: string}} props */
 export function UserView({ userId }) {
   const ofUser = { field: 'user', operator: 'is', value: userId };
+  useTitle(userId);
   const range = timeRange();
   const list = (/** @type {string} */ name, /** @type {string} */ sort = '') => href([name], { filter: writeFilter({ conditions: [ofUser] }), oldest: range.oldest ?? 'all', newest: range.newest, sort });
   return html`<div class="page">
-    <div class="page-head"><${BackLink} to=${['users']} /><h1><bdi>${userId}</bdi></h1>
+    <div class="page-head"><${BackLink} to="users" /><h1><bdi>${userId}</bdi></h1>
       <a href=${list('traces')}>All requests</a><a href=${list('spans')}>All spans</a><div class="controls"><${TimeRange} /></div></div>
     <${Totals} userId=${userId} ofUser=${ofUser} range=${range} />
     <${Sessions} ofUser=${ofUser} range=${range} />
