@@ -102,6 +102,16 @@ async def test_revision_page_begins_with_its_figures(revisions: Mapping[str, str
     await expect(explorer.page.locator(".rows .row").first).to_contain_text("3 s")
 
 
+async def test_scores_of_two_revisions_are_compared(revisions: Mapping[str, str], explorer: Explorer):
+    parameters = {"from": revisions["first"], "to": revisions["second"]}
+    await explorer.open("applications/versions/compare", **parameters)
+    row = explorer.page.get_by_role("row", name="Version quality, average")
+    await expect(row.locator("td")).to_have_text(["", "0.7", ""])
+    errors = explorer.page.locator("tr", has=explorer.page.get_by_role("rowheader", name="Errors", exact=True))
+    await errors.get_by_role("link", name="1").click()
+    await expect(explorer.page.locator(".table")).to_have_attribute("aria-rowcount", "1")
+
+
 async def test_revision_without_spans_says_so(revisions: Mapping[str, str], explorer: Explorer):
     await explorer.open(f"applications/versions/revisions/{revisions['first']}")
     await expect(explorer.page.get_by_text("No span of this time names this revision.")).to_be_visible()

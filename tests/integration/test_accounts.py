@@ -265,7 +265,19 @@ class TestCurrentProject:
         answer = await response.json()
         assert (answer["project_id"], answer["project_name"]) == (str(project.id), "checkout")
         assert (answer["is_default_project"], answer["is_demo"], answer["user_role"]) == (False, False, "owner")
+        assert answer["scopes"] == ["admin", "ingest", "read", "write"]
         assert {"organization_id", "organization_name", "workspace_id", "workspace_name"} <= answer.keys()
+
+    @pytest.mark.parametrize(("granted", "shown"), [(KeyScope.READ, ["read"]), (KeyScope.WRITE, ["read", "write"])])
+    async def test_current_project_says_what_the_key_may_do(
+        self, granted: KeyScope, shown: list[str], client: aiohttp.ClientSession, shared_database: Database
+    ):
+        project = await Projects(shared_database, ManualClock()).create("checkout")
+        key = await Keys(shared_database, ManualClock()).create(project.id, KeyWanted("k", (granted,)))
+
+        response = await client.get("/projects/current", headers={"Authorization": f"ApiKey {key.text}"})
+
+        assert (await response.json())["scopes"] == shown
 
     async def test_current_project_without_authentication_is_the_default(self, shared_database: Database):
         async with serving(context_of(database=shared_database)) as client:

@@ -7,45 +7,50 @@ import { ErrorNotice } from '../../components/notices.js';
 import { Time } from '../../components/time.js';
 import { Changes } from './changes.js';
 import { Counts, SpansOf } from './counts.js';
+import { loadFigures, scoreNames } from './figures.js';
 import { LayoutSwitch } from './layout.js';
+
+/** Revisions to choose from: the newest ones, and the two that are compared. */
+const CHOICES_MAX = 100;
 
 /** @param {{slug: string}} props */
 export function Compare({ slug }) {
   const [from, to] = [param('from') ?? '', param('to') ?? ''];
   const loaded = useLoaded(async (abort) => {
-    const counted = { include_counts: 'true' };
-    const [diff, before, after, all] = await Promise.all([
-      get('applications/revisions/diff', { from, to, lines: 'true' }, abort), get(`applications/revisions/${from}`, counted, abort),
-      get(`applications/revisions/${to}`, counted, abort),
-      post('applications/revisions/query', { application_refs: [{ slug }], windowing: { limit: 100 } }, abort),
+    const [diff, before, after, { application_revisions: newest }] = await Promise.all([
+      get('applications/revisions/diff', { from, to, lines: 'true' }, abort), get(`applications/revisions/${from}`, {}, abort),
+      get(`applications/revisions/${to}`, {}, abort), post('applications/revisions/query', { application_refs: [{ slug }], windowing: { limit: CHOICES_MAX } }, abort),
     ]);
-    return { changes: diff.changes, before, after, all: all.application_revisions };
+    const chosen = [before.application_revision, after.application_revision];
+    const older = chosen.filter((revision) => !newest.some((/** @type {any} */ each) => each.id === revision.id));
+    const names = await scoreNames(chosen, abort);
+    const [figuresBefore, figuresAfter] = await Promise.all([from, to].map((id) => loadFigures(id, {}, names, abort)));
+    return { changes: diff.changes, before: chosen[0], after: chosen[1], all: [...newest, ...older], figures: { before: figuresBefore, after: figuresAfter } };
   }, [from, to]);
   if (loaded.error) return html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`;
   if (!loaded.data) return html`<p class="loading" role="status">Loading…</p>`;
-  const { changes, before, after, all } = loaded.data;
+  const { changes, before, after, all, figures } = loaded.data;
   return html`<div ...${marksOf(loaded, 'page')}>
     <div class="page-head"><a class="quiet" href=${href(['applications', slug])} aria-label="Back to ${slug}">←</a><h1>${slug}: what changed</h1></div>
     <div class="two">
-      <${Side} slug=${slug} title="Before" answer=${before} all=${all} choose=${(/** @type {string} */ id) => setParams({ from: id })} />
-      <${Side} slug=${slug} title="After" answer=${after} all=${all} choose=${(/** @type {string} */ id) => setParams({ to: id })} />
+      <${Side} slug=${slug} title="Before" revision=${before} figures=${figures.before} all=${all} choose=${(/** @type {string} */ id) => setParams({ from: id })} />
+      <${Side} slug=${slug} title="After" revision=${after} figures=${figures.after} all=${all} choose=${(/** @type {string} */ id) => setParams({ to: id })} />
     </div>
     <section class="card">
       <div class="card-head"><h2>${changes.length === 0 ? 'The data is the same' : `${changes.length} ${changes.length === 1 ? 'change' : 'changes'}`}</h2><${LayoutSwitch} /></div>
-      <${Changes} changes=${changes} before=${before.application_revision?.data} after=${after.application_revision?.data} /></section>
-    <section class="card"><h2>Spans of the last 30 days</h2><${Counts} before=${before.counts} after=${after.counts} /></section>
+      <${Changes} changes=${changes} before=${before.data} after=${after.data} /></section>
+    <section class="card"><h2>Spans of the last 30 days</h2><${Counts} before=${figures.before} after=${figures.after} /></section>
   </div>`;
 }
 
-/** @param {{slug: string, title: string, answer: any, all: any[], choose: (id: string) => void}} props */
-function Side({ slug, title, answer, all, choose }) {
-  const revision = answer.application_revision;
+/** @param {{slug: string, title: string, revision: any, figures: import('./figures.js').Figures, all: any[], choose: (id: string) => void}} props */
+function Side({ slug, title, revision, figures, all, choose }) {
   const severalVariants = new Set(all.map(variantName)).size > 1;
   return html`<section class="card"><h2>${title}</h2>
     <select aria-label=${title} value=${revision?.id} onChange=${(/** @type {any} */ event) => choose(event.target.value)}>
       ${all.map((each) => html`<option value=${each.id}>v${each.version}${each.message ? ` · ${each.message}` : ''}${severalVariants ? ` (${variantName(each)})` : ''}</option>`)}
     </select>
-    <p class="soft">${revision?.message ?? 'No message'} · <${Time} value=${revision?.created_at} />${' · '}<a href=${href(['applications', slug, 'revisions', revision?.id ?? ''])}>All its data</a>${' · '}<${SpansOf} counts=${answer.counts} /></p></section>`;
+    <p class="soft">${revision?.message ?? 'No message'} · <${Time} value=${revision?.created_at} />${' · '}<a href=${href(['applications', slug, 'revisions', revision?.id ?? ''])}>All its data</a>${' · '}<a href=${href(['applications', slug, 'deploy'], { revision: revision.id })}>Deploy</a>${' · '}<${SpansOf} counts=${figures.counts} /></p></section>`;
 }
 
 /** @param {any} revision */

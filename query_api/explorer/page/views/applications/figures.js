@@ -10,14 +10,15 @@ const NAMES_MAX = 5;
 /** @typedef {{counts: any, scores: Readonly<Record<string, number>>}} Figures  `counts` as of `GET /applications/revisions/{id}?include_counts=true`; the averages of `scores` by name. */
 /** @typedef {{name: string, title: string, text: (counts: any) => string, sort?: string, condition?: Condition | import('../../app/filter.js').Filter}} Figure */
 
-const FAILED = { operator: 'or', conditions: [
+/** The list of the spans that failed, as the API counts them. */
+export const FAILED = { condition: { operator: 'or', conditions: [
   { field: 'status_code', operator: 'is', value: 'STATUS_CODE_ERROR' }, { field: 'events', operator: 'in', value: [{ name: 'exception' }] },
-] };
+] } };
 
 /** @type {readonly Figure[]} */
 export const FIGURES = [
   { name: 'traces', title: 'Traces', text: ({ traces }) => number(traces) },
-  { name: 'errors', title: 'Errors', text: ({ errors }) => number(errors), condition: FAILED },
+  { name: 'errors', title: 'Errors', text: ({ errors }) => number(errors), ...FAILED },
   { name: 'cost', title: 'Cost per trace', text: ({ traces, costs }) => (traces && costs.total != null ? cost(costs.total / traces) : ''), sort: 'cost' },
   { name: 'p50', title: 'Duration p50', text: ({ duration_ms: ms }) => duration(ms?.p50), sort: 'duration' },
   { name: 'p95', title: 'Duration p95', text: ({ duration_ms: ms }) => duration(ms?.p95), sort: 'duration' },
