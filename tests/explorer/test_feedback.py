@@ -151,6 +151,34 @@ async def test_failure_is_said_and_what_was_typed_stays(explorer: Explorer):
     await expect(page.locator(".score")).to_contain_text("Do not lose this.")
 
 
+async def test_key_that_may_only_read_gives_nothing(explorer: Explorer):
+    async def only_read(route: Route) -> None:
+        await route.fulfill(json={"project_name": "default", "scopes": ["read"]})
+
+    await explorer.page.route("**/projects/current", only_read)
+    page = await _open(explorer, 7)
+    await expect(page.get_by_role("button", name="Give feedback")).to_be_disabled()
+    await expect(page.get_by_text("Use a key with the scope “ingest”.")).to_be_visible()
+    await expect(page.get_by_role("button", name="Thumb up")).to_be_disabled()
+
+
+SHIFTS = """window.shifted = 0;
+new PerformanceObserver(list => { for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifted += entry.value; })
+  .observe({type: 'layout-shift', buffered: true});"""
+
+
+async def test_nothing_moves_while_feedback_loads(explorer: Explorer):
+    await explorer.page.add_init_script(SHIFTS)
+    page = await _open(explorer, 8)
+    thumbs = page.get_by_label("Thumbs for this span")
+    await thumbs.get_by_role("button", name="Thumb up").click()
+    await expect(thumbs.get_by_role("status")).to_be_empty()
+    await page.reload()
+    await expect(page.locator(".score")).to_contain_text("thumb up")
+    await page.wait_for_load_state("networkidle")
+    assert await page.evaluate("window.shifted") < 0.1
+
+
 async def test_trace_lists_what_was_said_about_its_spans(explorer: Explorer):
     page = await _open(explorer, 6)
     await page.get_by_label("Thumbs for this span").get_by_role("button", name="Thumb up").click()

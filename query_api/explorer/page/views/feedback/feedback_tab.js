@@ -1,6 +1,7 @@
 /** What was said about a span: feedback that can be edited and deleted, and scores that came with the span. */
 import { html } from 'htm/preact';
 import { useState } from 'preact/hooks';
+import { useReadOnlyReason, useSilentReason } from '../../app/access.js';
 import { href } from '../../app/address.js';
 import { authorOf, COMMENT, loadFeedback, outputsOf, remove, withChanges } from '../../app/feedback.js';
 import { useLoaded } from '../../app/loading.js';
@@ -19,10 +20,11 @@ import { ThumbIcon } from './thumbs.js';
 
 const ORIGINS = /** @type {Record<string, string>} */ ({ human: 'a person', auto: 'a program' });
 
-/** The feedback about a span, with what this page changed. @param {SpanIds} span */
+/** The feedback about a span, with what this page changed, and why the key cannot give or change it. @param {SpanIds} span */
 export function useFeedback(span) {
   const loaded = useLoaded((abort) => loadFeedback(span, abort), [span.trace_id, span.span_id]);
-  return { ...loaded, list: withChanges(loaded.isOld ? [] : loaded.data ?? [], span) };
+  const [cannotGive, cannotChange] = [useSilentReason(), useReadOnlyReason()];
+  return { ...loaded, list: withChanges(loaded.isOld ? [] : loaded.data ?? [], span), cannotGive, cannotChange };
 }
 
 /** @param {{span: import('../../app/spans.js').Span, feedback: ReturnType<typeof useFeedback>}} props */
@@ -32,16 +34,16 @@ export function FeedbackTab({ span, feedback }) {
   const others = scoresOf(span).filter(({ source }) => source?.kind !== 'annotation');
   return html`
     ${isOpen ? html`<${FeedbackForm} span=${ids} close=${() => setOpen(false)} />`
-      : html`<p class="actions"><button onClick=${() => setOpen(true)}>Give feedback</button></p>`}
+      : html`<p class="actions"><button disabled=${feedback.cannotGive !== null} onClick=${() => setOpen(true)}>Give feedback</button><span class="soft">${feedback.cannotGive}</span></p>`}
     ${feedback.error && html`<${ErrorNotice} error=${feedback.error} retry=${feedback.reload} />`}
-    ${feedback.list.map((one) => html`<${Card} key=${one.trace_id} span=${ids} one=${one} />`)}
+    ${feedback.list.map((one) => html`<${Card} key=${one.trace_id} span=${ids} one=${one} cannotChange=${feedback.cannotChange} />`)}
     ${others.map((score) => html`<${Score} score=${score} />`)}
     ${!feedback.isLoading && !feedback.error && feedback.list.length + others.length === 0 && !isOpen && html`<p class="soft">Nobody has judged this span yet.
       A thumb, a score, a label or a comment says how good it is; lists filter and sort by it.</p>`}`;
 }
 
-/** @param {{span: SpanIds, one: Shown}} props */
-function Card({ span, one }) {
+/** @param {{span: SpanIds, one: Shown, cannotChange: string | null}} props */
+function Card({ span, one, cannotChange }) {
   const [mode, setMode] = useState(/** @type {'shown' | 'edited' | 'asked'} */ ('shown'));
   if (mode === 'edited') return html`<${FeedbackForm} span=${span} feedback=${one} close=${() => setMode('shown')} />`;
   const { [COMMENT]: comment, ...outputs } = outputsOf(one);
@@ -53,7 +55,8 @@ function Card({ span, one }) {
       ${evaluator && html` by <bdi>${evaluator}</bdi>`}, ${authorOf(one) ? html`given by <bdi>${authorOf(one)}</bdi>` : `given by ${ORIGINS[one.origin ?? ''] ?? 'an evaluator'}`}</p>
     <${State} one=${one} />
     ${mode === 'asked' ? html`<${Deletion} span=${span} one=${one} close=${() => setMode('shown')} />`
-      : html`<p class="actions"><button class="quiet" onClick=${() => setMode('edited')}>Edit</button><button class="quiet" onClick=${() => setMode('asked')}>Delete</button></p>`}
+      : html`<p class="actions">${['edited', 'asked'].map((next) => html`<button class="quiet" disabled=${cannotChange !== null} title=${cannotChange}
+        onClick=${() => setMode(/** @type {any} */ (next))}>${next === 'edited' ? 'Edit' : 'Delete'}</button>`)}</p>`}
   </section>`;
 }
 

@@ -14,12 +14,13 @@ export function ThumbIcon({ isUp }) {
 
 /** @param {{span: import('../../app/feedback.js').SpanIds, feedback: ReturnType<typeof import('./feedback_tab.js').useFeedback>, about?: string}} props */
 export function Thumbs({ span, feedback, about = 'span' }) {
-  const { list, data, isOld } = feedback;
+  const { list, data, isOld, cannotGive, cannotChange } = feedback;
   const [isSending, setSending] = useState(false);
   const [problem, setProblem] = useState(/** @type {string | null} */ (null));
   const thumbs = list.filter((one) => typeof outputsOf(one)[THUMB] === 'boolean');
   const own = thumbs.find(isOwn);
   const chosen = own && outputsOf(own)[THUMB];
+  const cannot = own ? cannotChange : cannotGive;
   const isWaiting = own?.change && !own.change.isStored;
   /** @param {boolean} isUp */
   const choose = async (isUp) => {
@@ -38,8 +39,8 @@ export function Thumbs({ span, feedback, about = 'span' }) {
   return html`<span class="thumbs" role="group" aria-label="Thumbs for this ${about}">
     ${DIRECTIONS.map(([isUp, word]) => {
       const count = thumbs.filter((one) => outputsOf(one)[THUMB] === isUp).length;
-      return html`<button class="quiet thumb" aria-pressed=${chosen === isUp} disabled=${isSending || !data || isOld} aria-label="Thumb ${word}${count ? `, given ${count} times` : ''}"
-        title=${chosen === isUp ? 'Take it back' : `Thumb ${word}`} onClick=${() => choose(isUp)}><${ThumbIcon} isUp=${isUp} />${count > 0 && html`<span>${count}</span>`}</button>`;
+      return html`<button class="quiet thumb" aria-pressed=${chosen === isUp} disabled=${isSending || !data || isOld || cannot !== null} aria-label="Thumb ${word}${count ? `, given ${count} times` : ''}"
+        title=${cannot ?? (chosen === isUp ? 'Take it back' : `Thumb ${word}`)} onClick=${() => choose(isUp)}><${ThumbIcon} isUp=${isUp} />${count > 0 && html`<span>${count}</span>`}</button>`;
     })}
     <span class="soft" role="status">${isSending ? 'sending…' : isWaiting ? (own.change?.problem ? 'not stored yet' : 'being stored…') : ''}</span>
     ${problem && html`<span class="error-text" role="alert">${problem}</span>`}
