@@ -12,7 +12,18 @@ from tests.support.explorer import AUTOGEN_TRACE, open_page
 from tests.support.stack import RunningStack
 
 pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="module")]
-VIEWS = ("", "users", "traces", "spans", "sessions", "applications", "queries", "dead-letters", "status")
+VIEWS = (
+    "",
+    "users",
+    "charts?measure=cost",
+    "traces",
+    "spans",
+    "sessions",
+    "applications",
+    "queries",
+    "dead-letters",
+    "status",
+)
 CUT_OFF = """() => [...document.querySelectorAll('.c-time, .c-cost, .c-duration, .wf-label')].filter((element) => {
   const [inner, outer] = [element, element.closest('.wf-track, .row')].map((each) => each.getBoundingClientRect());
   const isOutside = inner.left < outer.left - 1 || inner.right > outer.right + 1;

@@ -14,6 +14,7 @@ import { TraceView } from './views/trace/trace.js';
 
 /** Views that few people open; each is loaded when it is opened. */
 const ApplicationsView = lazy(async () => (await import('./views/applications/applications.js')).ApplicationsView);
+const ChartsView = lazy(async () => (await import('./views/charts/charts.js')).ChartsView);
 const DeadLettersView = lazy(async () => (await import('./views/dead_letters/dead_letters.js')).DeadLettersView);
 const QueriesView = lazy(async () => (await import('./views/queries/queries.js')).QueriesView);
 const StatusView = lazy(async () => (await import('./views/status/status.js')).StatusView);
@@ -27,6 +28,7 @@ function View() {
     case 'spans': return html`<${SpansView} />`;
     case 'sessions': return html`<${SessionsView} key=${path[1] ?? ''} sessionId=${path[1]} />`;
     case 'users': return html`<${UsersView} key=${path[1] ?? ''} userId=${path[1]} />`;
+    case 'charts': return html`<${ChartsView} />`;
     case 'applications': return html`<${ApplicationsView} path=${path.slice(1)} />`;
     case 'queries': return html`<${QueriesView} path=${path.slice(1)} />`;
     case 'dead-letters': return html`<${DeadLettersView} id=${path[1]} />`;

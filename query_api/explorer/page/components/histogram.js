@@ -66,8 +66,8 @@ function options(element, seconds, from, to) {
   });
 }
 
-/** @param {uPlot} _plot @param {number[]} splits */
-function timeLabels(_plot, splits) {
+/** Texts of an axis of time. @param {uPlot} _plot @param {number[]} splits */
+export function timeLabels(_plot, splits) {
   const isLong = (splits.at(-1) ?? 0) - (splits[0] ?? 0) > 2 * DAY_S;
   return splits.map((at, index) => {
     const date = new Date(at * 1000);
@@ -80,8 +80,8 @@ function timeLabels(_plot, splits) {
   });
 }
 
-/** @param {uPlot} plot */
-function zoom(plot) {
+/** Make what was dragged over the time range of the address. @param {uPlot} plot */
+export function zoom(plot) {
   if (plot.select.width < 4) return;
   const time = (/** @type {number} */ position) => new Date(plot.posToVal(position, 'x') * 1000).toISOString();
   setParams({ oldest: time(plot.select.left), newest: time(plot.select.left + plot.select.width) });

@@ -9,7 +9,7 @@ import { ProjectMenu } from './project_menu.js';
 import { ValueMenu } from './value_menu.js';
 
 const VIEWS = [
-  ['overview', 'Overview'], ['traces', 'Traces'], ['spans', 'Spans'], ['sessions', 'Sessions'], ['users', 'Users'], ['applications', 'Applications'],
+  ['overview', 'Overview'], ['traces', 'Traces'], ['spans', 'Spans'], ['sessions', 'Sessions'], ['users', 'Users'], ['charts', 'Charts'], ['applications', 'Applications'],
   ['queries', 'Queries'], ['dead-letters', 'Dead letters'], ['status', 'Status'],
 ];
 

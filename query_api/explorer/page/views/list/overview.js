@@ -45,7 +45,7 @@ export function Overview({ filter, oldest, newest }) {
  * @param {number | null} newestMs
  * @param {AbortSignal} abort
  */
-async function extent(filter, newestMs, abort) {
+export async function extent(filter, newestMs, abort) {
   const first = await post('spans/query', { filtering: filter, windowing: { limit: 1, order: 'ascending' } }, abort);
   const last = await post('spans/query', { filtering: filter, windowing: { limit: 1 } }, abort);
   const time = (/** @type {any} */ answer) => new Date(answer.spans[0]?.start_time ?? Date.now()).getTime();
@@ -53,7 +53,7 @@ async function extent(filter, newestMs, abort) {
   return { from: Math.max(time(first), to - EXTENT_MAX_MS), to };
 }
 
-/** @param {number} rangeS  @returns {[string, number]} */
-function intervalFor(rangeS) {
+/** The width of a bucket for a range, as the API names it and in seconds. @param {number} rangeS  @returns {[string, number]} */
+export function intervalFor(rangeS) {
   return INTERVALS.find(([, seconds]) => rangeS / seconds <= BUCKETS_MAX) ?? ['1d', 86_400];
 }

@@ -47,6 +47,7 @@ export function Breakdown({ part, period }) {
       ${COLUMNS.map(([, name, , { wide }]) => html`<th class="numeric ${wide ? 'wide' : ''}">${name}</th>`)}</tr></thead>
       <tbody>${rows.map((row) => html`<${Line} key=${row.key} part=${part} period=${period} row=${row} />`)}</tbody></table>`}
     ${(othersCount > 0 || (all && rows.length > 0)) && html`<p class="soft">${othersCount > 0 && `and ${number(othersCount)} more. `}${all && html`<a href=${all()}>All ${title.toLowerCase()}</a>`}</p>`}
+    ${rows.length > 0 && html`<p class="chart-link"><a href=${href(['charts'], { measure: 'count', by: by.key ?? by.field, filter: writeFilter({ conditions }), ...windowOf(period) })}>As a chart</a></p>`}
     ${!complete && html`<p class="soft" role="status">The query ran out of its budget: these are figures of a part of the time.</p>`}
   </section>`;
 }

@@ -6,6 +6,7 @@ import { conditionText } from '../../app/filter.js';
 import { useLoaded } from '../../app/loading.js';
 import { ErrorNotice } from '../../components/notices.js';
 import { Time } from '../../components/time.js';
+import { chartHref } from '../charts/saved_charts.js';
 import { savedQueryHref } from '../list/save_query.js';
 
 const LIMIT = 100;
@@ -24,7 +25,7 @@ function QueryList() {
       <p>Filter the <a href=${href(['traces'])}>traces</a> or <a href=${href(['spans'])}>spans</a>, then press Save. Programs can run a saved query by its slug.</p></div>`}
     ${queries.length > 0 && html`<table class="plain"><thead><tr><th>Query</th><th>Filter</th><th></th></tr></thead><tbody>
       ${queries.map((/** @type {any} */ query) => html`<tr key=${query.id}>
-        <td><a href=${savedQueryHref(query.slug, query)}>${query.name || query.slug}</a><br /><code class="soft">${query.slug}</code></td>
+        <td><a href=${query.meta?.chart ? chartHref(query) : savedQueryHref(query.slug, query)}>${query.name || query.slug}</a><br /><code class="soft">${query.slug}</code></td>
         <td><${FilterText} data=${query.data} /></td>
         <td class="action"><a href=${href(['queries', query.slug])}>History</a></td></tr>`)}
     </tbody></table>`}
