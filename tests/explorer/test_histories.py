@@ -34,7 +34,7 @@ async def test_page_without_applications_says_how_to_create_one(explorer: Explor
     await explorer.page.route("**/applications/query", lambda route: route.fulfill(json={"applications": []}))
     await explorer.open("applications")
     created = explorer.page.locator(".notice.empty pre")
-    await expect(created).to_contain_text(f"curl {explorer.stack.api}/simple/applications/ -H")
+    await expect(created).to_contain_text(f"{explorer.stack.api}/simple/applications/")
 
 
 @pytest.mark.usefixtures("application")
@@ -85,8 +85,14 @@ async def test_spans_of_two_revisions_are_counted_as_by_the_api(application: dic
     await explorer.page.get_by_role("link", name="2 spans").click()
     await expect(explorer.page.locator(".table")).to_have_attribute("aria-rowcount", "2")
     await explorer.open(f"traces/{spans[1]['trace_id']}", span=spans[1]["span_id"], tab="links")
-    await explorer.page.get_by_role("link", name="faq-bot, version 2").click()
+    await explorer.page.locator(".span-panel").get_by_role("link", name="faq-bot, version 2").click()
     await expect(explorer.page.get_by_role("link", name="What changed since v1")).to_be_visible()
+    await expect(explorer.page).to_have_title("faq-bot, version 2 · Application · Clearspan")
+    await explorer.page.get_by_role("link", name="All its traces").click()
+    await expect(explorer.page.locator(".table")).to_have_attribute("aria-rowcount", "2")
+    await explorer.page.locator(".rows .row a").first.click()
+    await explorer.page.locator(".trace-head").get_by_role("link", name="faq-bot, version 2").click()
+    await expect(explorer.page.locator("h1")).to_have_text("faq-bot, version 2")
 
 
 def _span_of(revision_id: str, number: int, *, tokens: int) -> dict[str, Any]:

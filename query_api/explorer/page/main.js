@@ -9,14 +9,14 @@ import { lazy } from './components/lazy.js';
 import { Shell } from './components/shell.js';
 import { SpansView, TracesView } from './views/list/list.js';
 import { OverviewView } from './views/overview/overview.js';
-import { SessionsView } from './views/sessions/sessions.js';
 import { TraceView } from './views/trace/trace.js';
 
-/** Views that few people open; each is loaded when it is opened. */
+/** Views that are no list and no trace; each is loaded when it is opened. */
 const ApplicationsView = lazy(async () => (await import('./views/applications/applications.js')).ApplicationsView);
 const ChartsView = lazy(async () => (await import('./views/charts/charts.js')).ChartsView);
 const DeadLettersView = lazy(async () => (await import('./views/dead_letters/dead_letters.js')).DeadLettersView);
 const QueriesView = lazy(async () => (await import('./views/queries/queries.js')).QueriesView);
+const SessionsView = lazy(async () => (await import('./views/sessions/sessions.js')).SessionsView);
 const StatusView = lazy(async () => (await import('./views/status/status.js')).StatusView);
 const UsersView = lazy(async () => (await import('./views/users/users.js')).UsersView);
 

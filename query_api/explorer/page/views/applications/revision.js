@@ -3,6 +3,7 @@ import { html } from 'htm/preact';
 import { href, param, setParams } from '../../app/address.js';
 import { get, post } from '../../app/api.js';
 import { marksOf, useLoaded } from '../../app/loading.js';
+import { useTitle } from '../../app/title.js';
 import { CopyButton } from '../../components/copy.js';
 import { JsonTree } from '../../components/json_tree.js';
 import { ErrorNotice } from '../../components/notices.js';
@@ -26,6 +27,7 @@ export function Revision({ slug, id }) {
     const newest = Math.max(...all.map((/** @type {any} */ each) => Number(each.version)));
     return { revision, environments, before, isHead: Number(revision.version) >= newest };
   }, [id]);
+  useTitle(loaded.data ? `${slug}, version ${loaded.data.revision.version}` : slug);
   if (loaded.error) return html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`;
   if (!loaded.data) return html`<p class="loading" role="status">${loaded.isLoading ? 'Loading…' : 'There is no such revision.'}</p>`;
   const { revision, environments, before, isHead } = loaded.data;
@@ -69,7 +71,8 @@ function Tiles({ figures }) {
   return html`<dl class="figure-tiles">
     ${FIGURES.map((figure) => html`<div><dt>${figure.title}</dt><dd>${link(counts && spansHref(counts, figure), counts ? figure.text(counts) : '')}</dd></div>`)}
     ${Object.entries(scores).map(([name, value]) => html`<div><dt><bdi>${name}</bdi>, average</dt><dd>${link(scoreHref(counts, name), scoreValue(value))}</dd></div>`)}
-  </dl>`;
+  </dl>
+  ${counts && html`<p><a href=${href(['traces'], { filter: JSON.stringify(counts.filtering), oldest: counts.windowing.oldest, newest: counts.windowing.newest })}>All its traces</a></p>`}`;
 }
 
 /** The messages of the prompts. @param {{data: unknown}} props */

@@ -54,7 +54,7 @@ export const TRACE_COLUMNS = {
   make: (longest) => [
     { name: 'name', title: 'Trace', width: 'minmax(11rem, 2fr)', always: true, cell: (trace) => html`<${Name} name=${trace.span_name} type=${trace.span_type ?? trace.trace_type} failed=${trace.errors_count > 0} />`, quick: (trace) => ofRoot(by('span_name', trace.span_name)) },
     { name: 'type', title: 'Type', width: '6rem', cell: (trace) => trace.span_type ?? '', quick: (trace) => ofRoot(by('span_type', trace.span_type)) },
-    { name: 'time', title: 'Started', width: '8.5rem', sort: '', cell: (trace) => html`<${Time} value=${trace.start_time} />` },
+    { name: 'time', title: 'Started', width: '7.5rem', sort: '', cell: (trace) => html`<${Time} value=${trace.start_time} />` },
     { name: 'question', title: 'Question', width: 'minmax(8.5rem, 3fr)', cell: (trace) => html`<${InShort} text=${trace.question} />` },
     { name: 'answer', title: 'Answer', width: 'minmax(8.5rem, 3fr)', cell: (trace) => html`<${InShort} text=${trace.answer} />` },
     { name: 'service', title: 'Service', width: 'minmax(6rem, 1fr)', cell: (trace) => trace.service, quick: (trace) => ofRoot(by('service', trace.service)) },
@@ -62,7 +62,7 @@ export const TRACE_COLUMNS = {
     { name: 'spans', title: 'Spans', width: '4.5rem', numeric: true, cell: (trace) => short(trace.spans_count) },
     { name: 'errors', title: 'Errors', width: '4.5rem', numeric: true, cell: (trace) => (trace.errors_count ? html`<span class="error-text">${short(trace.errors_count)}</span>` : ''), quick: (trace) => (trace.errors_count ? { condition: { field: 'status_code', operator: 'is', value: FAILED }, text: 'failed', others: [] } : null) },
     { name: 'tokens', title: 'Tokens', width: '4.5rem', numeric: true, sort: 'tokens', cell: (trace) => short(trace.tokens) },
-    { name: 'cost', title: 'Cost', width: '5.5rem', numeric: true, sort: 'cost', cell: (trace) => cost(trace.cost) },
+    { name: 'cost', title: 'Cost', width: '6.5rem', numeric: true, sort: 'cost', cell: (trace) => cost(trace.cost) },
     { name: 'duration', title: 'Duration', width: '8rem', numeric: true, sort: 'duration', cell: (trace) => html`<${Took} row=${trace} value=${trace.duration} longest=${longest} />`, quick: (trace) => byState(trace) },
     { name: 'session', title: 'Session', width: 'minmax(5rem, 1fr)', cell: (trace) => html`<${SessionLink} id=${trace.session_id} />`, quick: (trace) => ofRoot(by('session', trace.session_id)) },
     { name: 'user', title: 'User', width: 'minmax(5rem, 1fr)', cell: (trace) => html`<${UserLink} id=${trace.user_id} />`, quick: (trace) => ofRoot(by('user', trace.user_id)) },
