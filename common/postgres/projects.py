@@ -31,6 +31,9 @@ PRESENT_FOR_S: Final = 10.0
 ABSENT_FOR_S: Final = 1.0
 """A new project must be found soon, but a flood of records with an unknown project must not reach Postgres."""
 
+USERS_MAX: Final = 1_000
+"""Users of one project that are listed."""
+
 KEY_NAME: Final = "account"
 """The name of the key of a new account."""
 
@@ -67,6 +70,10 @@ class Projects:
         """Return the project of that id."""
         row = await self._database.fetch_one(SQL["find_project"], project_id)
         return None if row is None else Project(**row)
+
+    async def users(self, project_id: UUID, /) -> list[User]:
+        """Return the users of the keys of a project, also of revoked ones, oldest first, at most ``USERS_MAX``."""
+        return [User(**row) for row in await self._database.fetch_all(SQL["users_of_project"], project_id, USERS_MAX)]
 
     async def delete(self, project_id: UUID, /) -> Project | None:
         """Delete a project with its keys, histories, subscriptions and rules; return it, ``None`` if there is none.

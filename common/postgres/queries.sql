@@ -70,5 +70,9 @@ SELECT id, name, created_at FROM projects WHERE name = $1 ORDER BY created_at, i
 INSERT INTO users (id, email) VALUES ($1, $2) ON CONFLICT (email) DO UPDATE SET email = excluded.email
 RETURNING id, email, created_at;
 
+-- users_of_project --
+SELECT id, email, created_at FROM users WHERE id IN (SELECT user_id FROM api_keys WHERE project_id = $1)
+ORDER BY created_at, id LIMIT $2;
+
 -- list_projects --
 SELECT id, name, created_at FROM projects ORDER BY created_at, id;

@@ -135,6 +135,20 @@ class CurrentProject(ApiModel):
     is_demo: bool = Field(default=False, description="Always false.")
 
 
+class ProjectUser(ApiModel):
+    """Somebody who has, or had, a key of the project."""
+
+    id: UUID = Field(description="The id that `author` and `created_by_id` name.")
+    email: str | None = Field(None, description="The address; absent of keys that were created without a user.")
+
+
+class ProjectUsersResponse(ApiModel):
+    """The users of the project's keys, oldest first."""
+
+    count: int
+    users: list[ProjectUser]
+
+
 class PermissionParameters(Loose):
     """The permission to check. It has no effect: what a key may do over this API, its scopes say."""
 
@@ -179,6 +193,14 @@ async def current_project(request: Request) -> Response:
             scopes=sorted(request.scopes),
         )
     )
+
+
+async def project_users(request: Request) -> Response:
+    """Return the users of the project's keys, at most 1,000: the authors of its changes."""
+    context = request.context
+    users = await Projects(database_of(context), context.clock).users(request.project_id)
+    listed = [ProjectUser(id=user.id, email=user.email) for user in users]
+    return json_response(ProjectUsersResponse(count=len(listed), users=listed))
 
 
 async def check_permission(_call: Request) -> Response:

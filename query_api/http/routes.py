@@ -193,6 +193,8 @@ DEAD_LETTERS: Final = tuple(
 ACCOUNTS: Final = (
     Route("GET", "/projects/current", accounts.current_project, "Get the project of the API key.", "Accounts",
           accounts.CurrentProject, refused_statuses=(404,)),
+    Route("GET", "/projects/users", accounts.project_users, "List the users of the project.", "Accounts",
+          accounts.ProjectUsersResponse),
     Route("GET", "/access/permissions/check", accounts.check_permission, "Check a permission of the API key.",
           "Accounts", accounts.Permission, query=accounts.PermissionParameters, ignores_unknown=True),
     Route("POST", "/admin/simple/accounts", accounts.create_accounts, "Create accounts with projects and keys.",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.support.explorer import Explorer
 from tests.support.stack import RunningStack
@@ -77,6 +77,19 @@ async def test_versions_show_what_their_spans_took(explorer: Explorer):
     await row.get_by_role("link", name="0.7").click()
     await expect(explorer.page.locator(".table")).to_have_attribute("aria-rowcount", "2")
     await expect(explorer.page.get_by_role("columnheader", name="Version quality")).to_be_visible()
+
+
+async def test_author_of_a_version_is_named(revisions: Mapping[str, str], explorer: Explorer):
+    found = explorer.stack.ask(f"/applications/revisions/{revisions['second']}")["application_revision"]
+
+    async def users(route: Route) -> None:
+        await route.fulfill(json={"count": 1, "users": [{"id": found["author"], "email": "ada@example.org"}]})
+
+    await explorer.page.route("**/projects/users", users)
+    await explorer.open("applications/versions")
+    await expect(explorer.page.locator(".versions tbody tr").first).to_contain_text("ada")
+    await explorer.open(f"applications/versions/revisions/{revisions['second']}")
+    await expect(explorer.page.get_by_text("two · ada")).to_be_visible()
 
 
 async def test_fork_names_its_source(revisions: Mapping[str, str], explorer: Explorer):

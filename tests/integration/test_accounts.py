@@ -285,6 +285,22 @@ class TestCurrentProject:
 
         assert (answer["project_id"], answer["is_default_project"]) == (str(DEFAULT_PROJECT_ID), True)
 
+    async def test_users_of_a_project_are_those_of_its_keys(
+        self, client: aiohttp.ClientSession, shared_database: Database
+    ):
+        names = {"own": _email(), "other": _email()}
+        accounts = {name: {"user": {"email": email}, "options": OPTIONS} for name, email in names.items()}
+        _, made = await _create(client, {"accounts": accounts})
+        key = made["accounts"]["own"]["api_keys"]["key"]
+        found = await Keys(shared_database, ManualClock()).find(key)
+        assert found is not None
+        await Keys(shared_database, ManualClock()).create(found.project_id, KeyWanted("without a user"))
+
+        response = await client.get("/projects/users", headers={"Authorization": key})
+
+        users = (await response.json())["users"]
+        assert users == [{"id": str(DEFAULT_USER_ID)}, made["accounts"]["own"]["user"]]
+
     async def test_missing_project_is_404(self, shared_database: Database):
         settings = Settings(auth="off", default_project_id=UUID(int=7))
         async with serving(context_of(database=shared_database, settings=settings)) as client:
