@@ -151,8 +151,6 @@ class RevisionHandlers(KindHandlers):
         stored.
         """
         body: schemas.CheckRevision = request.body
-        if body.revision.data is None:
-            raise missing(self._labels.revision, "data")
         old = None if body.from_ is None else await self._existing(self._lineage(request), body.from_)
         before = "{}" if old is None or old.data is None else old.data
         compute, after = request.context.compute, self._history.snapshot(body.revision.data).data or "{}"

@@ -524,7 +524,7 @@ REVISIONS = {
         "Schemas.parameters cannot be used",
     ),
     "check, a typo": post("/applications/revisions/check", revision(data={"paramters": {}}), 422, '"paramters"'),
-    "check without data": post("/applications/revisions/check", revision(), 422, '"data"'),
+    "check without data": post("/applications/revisions/check", {**revision(), "from": "$r0"}, 200, '"op":"removed"'),
     "check, unknown base": post("/applications/revisions/check", {**revision(data={}), "from": NO_ID}, 404, NO_ID),
     "check, a stranger's base": post(
         "/applications/revisions/check", {**revision(data={}), "from": "$foreign_r0"}, 404

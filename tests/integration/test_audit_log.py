@@ -560,6 +560,6 @@ def test_every_route_that_changes_something_is_recorded() -> None:
     } <= recorded
     assert {"DELETE /admin/projects/{project_id}", "PATCH /simple/traces/{trace_id}"} <= recorded
     sends = ("/v1/", "/ingest", "/traces", "/traces/{trace_id}", "POST /annotations", "POST /invocations")
-    reads = ("/query", "/retrieve", "/log", "/resolve", "/analytics")
+    reads = ("/query", "/retrieve", "/log", "/resolve", "/check", "/analytics")
     assert [each for each in not_recorded if not each.endswith(reads) and not any(s in each for s in sends)] == []
     assert [each for each in not_recorded if each.startswith(("DELETE", "PATCH"))] == []
