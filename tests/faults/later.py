@@ -28,13 +28,13 @@ EXAMPLES: Final = 5
 
 
 class Record(NamedTuple):
-    """A record about the span with this number. ``annotation``: the number of the span that it holds, if it is one."""
+    """A record about the span with this number. ``own``: the number and the attempt of the span that it holds, if any."""
 
     topic: str
     key: bytes
     value: bytes
     number: int
-    annotation: int | None = None
+    own: tuple[int, int] | None = None
 
 
 class LateProducer:
@@ -48,6 +48,9 @@ class LateProducer:
         repeated = [record for record in records if source.random() < REPEATED_SHARE]
         self._records = source.sample([*records, *repeated], len(records) + len(repeated))
         self._sent = Sent()
+        self.stored_at: dict[tuple[int, int], str] = {}
+        """Where Kafka has acknowledged a span that a record holds, by number and attempt: topic, partition and offset."""
+
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -84,17 +87,22 @@ class LateProducer:
     async def _send(self, producer: AIOKafkaProducer, record: Record) -> None:
         sent = self._sent
         while True:
-            sent.joins[record.number] += 1
-            if record.annotation is not None:
-                sent.copies[record.annotation, 1] += 1
+            if record.own is not None:
+                sent.copies[record.own] += 1
+            if record.own is None or record.own[0] != record.number:
+                sent.joins[record.number] += 1
             try:
-                await producer.send_and_wait(record.topic, record.value, key=record.key, headers=[*self._headers])
+                place = await producer.send_and_wait(
+                    record.topic, record.value, key=record.key, headers=[*self._headers]
+                )
             except KafkaError:
                 await asyncio.sleep(RETRY_S)
-            else:
-                break
-        if record.annotation is not None:
-            sent.latest[record.annotation] = 1
+                continue
+            if record.own is not None:
+                number, attempt = record.own
+                sent.latest[number] = max(attempt, sent.latest.get(number, attempt))
+                self.stored_at[record.own] = f"{place.topic}/{place.partition}/{place.offset}"
+            return
 
 
 def event_of(plan: Plan, number: int) -> Record:
@@ -124,7 +132,7 @@ def annotation_of(plan: Plan, number: int) -> Record:
         },
         "links": [_ids_of(plan, number)],
     }
-    return Record(SPAN_JSON_TOPIC, trace_id.hex().encode(), json.dumps(span).encode(), number, annotation=own)
+    return Record(SPAN_JSON_TOPIC, trace_id.hex().encode(), json.dumps(span).encode(), number, own=(own, 1))
 
 
 def wrong_events(client: ApiClient, numbers: range) -> Iterator[str]:

@@ -298,6 +298,18 @@ MUTATIONS: Final = (
         ),
         ("kill_the_embedded_stack",),
     ),
+    Mutation(
+        "the end of a span wins over its starts in all partitions",
+        (
+            Edit(
+                "common/span_version.py",
+                "return 2 * (version >= ENDED) + (version % 2 == 0)",
+                "return version % 2 == 0",
+            ),
+            Edit("common/span_version.py", 'f"2 * (version >= {ENDED}) + (version % 2 = 0)"', '"version % 2 = 0"'),
+        ),
+        ("spans_run_and_end",),
+    ),
 )
 
 

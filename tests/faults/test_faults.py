@@ -25,6 +25,7 @@ ONE_OF_EACH_KIND = (
     "backlog_and_slow_engine",
     "events_come_later",
     "scores_come_later",
+    "spans_run_and_end",
     EMBEDDED,
     SHARDS,
 )
