@@ -41,15 +41,13 @@ async def test_thumb_is_given_changed_and_taken_back(explorer: Explorer):
     page = await _open(explorer, 1)
     thumbs = page.get_by_label("Thumbs for this span")
     await thumbs.get_by_role("button", name="Thumb up").click()
-    await expect(thumbs.get_by_role("button", name="Thumb up, given 1 times")).to_have_attribute("aria-pressed", "true")
+    await expect(thumbs.get_by_role("button", name="Thumb up, given once")).to_have_attribute("aria-pressed", "true")
     await expect(thumbs.get_by_role("status")).to_be_empty()
     assert _scores(explorer, 1) == {"thumb": 1}
 
     await page.reload()
     await thumbs.get_by_role("button", name="Thumb down").click()
-    await expect(thumbs.get_by_role("button", name="Thumb down, given 1 times")).to_have_attribute(
-        "aria-pressed", "true"
-    )
+    await expect(thumbs.get_by_role("button", name="Thumb down, given once")).to_have_attribute("aria-pressed", "true")
     await expect(thumbs.get_by_role("button", name="Thumb up")).to_have_attribute("aria-pressed", "false")
     await expect(thumbs.get_by_role("status")).to_be_empty()
     assert _scores(explorer, 1) == {"thumb": 0}
@@ -149,6 +147,26 @@ async def test_failure_is_said_and_what_was_typed_stays(explorer: Explorer):
     await page.unroute("**/annotations/")
     await page.get_by_role("button", name="Save").click()
     await expect(page.locator(".score")).to_contain_text("Do not lose this.")
+
+
+async def test_feedback_that_is_not_stored_yet_says_so(explorer: Explorer):
+    page = await _open(explorer, 9)
+
+    async def time_out(route: Route) -> None:
+        if "annotation_links" in (route.request.post_data or ""):
+            await route.fulfill(status=504, json={"detail": {"message": "spans/0/7 is not stored yet."}})
+        else:
+            await route.fallback()
+
+    await page.route("**/annotations/query", time_out)
+    await page.get_by_label("Thumbs for this span").get_by_role("button", name="Thumb up").click()
+    card = page.locator(".score")
+    await expect(card).to_contain_text("It was accepted, but is not stored yet: spans/0/7 is not stored yet.")
+    await expect(page.get_by_label("Thumbs for this span").get_by_role("status")).to_have_text("not stored yet")
+    await page.unroute("**/annotations/query")
+    await card.get_by_role("button", name="Look again").click()
+    await expect(page.get_by_label("Thumbs for this span").get_by_role("status")).to_be_empty()
+    await expect(card).to_contain_text("thumb up")
 
 
 async def test_key_that_may_only_read_gives_nothing(explorer: Explorer):

@@ -12,7 +12,7 @@ import { isObject, objectsOf, textOf } from './spans.js';
  *   references?: Record<string, any>, links?: unknown}} Feedback
  */
 /**
- * @typedef {{about: string, feedback: Feedback | null, isStored: boolean, problem: string | null}} Change
+ * @typedef {{about: string, feedback: Feedback | null, isStored: boolean, problem: string | null, coordinates: string | null}} Change
  *   What this page changed: the feedback as it was accepted, `null` if it was deleted, and what it is about.
  */
 /** @typedef {{name: string, kind: 'thumb' | 'number' | 'label' | 'text', choices?: string[], isRequired: boolean}} Field */
@@ -24,6 +24,7 @@ const FEEDBACK_URI = 'agenta:custom:feedback:v0';
 const LISTED_MAX = 100;
 const EVALUATORS_MAX = 200;
 const OWN_MAX = 500;
+const NOT_THERE = 'the API does not return it. Somebody may have deleted it, or it is a dead letter.';
 const OWN_ITEM = 'clearspan-feedback';
 const AUTHOR_ITEM = 'clearspan-author';
 const KINDS = /** @type {const} */ ({ boolean: 'thumb', number: 'number', integer: 'number', string: 'text' });
@@ -89,7 +90,7 @@ export async function edit(span, feedback, outputs) {
 /** @param {SpanIds} span @param {Feedback} feedback */
 export async function remove(span, feedback) {
   await call('DELETE', `annotations/${feedback.trace_id}`);
-  setChange(feedback.trace_id, { about: keyOf(span), feedback: null, isStored: true, problem: null });
+  setChange(feedback.trace_id, { about: keyOf(span), feedback: null, isStored: true, problem: null, coordinates: null });
   storedCount.value += 1;
 }
 
@@ -99,13 +100,14 @@ export async function remove(span, feedback) {
  * @param {Feedback} feedback
  * @param {string | null} coordinates
  */
-async function follow(about, feedback, coordinates) {
+export async function follow(about, feedback, coordinates) {
   const { trace_id, span_id } = feedback;
-  const change = { about, feedback, isStored: false, problem: null };
+  const change = { about, feedback, isStored: false, problem: null, coordinates };
   setChange(trace_id, change);
   try {
     const { annotations } = await post('annotations/query', { annotation_links: [{ trace_id, span_id }] }, undefined, coordinates);
-    setChange(trace_id, { ...change, feedback: annotations[0] ?? null, isStored: true });
+    if (annotations.length === 0) throw new ApiError(NOT_THERE);
+    setChange(trace_id, { ...change, feedback: annotations[0], isStored: true });
     storedCount.value += 1;
   } catch (error) {
     setChange(trace_id, { ...change, problem: /** @type {Error} */ (error).message });

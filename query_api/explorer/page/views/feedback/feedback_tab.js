@@ -3,7 +3,7 @@ import { html } from 'htm/preact';
 import { useState } from 'preact/hooks';
 import { useReadOnlyReason, useSilentReason } from '../../app/access.js';
 import { href } from '../../app/address.js';
-import { authorOf, COMMENT, loadFeedback, outputsOf, remove, withChanges } from '../../app/feedback.js';
+import { authorOf, COMMENT, follow, loadFeedback, outputsOf, remove, withChanges } from '../../app/feedback.js';
 import { useLoaded } from '../../app/loading.js';
 import { scoresOf, wordOf } from '../../app/scores.js';
 import { textOf } from '../../app/spans.js';
@@ -71,8 +71,10 @@ function Value({ name, value }) {
 /** @param {{one: Shown}} props */
 function State({ one }) {
   if (!one.change || one.change.isStored) return null;
-  return one.change.problem
-    ? html`<p class="error-text" role="alert">It was accepted, but is not stored yet: ${one.change.problem}</p>`
+  const { about, coordinates, problem } = one.change;
+  return problem
+    ? html`<p class="error-text" role="alert">It was accepted, but is not stored yet: ${problem}
+        <button class="quiet" onClick=${() => follow(about, one, coordinates)}>Look again</button></p>`
     : html`<p class="soft" role="status">Being stored… Lists and filters see it in a moment.</p>`;
 }
 

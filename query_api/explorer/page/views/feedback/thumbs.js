@@ -39,7 +39,7 @@ export function Thumbs({ span, feedback, about = 'span' }) {
   return html`<span class="thumbs" role="group" aria-label="Thumbs for this ${about}">
     ${DIRECTIONS.map(([isUp, word]) => {
       const count = thumbs.filter((one) => outputsOf(one)[THUMB] === isUp).length;
-      return html`<button class="quiet thumb" aria-pressed=${chosen === isUp} disabled=${isSending || !data || isOld || cannot !== null} aria-label="Thumb ${word}${count ? `, given ${count} times` : ''}"
+      return html`<button class="quiet thumb" aria-pressed=${chosen === isUp} disabled=${isSending || !data || isOld || cannot !== null} aria-label="Thumb ${word}${count ? `, given ${count === 1 ? 'once' : `${count} times`}` : ''}"
         title=${cannot ?? (chosen === isUp ? 'Take it back' : `Thumb ${word}`)} onClick=${() => choose(isUp)}><${ThumbIcon} isUp=${isUp} />${count > 0 && html`<span>${count}</span>`}</button>`;
     })}
     <span class="soft" role="status">${isSending ? 'sending…' : isWaiting ? (own.change?.problem ? 'not stored yet' : 'being stored…') : ''}</span>
