@@ -175,6 +175,18 @@ async def test_concurrent_commit_is_a_conflict_that_keeps_what_was_typed(explore
     assert contents == ["Be funny.", "Q: {{question}}"]
 
 
+async def test_what_cannot_be_read_is_forgotten_with_its_field(explorer: Explorer):
+    slug, _ = _created(explorer.stack)
+    page = explorer.page
+    await explorer.open(f"applications/{slug}/edit", variant=f"{slug}.main")
+    await page.get_by_label("tags").fill("[1,")
+    await expect(page.get_by_text("Correct what is marked above first.")).to_be_visible()
+    await page.get_by_role("tab", name="JSON").click()
+    await expect(page.get_by_text("Correct what is marked above first.")).to_have_count(0)
+    await page.get_by_role("tab", name="Prompt and parameters").click()
+    await expect(page.get_by_label("tags")).to_have_value('[\n  "a"\n]')
+
+
 async def test_leaving_with_unsaved_changes_asks(explorer: Explorer):
     slug, _ = _created(explorer.stack)
     page = explorer.page
@@ -253,6 +265,8 @@ async def test_revision_is_deployed_after_its_changes_were_shown(explorer: Explo
     await expect(page.get_by_text("Version 0 is deployed to Development.")).to_be_visible()
     await explorer.open(f"applications/{slug}/deploy", revision=second, environment="development")
     await expect(page.get_by_role("heading", name="What will change: 8 changes")).to_be_visible()
+    removed = page.locator(".change.removed", has_text="/parameters/messages")
+    assert await removed.locator("h4").all_inner_texts() == ["Message 1, system", "Message 2, user"]
     await page.get_by_label("Message").fill("go live")
     await page.get_by_role("button", name="Deploy version 1 to Development").click()
     await expect(page.get_by_text("Version 1 is deployed to Development.")).to_be_visible()

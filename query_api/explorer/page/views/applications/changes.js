@@ -3,6 +3,7 @@ import { html } from 'htm/preact';
 import { isObject } from '../../app/spans.js';
 import { JsonTree } from '../../components/json_tree.js';
 import { currentLayout } from './layout.js';
+import { isMessages } from './prompts.js';
 import { TextLines, WholeText } from './text_lines.js';
 
 /** @typedef {{op: 'added' | 'removed' | 'changed', path: string, from?: unknown, to?: unknown, lines?: import('./text_lines.js').LineChange[]}} Change */
@@ -51,6 +52,9 @@ function Value({ change, isMessage }) {
 /** @param {{value: any, op: 'removed' | 'added', isMessage: boolean}} props */
 function OneSide({ value, op, isMessage }) {
   if (typeof value === 'string') return html`<${WholeText} text=${value} op=${op} />`;
+  if (isMessages(value)) {
+    return value.map((message, place) => html`<h4 key=${place}>Message ${place + 1}, <bdi>${message.role}</bdi></h4><${OneSide} value=${message} op=${op} isMessage=${true} />`);
+  }
   if (!isMessage || typeof value.content !== 'string') return html`<div class="side ${op}"><${JsonTree} value=${value} open=${4} /></div>`;
   const { role: _role, content, ...others } = value;
   return html`<${WholeText} text=${content} op=${op} />

@@ -43,7 +43,7 @@ function Editor({ slug, variant, base: firstBase, start }) {
   const [committed, setCommitted] = useState(/** @type {string | null} */ (null));
   const checked = useCheck(base, data);
   const isChanged = JSON.stringify(data) !== JSON.stringify(start?.data ?? EMPTY);
-  useQuestionBeforeLeaving(isChanged && committed === null);
+  useQuestionBeforeLeaving((isChanged || unreadable.size > 0) && committed === null);
   useEffect(() => { if (committed) navigate(href(['applications', slug, 'revisions', committed])); }, [committed]);
   const note = useCallback((/** @type {string} */ path, /** @type {string | null} */ problem) => setUnreadable((before) => {
     const after = new Map([...before].filter(([each]) => each !== path));

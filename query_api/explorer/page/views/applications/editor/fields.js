@@ -1,6 +1,6 @@
 /** Fields for the parameters of a revision. Each changes its own value; everything else of the data stays as it is. */
 import { html } from 'htm/preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { digitsOf, parseExact } from '../../../app/exact_json.js';
 import { isObject } from '../../../app/spans.js';
 import { isMessages } from '../prompts.js';
@@ -73,6 +73,7 @@ export function readJson(text) {
 function Typed({ text: initial, path, isLine, note, change, read }) {
   const [text, setText] = useState(initial);
   const [problem, setProblem] = useState(/** @type {string | null} */ (null));
+  useEffect(() => () => note(path, null), [path, note]);
   const onInput = (/** @type {any} */ event) => {
     const typed = event.target.value;
     const result = read(typed);
