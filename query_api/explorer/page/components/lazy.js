@@ -1,14 +1,15 @@
-/** A view whose modules are loaded when it is first shown. */
+/** A part of the page whose modules are loaded when it is first shown. */
 import { html } from 'htm/preact';
 import { useEffect, useState } from 'preact/hooks';
 import { ErrorNotice } from './notices.js';
 
 /**
  * @template P
- * @param {() => Promise<(props: P) => any>} load  Loads the view. After a failure it is called again.
+ * @param {() => Promise<(props: P) => any>} load  Loads the part. After a failure it is called again.
+ * @param {() => any} [placeholder]  What stands there meanwhile.
  * @returns {(props: P) => any}
  */
-export function lazy(load) {
+export function lazy(load, placeholder = () => html`<p class="loading" role="status">Loading…</p>`) {
   /** @type {((props: P) => any) | null} */
   let View = null;
   return function Lazy(props) {
@@ -20,6 +21,6 @@ export function lazy(load) {
     }, [round]);
     if (View) return html`<${View} ...${props} />`;
     if (problem) return html`<${ErrorNotice} error=${problem} retry=${() => { setProblem(null); setRound(round + 1); }} />`;
-    return html`<p class="loading" role="status">Loading…</p>`;
+    return placeholder();
   };
 }

@@ -4,7 +4,7 @@ import { useMemo } from 'preact/hooks';
 import { post } from '../../app/api.js';
 import { marksOf, useLoaded } from '../../app/loading.js';
 import { ErrorNotice } from '../../components/notices.js';
-import { Histogram } from '../../components/histogram.js';
+import { lazy } from '../../components/lazy.js';
 import { rangeMs } from '../../components/time_range.js';
 
 /** Widths of a bucket that the API knows, and the range in seconds up to which each is used. */
@@ -15,6 +15,11 @@ const BUCKETS_MAX = 120;
 
 /** Without a time range the histogram shows at most the last 30 days of data: one old span would squeeze all others. */
 const EXTENT_MAX_MS = 30 * 86_400_000;
+
+const Space = () => html`<div class="histogram loading-box" aria-hidden="true"></div>`;
+
+/** With the library that draws it, which only lists need. */
+const Histogram = lazy(async () => (await import('../../components/histogram.js')).Histogram, Space);
 
 /** @param {{filter: object, oldest?: string, newest?: string}} props */
 export function Overview({ filter, oldest, newest }) {
@@ -32,7 +37,7 @@ export function Overview({ filter, oldest, newest }) {
     return { buckets, seconds, from: from / 1000, to: to / 1000, complete: answer.complete !== false };
   }, inputs);
   if (loaded.error) return html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`;
-  if (!loaded.data) return html`<div class="histogram loading-box" aria-hidden="true"></div>`;
+  if (!loaded.data) return html`<${Space} />`;
   return html`<div ...${marksOf(loaded)}>
     <${Histogram} ...${loaded.data} />
     ${!loaded.data.complete && html`<p class="soft" role="status">The histogram covers only part of the time range: its query ran out of budget.</p>`}

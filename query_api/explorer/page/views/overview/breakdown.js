@@ -1,5 +1,6 @@
 /** The figures by one value: models, services, applications or users. */
 import { html } from 'htm/preact';
+import { useEffect } from 'preact/hooks';
 import { href } from '../../app/address.js';
 import { writeFilter } from '../../app/filter.js';
 import { cost, duration, number, short } from '../../app/format.js';
@@ -32,13 +33,17 @@ const COLUMNS = /** @type {[string, string, (value: number | undefined) => strin
 ]);
 const NAMES = ['count', ...COLUMNS.map(([name]) => name)];
 
-/** @param {{part: Part, period: import('./period.js').Period}} props */
-export function Breakdown({ part, period }) {
+/**
+ * @param {{part: Part, period: import('./period.js').Period, isHidden: boolean, settle: () => void}} props
+ *   It is hidden until the parts above are settled, so that nothing that is read moves.
+ */
+export function Breakdown({ part, period, isHidden, settle }) {
   const { title, noun, by, measures, conditions, none, all } = part;
   const filtered = [...conditions, { ...by, operator: 'exists' }];
   const loaded = useLoaded((abort) => figures({ measures, names: NAMES, conditions: filtered, by }, period, abort), [period]);
+  useEffect(() => { if (loaded.data || loaded.error) settle(); }, [loaded.data, loaded.error]);
   const { rows = [], othersCount = 0, complete = true } = loaded.data ?? {};
-  return html`<section ...${marksOf(loaded, 'card breakdown')} aria-label=${title}>
+  return html`<section ...${marksOf(loaded, 'card breakdown')} aria-label=${title} hidden=${isHidden}>
     <h2>${title}</h2>
     ${loaded.error && html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`}
     ${!loaded.data && !loaded.error && html`<p class="soft" role="status">Loading…</p>`}

@@ -30,6 +30,7 @@ const PARTS = [
 
 export function OverviewView() {
   const [now, setNow] = useState(Date.now);
+  const [settled, setSettled] = useState(/** @type {ReadonlySet<string>} */ (new Set()));
   const [last, day] = [param('last'), param('day')];
   const period = useMemo(() => periodOf({ last, day }, now), [last, day, now]);
   const latest = useLoaded(async (abort) => {
@@ -42,8 +43,9 @@ export function OverviewView() {
         <button title="Load the figures again" onClick=${() => setNow(Date.now())}>Refresh</button></div></div>
     ${latest.data === ''
       ? html`<${NothingYet} />`
-      : html`<${Latest} period=${period} start=${latest.isOld ? null : latest.data} /><${Tiles} period=${period} />
-        ${PARTS.map((part) => html`<${Breakdown} key=${part.title} part=${part} period=${period} />`)}`}
+      : html`<${Tiles} period=${period} /><${Latest} period=${period} start=${latest.isOld ? null : latest.data} />
+        ${PARTS.map((part, place) => html`<${Breakdown} key=${part.title} part=${part} period=${period} isHidden=${!PARTS.slice(0, place).every(({ title }) => settled.has(title))}
+          settle=${() => setSettled((before) => new Set([...before, part.title]))} />`)}`}
   </div>`;
 }
 
