@@ -44,9 +44,9 @@ async def test_every_shard_gets_its_own_tables_and_those_over_all(divided: Colum
     for rows in await of_each_shard(divided, engines):
         found = {row["name"].decode(): row["engine"].decode() for row in rows}
         assert {found[table] for table in SHARDING_KEYS} == {"Distributed"}
-        replacing = SHARDING_KEYS.keys() - {"spans"}
-        assert {found[f"{table}_local"] for table in replacing} == {"ReplacingMergeTree"}
-        assert found["spans_local"] == "MergeTree"
+        others = {"spans": "MergeTree", "trace_settlings": "AggregatingMergeTree"}
+        expected = dict.fromkeys(SHARDING_KEYS, "ReplacingMergeTree") | others
+        assert {table: found[f"{table}_local"] for table in SHARDING_KEYS} == expected
 
 
 async def test_second_migration_changes_nothing(clickhouse_shards: ClickHouseCluster, tmp_path: Path) -> None:
@@ -156,4 +156,5 @@ async def test_tables_of_a_shard_are_replicated(clickhouse_shards: ClickHouseClu
     async with opened_store(settings, data_dir=tmp_path) as store:
         found = await of_each_shard(store, engines)
 
-    assert found == [[{"engine": b"ReplicatedMergeTree"}, {"engine": b"ReplicatedReplacingMergeTree"}]] * 2
+    replicated = [f"Replicated{kind}MergeTree".encode() for kind in ("Aggregating", "", "Replacing")]
+    assert found == [[{"engine": engine} for engine in replicated]] * 2
