@@ -8,15 +8,18 @@ import { useLoaded } from '../../app/loading.js';
 import { scoresOf, wordOf } from '../../app/scores.js';
 import { textOf } from '../../app/spans.js';
 import { LongText } from '../../components/json_tree.js';
+import { lazy } from '../../components/lazy.js';
 import { ErrorNotice } from '../../components/notices.js';
 import { Time } from '../../components/time.js';
 import { Score } from '../trace/scores.js';
 import { SpanFilter } from '../trace/span_filter.js';
-import { FeedbackForm } from './feedback_form.js';
 import { ThumbIcon } from './thumbs.js';
 
 /** @typedef {import('../../app/feedback.js').SpanIds} SpanIds */
 /** @typedef {ReturnType<typeof withChanges>[number]} Shown */
+
+/** Loaded when somebody gives feedback, or edits it. */
+const FeedbackForm = lazy(async () => (await import('./feedback_form.js')).FeedbackForm);
 
 const ORIGINS = /** @type {Record<string, string>} */ ({ human: 'a person', auto: 'a program' });
 
