@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 STEPS_MAX: Final = 200_000
-"""What one comparison of revisions may take: 50 ms at worst."""
+"""What one comparison of revisions may take: 200 ms at worst."""
 
 Pairs: TypeAlias = list[tuple[int, int]]
 

@@ -8,18 +8,30 @@ from typing import Any, Final
 
 from common.errors import InvalidInput
 from query_api.compute import IN_PROCESS_BYTES_MAX, Compute, run_if_large
+from query_api.registry.alignment import ComparisonBudget
 from query_api.registry.diff import changes_json, pointer_step
 from query_api.registry.json_schemas import check_data
 from query_api.request.errors import InvalidRequest
+
+STEPS_IN_PROCESS: Final = 20_000
+"""Of a comparison on the event loop: 20 ms at worst."""
 
 _PARAMETERS: Final = "parameters"
 _SCHEMA: Final = "schemas.parameters"
 
 
 async def compared(compute: Compute, before: str, after: str, *, with_lines: bool) -> tuple[int, bytes]:
-    """Return the number of changes between two JSON texts, and the changes as JSON."""
-    is_large = len(before) + len(after) > IN_PROCESS_BYTES_MAX
-    return await run_if_large(compute, partial(changes_json, with_lines=with_lines), before, after, is_large=is_large)
+    """Return the number of changes between two JSON texts, and the changes as JSON.
+
+    What takes more than a moment is done again in a child process, with a larger budget.
+    """
+    if len(before) + len(after) <= IN_PROCESS_BYTES_MAX:
+        budget = ComparisonBudget(STEPS_IN_PROCESS)
+        result = changes_json(before, after, with_lines=with_lines, budget=budget)
+        if budget.steps >= 0:
+            return result
+    work = partial(changes_json, with_lines=with_lines)
+    return await run_if_large(compute, work, before, after, is_large=True)
 
 
 async def parameter_problems(compute: Compute, data: str) -> list[dict[str, str]]:

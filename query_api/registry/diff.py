@@ -108,9 +108,11 @@ def _differences(before: Any, after: Any, paths: _Paths, budget: ComparisonBudge
         yield Difference(Op.CHANGED, paths.new, before, after)
 
 
-def changes_json(before: str, after: str, *, with_lines: bool = False) -> tuple[int, bytes]:
+def changes_json(
+    before: str, after: str, *, with_lines: bool = False, budget: ComparisonBudget | None = None
+) -> tuple[int, bytes]:
     """Return the number of changes between two JSON texts, and the list of them as JSON: members of ``Change``."""
-    budget = ComparisonBudget()
+    budget = budget or ComparisonBudget()
     listed = list(differences(json.loads(before), json.loads(after), budget))
     changes = [_members(change, budget if with_lines else None) for change in listed]
     return len(changes), json.dumps(changes, ensure_ascii=False, separators=(",", ":")).encode()

@@ -45,10 +45,11 @@ def _replaced(
     old: Sequence[str], new: Sequence[str], old_number: int, new_number: int, budget: ComparisonBudget
 ) -> Iterator[Row]:
     """Yield the rows of lines that differ; the numbers are those of the first lines."""
-    others = [_words(line) for line in new]
+    others = [_words(line) for line in new] if budget.steps >= 0 else []
     taken = 0
     for place, line in enumerate(old):
-        partner = _most_similar(_words(line), others, taken)
+        partner = _most_similar(_words(line), others, taken) if budget.steps >= 0 else None
+        budget.steps -= LINES_AHEAD
         words = [] if partner is None else word_changes(line, new[partner], budget)
         if partner is None or not words:
             yield {"op": "removed", "from": old_number + place, "text": line}

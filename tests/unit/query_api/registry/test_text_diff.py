@@ -104,6 +104,14 @@ def _longest(old: str, new: str) -> int:
     return row[-1]
 
 
+def test_lines_are_not_searched_for_similar_ones_after_the_budget():
+    before, after = "a b\n" * 5_000 + "c\n" * 5_000, "c\n" * 5_000 + "a b\n" * 5_000
+
+    steps = steps_of(lambda: _lines(before, after, steps=20_000))
+
+    assert steps < 400_000
+
+
 def test_comparison_ends_with_its_budget():
     old, new = ["a", "b"] * 20_000, ["b", "c", "a"] * 20_000
     outcomes = []
