@@ -172,3 +172,25 @@ async def test_trace_is_saved_as_json(page: Page, stack: RunningStack, tmp_path:
     await page.goto(f"{stack.api}/ui/traces/{TRACE_ID}")
     trace = json.loads((await _saved(page, "As JSON", tmp_path)).read_text())
     assert trace["trace_id"] == TRACE_ID
+
+
+async def test_file_of_a_large_trace_says_what_it_holds(
+    browser: Browser, page: Page, stack: RunningStack, tmp_path: Path
+) -> None:
+    trace_id, count = "b7" * 16, 2_003
+    spans = [{"trace_id": trace_id, "span_id": f"{n:016x}", "span_name": f"n {n}"} for n in range(1, count + 1)]
+    stack.ask("/tracing/spans/ingest", {"spans": spans})
+    of_trace = {"conditions": [{"field": "trace_id", "value": trace_id}]}
+    counted = {"filtering": of_trace, "measures": [{"of": "count"}]}
+    stack.ask_until(
+        "/spans/groups/query",
+        counted,
+        lambda answer: answer["groups"][:1] and answer["groups"][0]["values"]["count"] == count,
+    )
+    await page.goto(f"{stack.api}/ui/traces/{trace_id}")
+    saved = await _saved(page, "As an HTML file", tmp_path)
+    async with open_page(browser, saved.as_uri()) as opened:
+        await opened.page.goto(saved.as_uri())
+        await expect(opened.page.locator(".notice")).to_have_text("The first 2,000 of 2,003 spans.")
+        await expect(opened.page.locator(".file-span")).to_have_count(2_000)
+        assert opened.problems == []

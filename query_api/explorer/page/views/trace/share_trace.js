@@ -3,7 +3,11 @@ import { html } from 'htm/preact';
 import { useState } from 'preact/hooks';
 import { get, post } from '../../app/api.js';
 import { saveFile } from '../../app/download.js';
+import { number } from '../../app/format.js';
 import { Menu } from '../../components/menu.js';
+
+/** Spans of a trace that the page saves as JSON: it holds them in memory. */
+const JSON_SPANS_MAX = 20_000;
 
 /** @param {{traceId: string, count: number}} props  `count` is the number of its spans. */
 export function ShareTrace({ traceId, count }) {
@@ -20,6 +24,7 @@ export function ShareTrace({ traceId, count }) {
     saveFile(`trace-${traceId}.html`, new Blob([traceFile(traceId, spans, count)], { type: 'text/html' }));
   };
   const saveJson = async () => {
+    if (count > JSON_SPANS_MAX) throw new Error(`The trace has ${number(count)} spans; the page saves at most ${number(JSON_SPANS_MAX)}. Run clearspan export with the filter trace_id = ${traceId}, which has no limit.`);
     const answer = await get(`traces/${encodeURIComponent(traceId)}`);
     saveFile(`trace-${traceId}.json`, new Blob([JSON.stringify(answer.trace, null, 2)], { type: 'application/json' }));
   };
