@@ -190,3 +190,14 @@ async def test_wrong_condition_is_marked_where_the_list_adds_others(runs: Explor
     await runs.open("spans", filter={"operator": "or", "conditions": conditions})
     await expect(runs.page.locator(".chip.wrong")).to_contain_text("'nonsense' is not a field")
     await expect(runs.page.locator(".chip.wrong .chip-text")).to_contain_text("nonsense")
+
+
+async def test_menu_of_columns_fits_a_phone(runs: Explorer):
+    await runs.page.set_viewport_size({"width": 390, "height": 844})
+    await runs.open("traces", filter=OF_SERVICE)
+    await expect(runs.page.locator(".rows .row .c-question").first).to_be_visible()
+    await runs.page.get_by_role("button", name="Columns").click()
+    box = await runs.page.locator(".column-menu .panel").bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
