@@ -1,4 +1,6 @@
-"""axe-core finds nothing serious in any view, in light and dark, and at the width of a phone nothing is cut off."""
+"""axe-core finds nothing serious in any view, in light and dark. At the width of a phone and enlarged to 200 % nothing is
+cut off, nothing moves while a view loads, and the keyboard alone reaches everything.
+"""
 
 from __future__ import annotations
 
@@ -119,21 +121,84 @@ async def test_axe_finds_nothing_serious(
     assert found == []
 
 
-async def test_views_fit_the_width_of_a_phone(
-    browser: Browser, explored_stack: RunningStack, application_views: list[str]
+PHONE_WIDTH = 390
+ENLARGED_WIDTH = 640
+"""The width of a small window of 1,280 pixels that is enlarged to 200 %."""
+
+SHIFTS_MAX = 0.1
+"""How much of the window may move while a view loads, as the sum of Chromium's scores."""
+
+NOTE_SHIFTS = """window.shifts = 0;
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifts += entry.value;
+}).observe({ type: 'layout-shift', buffered: true });"""
+
+MARK_CONTROLS = """() => {
+  const isShown = (element) => element.checkVisibility({ visibilityProperty: true, opacityProperty: true });
+  const controls = [...document.querySelectorAll('a[href], button, input, select, textarea, summary')]
+    .filter((element) => isShown(element) && !element.disabled && !element.closest('.rows, [role=grid], [role=tree]'));
+  for (const element of controls) element.dataset.unreached = element.outerHTML.slice(0, 120);
+  return controls.length;
+}"""
+"""Marks what can be operated, but in rows, which have keys of their own; returns how many there are."""
+
+MARK_REACHED = "() => { delete document.activeElement.dataset.unreached; }"
+UNREACHED = "() => [...document.querySelectorAll('[data-unreached]')].map((element) => element.dataset.unreached)"
+"""What is still marked. Of radio buttons of one name the arrow keys reach the others."""
+
+
+@pytest.mark.parametrize("width", [PHONE_WIDTH, ENLARGED_WIDTH])
+async def test_views_fit_a_narrow_window(
+    width: int, browser: Browser, explored_stack: RunningStack, application_views: list[str]
 ):
     wide = []
     async with open_page(browser, explored_stack.api) as opened:
-        await opened.page.set_viewport_size({"width": 390, "height": 800})
+        await opened.page.set_viewport_size({"width": width, "height": 800})
         for view in [*await _views(explored_stack), *application_views]:
             await opened.page.goto(f"{explored_stack.api}/ui/{view}")
             await opened.page.wait_for_load_state("networkidle")
-            width = await opened.page.evaluate(
+            needed = await opened.page.evaluate(
                 "Math.max(document.documentElement.scrollWidth, document.querySelector('main').scrollWidth)"
             )
-            if width > 390:
-                wide.append(f"{view}: {width}")
+            if needed > width:
+                wide.append(f"{view}: {needed}")
             wide += [f"{view}: {text} is cut off" for text in await opened.page.evaluate(CUT_OFF)]
             if view in {"traces", "spans"}:
                 await expect(opened.page.locator(".rows .row time").first).to_be_visible()
     assert wide == []
+
+
+@pytest.mark.parametrize("width", [PHONE_WIDTH, 1_280])
+async def test_nothing_moves_while_a_view_loads(
+    width: int, browser: Browser, explored_stack: RunningStack, application_views: list[str]
+):
+    moved = []
+    async with open_page(browser, explored_stack.api) as opened:
+        await opened.page.add_init_script(NOTE_SHIFTS)
+        await opened.page.set_viewport_size({"width": width, "height": 800})
+        for view in [*await _views(explored_stack), *application_views]:
+            await opened.page.goto(f"{explored_stack.api}/ui/{view}")
+            await opened.page.wait_for_load_state("networkidle")
+            shifts = await opened.page.evaluate("window.shifts")
+            if shifts > SHIFTS_MAX:
+                moved.append(f"{view}: {shifts:.3f}")
+    assert moved == []
+
+
+async def test_keyboard_reaches_everything(
+    browser: Browser, explored_stack: RunningStack, application_views: list[str]
+):
+    unreached = []
+    async with open_page(browser, explored_stack.api) as opened:
+        for view in [*await _views(explored_stack), *application_views]:
+            await opened.page.goto(f"{explored_stack.api}/ui/{view}")
+            await opened.page.wait_for_load_state("networkidle")
+            count = await opened.page.evaluate(MARK_CONTROLS)
+            rows = await opened.page.locator(".rows a[href], .rows button").count()
+            for _ in range(count + rows + 10):
+                await opened.page.keyboard.press("Tab")
+                await opened.page.evaluate(MARK_REACHED)
+                if not await opened.page.evaluate(UNREACHED):
+                    break
+            unreached += [f"{view}: {element}" for element in await opened.page.evaluate(UNREACHED)]
+    assert unreached == []
