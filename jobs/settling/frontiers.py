@@ -4,7 +4,7 @@ All projects have one frontier, the common one, as long as the job keeps up. A p
 what a run could not finish gets a frontier of its own, and the common one passes it by from there on::
 
     common ──────────────────────────────► half of each run
-    project that sends much ──►            a part of the other half, until it has reached the common one
+    a large project ──►                    a part of the other half, until it has reached the common one
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import orjson
 from jobs.settling.windows import Ranges, ranges_json, ranges_of_json
 
 LARGE_SHARE: Final = 16
-"""A project has much if it has more than one of this many parts of what a run may do."""
+"""A project is large if it uses more than one of this many parts of what a run may do."""
 
 OWN_MAX: Final = 16
-"""Projects that have a frontier of their own because they have much."""
+"""Large projects that have a frontier of their own."""
 
 VERSIONS_PER_ROW: Final = 10
 """A run may judge this many times as many versions of spans as it may read arrivals."""
@@ -62,7 +62,7 @@ class Frontiers(NamedTuple):
         return self._replace(own={**dict.fromkeys(project_ids, self.common), **self.own})
 
     def with_large(self, project_ids: Iterable[UUID]) -> Frontiers:
-        """Return the same with own frontiers for projects that have much: the first ones, while there are few."""
+        """Return the same with own frontiers for large projects: the first ones, while there are few."""
         new = [project_id for project_id in project_ids if project_id not in self.own]
         return self.with_own(new[: max(0, OWN_MAX - len(self.own))])
 

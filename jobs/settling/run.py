@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 from common.clickhouse.settled_traces import (
     SETTLED_TRACES_TABLE,
     SettlingReason,
+    TraceName,
     pack_settled,
     settled_rows,
     unpack_settled,
@@ -87,6 +88,7 @@ class Settling:
 
     rows_max: int = ROWS_MAX
     _rows: int = field(default=ROWS_MAX, init=False)
+    _failures: Counter[TraceName] = field(default_factory=Counter, init=False)
 
     async def work(self, run: JobRun) -> None:
         """Do runs until the process stops or the lease is lost. Raises ``LeaseLost`` and the errors of the stores."""
@@ -113,7 +115,7 @@ class Settling:
         stored = await read_positions_of(self.store, ALL_PROJECTS, deadline_s=STATEMENT_S)
         positions = {position.partition_id: position.through_offset for position in stored}
         run = Run(state.run + 1, clock_us, state.time_at(clock_us), moved(state.positions, positions))
-        examination = Examination(self.store, self.records, run, self._rows, Judge(self.store))
+        examination = Examination(self.store, self.records, run, self._rows, Judge(self.store, self._failures))
         complete, is_complete_left = await self._look_for_complete(examination, state.complete)
         incomplete, is_incomplete_left = await self._look_for_old(examination, state.incomplete, complete)
         is_moved = (complete, incomplete) != (state.complete, state.incomplete)

@@ -4,7 +4,7 @@ SELECT CASE WHEN pending IS NULL THEN run ELSE run - 1 END AS run FROM settling;
 
 -- settling_progress --
 -- Times are those by which traces are quiet, and the clock at the last run that changed something. A lease that has
--- ended means that no process settles traces. A project that is behind has a run of its own.
+-- ended means that no process settles traces. A project that is behind has a frontier of its own.
 SELECT
     time_us, clock_us, complete_run,
     (

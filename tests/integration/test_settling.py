@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -12,6 +13,8 @@ from common.errors import DeadlineExceeded, Unavailable
 from common.ids import DEFAULT_PROJECT_ID
 from common.postgres.leases import LeaseLost
 from common.postgres.pool import Database
+from jobs.settling import judging
+from jobs.settling.judging import ATTEMPTS
 from jobs.settling.records import rewind
 from jobs.settling.run import SettlingTimes
 from query_api.freshness.settled import read_settling_progress
@@ -281,30 +284,36 @@ class SlowForOne:
         return await self._store.select(statement, deadline_s=deadline_s)
 
 
-async def test_trace_that_is_too_large_to_be_judged_does_not_stop_others(world: SettlingWorld) -> None:
+async def test_trace_that_cannot_be_judged_does_not_stop_others(world: SettlingWorld) -> None:
+    """It is not complete, once it has made some runs fail: the engine may have been overloaded."""
     await world.send(*(span_in(trace, 1) for trace in range(1, 8)))
     await world.run()
-    slow = SlowForOne(world.store, (3).to_bytes(16, "big"))
-    for seconds in (31.0, 900.0):
-        world.clock.advance(seconds)
-        await world.job(slow).step(await world.lease())  # type: ignore[arg-type]
+    slow: Any = SlowForOne(world.store, (3).to_bytes(16, "big"))
+    job = world.job(slow)
+    world.clock.advance(31.0)
+    for _ in range(ATTEMPTS):
+        with pytest.raises(DeadlineExceeded):
+            await job.step(await world.lease())
+        assert await world.settled() == []
+    await job.step(await world.lease())
     complete = [(trace, 1, "complete") for trace in range(1, 8) if trace != 3]
+    assert await world.settled() == complete
+    world.clock.advance(900.0)
+    await job.step(await world.lease())
     assert await world.settled() == [*complete, (3, 1, "incomplete")]
 
 
-async def test_trace_that_settles_often_has_one_row(world: SettlingWorld) -> None:
-    for number in range(1, 4):
-        await world.send(span_in(1, number))
-        await world.run(31.0)
-    await world.store.execute(Statement("OPTIMIZE TABLE trace_settlings FINAL"), deadline_s=60.0)
-    rows = await world.store.select(
-        Statement("SELECT max(generation) AS generation, count() AS rows_count FROM trace_settlings"), deadline_s=60.0
-    )
-    assert rows.to_pylist() == [{"generation": 3, "rows_count": 1}]
-
-    await world.send(span_in(1, 4))
-    await world.run(31.0)
-    assert (await world.settled())[-1][:2] == (1, 4)
+async def test_trace_that_is_too_large_to_be_judged_stops_no_run(
+    world: SettlingWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging, "VERSIONS_TOGETHER", 10)
+    await world.send(*(span_in(3, span, 1 if span > 1 else None) for span in range(1, 12)))
+    await world.send(*(span_in(trace, 1) for trace in (1, 2)))
+    await world.run()
+    world.clock.advance(31.0)
+    slow: Any = SlowForOne(world.store, (3).to_bytes(16, "big"))
+    await world.job(slow).step(await world.lease())
+    assert await world.settled() == [(1, 1, "complete"), (2, 1, "complete")]
 
 
 async def test_restored_tables_lose_no_settling(world: SettlingWorld) -> None:
