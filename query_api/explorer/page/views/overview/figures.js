@@ -46,7 +46,7 @@ export async function figures({ measures, names, conditions, by, limit = 8 }, pe
   const body = { measures: asked, group_by: by ? [by] : [], interval: period.interval, totals: true };
   const read = (/** @type {any} */ values) => Object.fromEntries(names.map((name) => [name, measures[name]?.[1](values)]));
   const ask = (/** @type {Condition[]} */ all, /** @type {import('./period.js').Range} */ range, /** @type {number} */ count) => inTurn(
-    () => post('spans/groups/query', { ...body, filtering: { conditions: all }, windowing: windowOf(range), limit: count }, abort), abort);
+    () => post('spans/groups/query', { ...body, filtering: { conditions: all }, windowing: windowOf(range), limit: count }, abort), abort, range !== period);
   const now = await ask(conditions, period, limit);
   const keyOf = (/** @type {any} */ group) => JSON.stringify(by ? group.by[by.key ?? by.field] : null);
   const keys = now.totals.map((/** @type {any} */ group) => JSON.parse(keyOf(group)));
@@ -84,9 +84,10 @@ const waiting = [];
  * @template T
  * @param {() => Promise<T>} request
  * @param {AbortSignal} abort
+ * @param {boolean} isSecond  The second request of a part runs before the first ones of others: what began is shown soon.
  */
-async function inTurn(request, abort) {
-  if (running >= PARALLEL_MAX) await new Promise((resolve) => { waiting.push(() => resolve(undefined)); });
+async function inTurn(request, abort, isSecond) {
+  if (running >= PARALLEL_MAX) await new Promise((resolve) => { waiting[isSecond ? 'unshift' : 'push'](() => resolve(undefined)); });
   running += 1;
   try {
     abort.throwIfAborted();
