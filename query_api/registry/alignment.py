@@ -14,7 +14,9 @@ Pairs: TypeAlias = list[tuple[int, int]]
 
 @dataclass(slots=True)
 class ComparisonBudget:
-    """The steps that are left for aligning sequences. The result of a comparison depends on its input alone."""
+    """The steps that are left for aligning sequences, and for reading the words of lines. The result of a comparison
+    depends on its input alone.
+    """
 
     steps: int = STEPS_MAX
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from query_api.registry.alignment import ComparisonBudget, common_places
 
@@ -45,11 +46,10 @@ def _replaced(
     old: Sequence[str], new: Sequence[str], old_number: int, new_number: int, budget: ComparisonBudget
 ) -> Iterator[Row]:
     """Yield the rows of lines that differ; the numbers are those of the first lines."""
-    others = [_words(line) for line in new] if budget.steps >= 0 else []
+    newer = _Lines(new, budget)
     taken = 0
     for place, line in enumerate(old):
-        partner = _most_similar(_words(line), others, taken) if budget.steps >= 0 else None
-        budget.steps -= LINES_AHEAD
+        partner = newer.most_similar(line, taken)
         words = [] if partner is None else word_changes(line, new[partner], budget)
         if partner is None or not words:
             yield {"op": "removed", "from": old_number + place, "text": line}
@@ -64,18 +64,51 @@ def _added(new: Sequence[str], start: int, end: int, number: int) -> Iterator[Ro
     return ({"op": "added", "to": number + place, "text": new[place]} for place in range(start, end))
 
 
-def _words(line: str) -> Counter[str]:
-    return Counter(token for token in _TOKEN.findall(line) if not token.isspace())
+class _Words(NamedTuple):
+    """The words and signs of a line, with their number."""
+
+    counts: Counter[str]
+    total: int
 
 
-def _most_similar(words: Counter[str], others: Sequence[Counter[str]], start: int) -> int | None:
-    """Return the place of the line ahead that has most words in common; none if no line is similar."""
-    best, best_share = None, SIMILAR_SHARE
-    for place in range(start, min(start + LINES_AHEAD, len(others))):
-        share = 2 * (words & others[place]).total() / max(1, words.total() + others[place].total())
-        if share > best_share:
-            best, best_share = place, share
-    return best
+class _Lines:
+    """Lines among which a similar one is searched. The words of each are counted once, and only if they are needed."""
+
+    def __init__(self, lines: Sequence[str], budget: ComparisonBudget) -> None:
+        self._lines = lines
+        self._budget = budget
+        self._words: dict[int, _Words] = {}
+
+    def most_similar(self, line: str, start: int) -> int | None:
+        """Return the place of the line ahead that has most words in common; none if no line is similar, or once the
+        budget is spent.
+        """
+        if self._budget.steps < 0:
+            return None
+        words = self._counted(line)
+        best, best_share = None, SIMILAR_SHARE
+        for place in range(start, min(start + LINES_AHEAD, len(self._lines))):
+            if place not in self._words:
+                self._words[place] = self._counted(self._lines[place])
+            if self._budget.steps < 0:
+                return None
+            other = self._words[place]
+            self._budget.steps -= 1 + len(words.counts)
+            share = 2 * (words.counts & other.counts).total() / max(1, words.total + other.total)
+            if share > best_share:
+                best, best_share = place, share
+        return best
+
+    def _counted(self, line: str) -> _Words:
+        counts = Counter(token for token in _tokens(line, self._budget) if not token.isspace())
+        return _Words(counts, counts.total())
+
+
+def _tokens(line: str, budget: ComparisonBudget) -> list[str]:
+    """Return the words, spaces and signs of a line; none if they are more than the steps that are left."""
+    tokens = [match[0] for match in islice(_TOKEN.finditer(line), max(0, budget.steps) + 1)]
+    budget.steps -= len(tokens)
+    return tokens if budget.steps >= 0 else []
 
 
 def word_changes(before: str, after: str, budget: ComparisonBudget) -> list[dict[str, str]]:
@@ -83,7 +116,7 @@ def word_changes(before: str, after: str, budget: ComparisonBudget) -> list[dict
 
     `same` and `removed` together are the older line, `same` and `added` the newer one.
     """
-    old, new = _TOKEN.findall(before), _TOKEN.findall(after)
+    old, new = _tokens(before, budget), _tokens(after, budget)
     pairs = common_places(old, new, budget)
     if budget.steps < 0:
         return []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from query_api.registry import text_diff
 from query_api.registry.alignment import ComparisonBudget, common_places
 from query_api.registry.text_diff import line_changes, word_changes
 from tests.support.steps import steps_of
@@ -110,6 +112,46 @@ def test_lines_are_not_searched_for_similar_ones_after_the_budget():
     steps = steps_of(lambda: _lines(before, after, steps=20_000))
 
     assert steps < 400_000
+
+
+class _Measured(Counter[str]):
+    """Counts the elements that are read."""
+
+    reads: ClassVar[int] = 0
+
+    def total(self) -> int:
+        type(self).reads += len(self)
+        return super().total()
+
+    def __and__(self, other: Counter[str]) -> Counter[str]:
+        type(self).reads += len(self)
+        return super().__and__(other)
+
+
+DISTINCT = [chr(0xE000 + number) for number in range(6_000)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (["a"] * 150, ["".join(DISTINCT)] * 5),
+        (["".join(DISTINCT)] * 5, ["a"] * 150),
+        (["".join(DISTINCT[:200])] * 100, ["".join(DISTINCT[200:400])] * 100),
+    ],
+)
+def test_words_are_read_within_the_budget(monkeypatch: pytest.MonkeyPatch, before: list[str], after: list[str]):
+    monkeypatch.setattr(text_diff, "Counter", _Measured)
+    monkeypatch.setattr(_Measured, "reads", 0)
+
+    _lines("\n".join(before), "\n".join(after), steps=20_000)
+
+    assert _Measured.reads < 40_000
+
+
+def test_line_longer_than_the_budget_has_no_words():
+    steps = steps_of(lambda: _lines("a " * 50_000, "b " * 50_000, steps=100))
+
+    assert steps < 5_000
 
 
 def test_comparison_ends_with_its_budget():
