@@ -43,7 +43,7 @@ MEMBERS_MAX: Final = 1_000
 
 MESSAGE_CHARACTERS_MAX: Final = 500
 
-_CHEAP_DATA_BYTES: Final = 64 * KIB
+_CHEAP_BYTES: Final = 64 * KIB
 _CHEAP_PRODUCT: Final = 4 * MIB
 _COSTLY: Final = re.compile(r'"(?:\$ref|\$dynamicRef|\$recursiveRef|pattern\w*|uniqueItems|unevaluated\w*)"')
 """Without these keywords every value is compared with every part of the schema at most once."""
@@ -145,9 +145,8 @@ def schema_problems(schema: str, data: str, named: str = EVALUATORS_SCHEMA) -> l
 
 
 def _is_cheap(schema: str, data: str) -> bool:
-    return (
-        len(data) <= _CHEAP_DATA_BYTES and len(schema) * len(data) <= _CHEAP_PRODUCT and _COSTLY.search(schema) is None
-    )
+    is_small = max(len(schema), len(data)) <= _CHEAP_BYTES and len(schema) * len(data) <= _CHEAP_PRODUCT
+    return is_small and _COSTLY.search(schema) is None
 
 
 def _validator(schema: Json, named: str) -> jsonschema_rs.Validator:

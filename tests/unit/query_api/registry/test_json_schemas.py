@@ -148,6 +148,24 @@ async def test_schema_that_cannot_be_used_is_an_error_of_the_request(schema: Any
         await check_data(ThreadCompute(), json.dumps(schema), '{"a": "aaa"}', at=AT)
 
 
+class _Counting(ThreadCompute):
+    calls = 0
+
+    async def run(self, *arguments: Any, **options: Any) -> Any:
+        self.calls += 1
+        return await super().run(*arguments, **options)
+
+
+@pytest.mark.parametrize(("properties", "calls"), [(100, 0), (10_000, 1)])
+async def test_large_schema_is_used_in_a_child_process(properties: int, calls: int) -> None:
+    schema = {"properties": {f"p{number}": {"type": "string"} for number in range(properties)}}
+    compute = _Counting()
+
+    await check_data(compute, json.dumps(schema), "{}", at=AT)
+
+    assert compute.calls == calls
+
+
 async def test_regular_expression_that_backtracks_ends(processes: ProcessCompute) -> None:
     schema = {"properties": {"a": {"pattern": r"(x+x+)+\1y"}}}
 
