@@ -13,7 +13,7 @@ import hashlib
 import json
 import posixpath
 import re
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final, NamedTuple
@@ -33,6 +33,9 @@ CONTENT_TYPES: Final = {
     ".txt": "text/plain; charset=utf-8",
 }
 HTML: Final = "text/html; charset=utf-8"
+PAGES_KEPT: Final = 32
+"""Pages that are kept in memory, one for each depth of an address. Views need few, but anyone may ask for others."""
+
 _IMPORT_MAP: Final = re.compile(r'<script type="importmap">(.*?)</script>', re.DOTALL)
 
 
@@ -125,7 +128,7 @@ def _markup() -> str:
     return files("query_api.explorer").joinpath("page/index.html").read_text("utf-8")
 
 
-@cache
+@lru_cache(PAGES_KEPT)
 def _page(base: str) -> tuple[PageFile, str]:
     """Return ``index.html`` for an address from which ``base`` leads to ``/ui/``, and its content security policy."""
     markup, names = _markup(), first_files()

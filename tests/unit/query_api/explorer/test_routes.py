@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import gzip
 import hashlib
 import json
@@ -14,7 +15,7 @@ from urllib.parse import urljoin
 import pytest
 
 from query_api.explorer import vendoring
-from query_api.explorer.routes import first_files, page_files
+from query_api.explorer.routes import PageFile, first_files, page_files
 from tests.support.api import KnownKeys, context_of
 from tests.unit.query_api.conftest import Client
 
@@ -37,6 +38,21 @@ async def test_files_are_found_from_every_address_without_a_key(address: str, ai
     assert (response.status, response.content_type) == (200, "text/html")
     script = await client.get(urljoin(urljoin(f"http://host{address}", base), main).removeprefix("http://host"))
     assert (script.status, script.content_type) == (200, "text/javascript")
+
+
+async def test_few_pages_are_kept(aiohttp_client: Client) -> None:
+    client = await aiohttp_client(context_of(keys=KnownKeys({})))
+    before = _kept_files()
+
+    for depth in range(200):
+        await client.get("/ui" + "/a" * depth, headers=BROWSER)
+
+    assert _kept_files() - before < 50
+
+
+def _kept_files() -> int:
+    gc.collect()
+    return sum(isinstance(thing, PageFile) for thing in gc.get_objects())
 
 
 async def test_root_is_json_for_programs(aiohttp_client: Client) -> None:
