@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Dialog, Page, expect
 
 from tests.support.explorer import open_page
 from tests.support.stack import RunningStack, running_stack
@@ -109,3 +109,43 @@ async def test_projects_are_kept_and_switched_until_signing_out(page: Page, stac
     await expect(menu).to_have_count(0)
     kept = await page.evaluate("JSON.stringify({...sessionStorage}) + JSON.stringify({...localStorage})")
     assert not [key for key in (first, second) if key in kept]
+
+
+async def test_unsaved_changes_keep_the_project(page: Page, stack: RunningStack) -> None:
+    first, second = _key(stack, "drafts@example.org"), _key(stack, "other@example.org")
+    body = {"application": {"slug": "drafted", "name": "D", "data": {"parameters": {"prompt": "Be kind."}}}}
+    _ask(stack, "/simple/applications/", body, f"ApiKey {first}")
+    [variant] = _ask(stack, "/applications/variants/query", {}, f"ApiKey {first}")["application_variants"]
+    questions: list[str] = []
+
+    async def stay(dialog: Dialog) -> None:
+        questions.append(dialog.message)
+        await dialog.dismiss()
+
+    await page.goto(f"{stack.api}/ui/applications/drafted/edit?variant={variant['slug']}")
+    await _enter(page, first)
+    prompt = page.get_by_label("prompt")
+    await prompt.fill("Be rude.")
+    page.on("dialog", stay)
+    menu = page.locator(".project-menu")
+    await menu.get_by_role("button").first.click()
+    await menu.get_by_role("button", name="Another project…").click()
+    async with page.expect_event("dialog"):
+        await _enter(page, second)
+    await page.keyboard.press("Escape")
+    await menu.get_by_role("button").first.click()
+    async with page.expect_event("dialog"):
+        await menu.get_by_role("button", name="Sign out").click()
+    await expect(prompt).to_have_value("Be rude.")
+    assert await page.evaluate("sessionStorage.getItem('clearspan-key-project')") == first
+
+    page.remove_listener("dialog", stay)
+
+    async def leave(dialog: Dialog) -> None:
+        questions.append(dialog.message)
+        await dialog.accept()
+
+    page.on("dialog", leave)
+    await page.get_by_role("button", name="Sign out").click()
+    await expect(page.get_by_role("dialog", name="This installation needs an API key")).to_be_visible()
+    assert questions == ["Leave this page? What you changed is not committed."] * 3

@@ -12,8 +12,8 @@ export const ROOT = new URL('./', document.baseURI);
 /** The view at `ROOT` itself. */
 const HOME = 'overview';
 
-/** Whether the view that is shown may be left. A view with unsaved changes sets it (`leaving.js`). */
-export const leaving = { mayLeave: () => true };
+/** Whether the view that is shown may be left, and whether that was asked. A view with unsaved changes sets it (`leaving.js`). */
+export const leaving = { mayLeave: () => true, isAgreed: false };
 
 /** @typedef {Readonly<{path: readonly string[], params: URLSearchParams}>} Address */
 /** @typedef {Record<string, string | null | undefined>} Changes  `null`, `undefined` and `''` remove a parameter. */
@@ -71,6 +71,18 @@ export function navigate(target, { replace = false } = {}) {
   const before = (place === -1 ? trail : trail.slice(0, place)).slice(-TRAIL_MAX);
   history[replace ? 'replaceState' : 'pushState']({ trail: before }, '', target);
   address.value = read();
+}
+
+/**
+ * Load the page anew at an address, unless unsaved changes keep the view.
+ * @param {string} target  What `href` returned.
+ * @param {() => void} prepare  Called once it is certain that the view is left.
+ */
+export function loadAnew(target, prepare) {
+  if (!leaving.mayLeave()) return;
+  leaving.isAgreed = true;
+  prepare();
+  location.assign(target);
 }
 
 /** The addresses of the pages on the way to this one, the first one first. No page is in it twice. @returns {string[]} */
@@ -142,9 +154,10 @@ function changed(params, changes) {
 /** Follow links inside the page without loading it again, and "back" and "forward". */
 export function listenToAddress() {
   addEventListener('popstate', (event) => {
-    const { path, params } = address.peek();
-    if (href(path) === location.pathname || leaving.mayLeave()) address.value = read();
-    else history.pushState(event.state, '', href(path, params));
+    const [before, now] = [address.peek(), read()];
+    const isSame = href(before.path, before.params) === href(now.path, now.params);
+    if (isSame || leaving.mayLeave()) address.value = now;
+    else history.pushState(event.state, '', href(before.path, before.params));
   });
   document.addEventListener('click', (event) => {
     const link = event.target instanceof Element ? event.target.closest('a') : null;

@@ -8,7 +8,7 @@ const QUESTION = 'Leave this page? What you changed is not committed.';
 export function useQuestionBeforeLeaving(isUnsaved) {
   useEffect(() => {
     if (!isUnsaved) return undefined;
-    const onUnload = (/** @type {BeforeUnloadEvent} */ event) => event.preventDefault();
+    const onUnload = (/** @type {BeforeUnloadEvent} */ event) => { if (!leaving.isAgreed) event.preventDefault(); };
     leaving.mayLeave = () => confirm(QUESTION);
     addEventListener('beforeunload', onUnload);
     return () => {

@@ -1,6 +1,6 @@
 /** The projects whose keys this browser session keeps: one is in use, the others can be chosen. */
 import { signal } from '@preact/signals';
-import { href } from './address.js';
+import { href, loadAnew } from './address.js';
 import { keys, projectOf, useKey } from './api.js';
 
 const ITEM = 'clearspan-projects';
@@ -50,14 +50,14 @@ export function nameOf({ id, name }) {
 
 /** Use another project. The page begins anew, so that it shows nothing of the one before. @param {Project} project */
 export function switchTo({ key }) {
-  useKey('project', key);
-  location.assign(href(['overview']));
+  loadAnew(href(['overview']), () => useKey('project', key));
 }
 
 /** Forget all keys, also the administrator's, and everything that is shown. */
 export function signOut() {
-  keep([]);
-  useKey('project', '');
-  useKey('admin', '');
-  location.assign(href(['overview']));
+  loadAnew(href(['overview']), () => {
+    keep([]);
+    useKey('project', '');
+    useKey('admin', '');
+  });
 }

@@ -28,7 +28,7 @@ export function ApplicationsView({ path }) {
   if (what === 'revisions' && id) return html`<${Revision} key=${id} slug=${slug} id=${id} />`;
   switch (what) {
     case 'compare': return html`<${Compare} slug=${slug} />`;
-    case 'edit': return html`<${Edit} key=${`${slug}/${param('variant')}`} slug=${slug} />`;
+    case 'edit': return html`<${Edit} key=${`${slug}/${param('variant')}/${param('from')}`} slug=${slug} />`;
     case 'deploy': return html`<${Deploy} slug=${slug} />`;
     case 'revert': return html`<${Revert} slug=${slug} />`;
     default: return html`<${Application} key=${slug} slug=${slug} />`;

@@ -3,7 +3,7 @@
  * value of it, so that nothing is lost that they do not know. A commit names the revision that it was made from.
  */
 import { html } from 'htm/preact';
-import { useCallback, useEffect, useState } from 'preact/hooks';
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { href, navigate, param } from '../../../app/address.js';
 import { ApiError, getExact, post } from '../../../app/api.js';
 import { useQuestionBeforeLeaving } from '../../../app/leaving.js';
@@ -16,7 +16,7 @@ import { Draft } from './draft.js';
 const CHECK_AFTER_MS = 400;
 const EMPTY = { parameters: { prompt: { messages: [{ role: 'system', content: '' }, { role: 'user', content: '' }], llm_config: { model: '' } } } };
 
-/** @param {{slug: string}} props */
+/** One variant: another one needs another `key`. @param {{slug: string}} props */
 export function Edit({ slug }) {
   const [variantSlug, from] = [param('variant') ?? '', param('from')];
   const loaded = useLoaded(async (abort) => {
@@ -28,10 +28,13 @@ export function Edit({ slug }) {
     const base = head ? await read(head.id) : null;
     return { variant, base, start: from && from !== head?.id ? await read(from) : base };
   }, [slug, variantSlug, from]);
-  if (loaded.error) return html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`;
-  if (!loaded.data) return html`<p class="loading" role="status">${loaded.isLoading ? 'Loading…' : 'There is no such variant.'}</p>`;
-  const { variant, base, start } = loaded.data;
-  return html`<${Editor} slug=${slug} variant=${variant} base=${base} start=${start} />`;
+  const first = useRef(loaded.data); // another key loads again, and must not take the draft away
+  first.current ??= loaded.data;
+  const isAbsent = !loaded.data && !loaded.isLoading;
+  if (!first.current && !loaded.error) return html`<p class="loading" role="status">${isAbsent ? 'There is no such variant.' : 'Loading…'}</p>`;
+  return html`${loaded.error ? html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`
+    : isAbsent && html`<div class="notice error" role="alert"><p>There is no such variant in the project of this key. Use a key of the project in which you began.</p></div>`}
+    ${first.current && html`<${Editor} slug=${slug} ...${first.current} />`}`;
 }
 
 /** @param {{slug: string, variant: any, base: any, start: any}} props  `base` is the head, `null` if there is no revision. */
