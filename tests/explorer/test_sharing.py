@@ -35,7 +35,7 @@ SPANS = [
     _span(1, None, span_name=HOSTILE, attributes={"quoted": QUOTES, "ag": {"data": {"inputs": {"q": "why?"}}}}),
     _span(2, 1, span_type="chat", attributes={"quoted": QUOTES, "ag": {"data": {"inputs": {"messages": MESSAGES}}}}),
     _span(3, 2, status_code="STATUS_CODE_ERROR", status_message=HOSTILE),
-    _span(4, 1),
+    _span(4, 1, attributes={"large": 2**53 + 1}),
 ]
 OF_TRACE = {"conditions": [{"field": "trace_id", "operator": "is", "value": TRACE_ID}]}
 OF_QUOTES = {"conditions": [{"field": "attributes", "key": "quoted", "operator": "is", "value": QUOTES}]}
@@ -171,7 +171,8 @@ async def test_trace_is_one_file_that_runs_and_loads_nothing(
 async def test_trace_is_saved_as_json(page: Page, stack: RunningStack, tmp_path: Path) -> None:
     await page.goto(f"{stack.api}/ui/traces/{TRACE_ID}")
     trace = json.loads((await _saved(page, "As JSON", tmp_path)).read_text())
-    assert trace["trace_id"] == TRACE_ID
+    assert json.dumps(trace) == json.dumps(stack.ask(f"/traces/{TRACE_ID}", None)["trace"])
+    assert '"large": 9007199254740993' in json.dumps(trace)
 
 
 async def test_file_of_a_large_trace_says_what_it_holds(

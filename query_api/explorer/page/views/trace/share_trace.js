@@ -1,7 +1,7 @@
 /** A trace out of the page: as one HTML file that opens without a server, or as JSON. */
 import { html } from 'htm/preact';
 import { useState } from 'preact/hooks';
-import { get, post } from '../../app/api.js';
+import { getExact, post } from '../../app/api.js';
 import { saveFile } from '../../app/download.js';
 import { number } from '../../app/format.js';
 import { Menu } from '../../components/menu.js';
@@ -25,7 +25,7 @@ export function ShareTrace({ traceId, count }) {
   };
   const saveJson = async () => {
     if (count > JSON_SPANS_MAX) throw new Error(`The trace has ${number(count)} spans; the page saves at most ${number(JSON_SPANS_MAX)}. Run clearspan export with the filter trace_id = ${traceId}, which has no limit.`);
-    const answer = await get(`traces/${encodeURIComponent(traceId)}`);
+    const answer = await getExact(`traces/${encodeURIComponent(traceId)}`);
     saveFile(`trace-${traceId}.json`, new Blob([JSON.stringify(answer.trace, null, 2)], { type: 'application/json' }));
   };
   return html`<${Menu} label="Share" align="right">${(/** @type {() => void} */ close) => html`
