@@ -122,6 +122,35 @@ async def test_live_shows_a_new_span_within_two_seconds(explorer: Explorer):
     pytest.fail(f"none of {TRIES} spans was shown within two seconds")
 
 
+async def test_live_says_what_stopped_it_and_begins_again(explorer: Explorer):
+    page, feed_statuses = explorer.page, [503, 400, 200]
+
+    async def refuse(route: Route) -> None:
+        is_feed = (route.request.post_data_json or {}).get("windowing", {}).get("by") == "created_at"
+        status = feed_statuses.pop(0) if is_feed and feed_statuses else 200
+        if status == 200:
+            await route.continue_()
+        else:
+            await route.fulfill(status=status, json={"detail": "windowing.next: it is no cursor of this feed."})
+
+    await page.clock.install()
+    await page.route("**/spans/query", refuse)
+    await explorer.open("spans", live="1")
+    alert = page.get_by_role("alert")
+    await page.clock.run_for(3_000)  # the first answer is repeated
+    await expect(alert).to_contain_text("Live has stopped. windowing.next: it is no cursor of this feed.")
+    await page.clock.run_for(10_000)
+    assert feed_statuses == [200]
+    await expect(page.locator(".rows .row").first).to_be_visible()
+    async with page.expect_response("**/spans/query"):  # the feed begins
+        await alert.get_by_role("button", name="Try again").press("Enter")  # a pointer over the list would hold rows
+    await expect(alert).to_have_count(0)
+    name = f"after the stop {uuid.uuid4().hex}"
+    span = {"trace_id": uuid.uuid4().hex, "span_id": "ce" * 8, "span_name": name}
+    explorer.stack.ask("/tracing/spans/ingest", {"spans": [span]})
+    await expect(page.locator(".rows .row .name").first).to_have_text(name)
+
+
 async def test_histogram_zooms_by_dragging(explorer: Explorer):
     await explorer.open("spans", oldest="2026-01-01T00:00:00Z", newest="2027-01-01T00:00:00Z")
     over = explorer.page.locator(".histogram .u-over")

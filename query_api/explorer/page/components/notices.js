@@ -3,11 +3,11 @@ import { html } from 'htm/preact';
 import { ApiError, API } from '../app/api.js';
 import { curlOf, otlpVariables, SetKey } from './commands.js';
 
-/** @param {{error: Error, retry?: () => void}} props */
-export function ErrorNotice({ error, retry }) {
+/** @param {{error: Error, retry?: () => void, before?: string}} props  `before` is a sentence that says what failed. */
+export function ErrorNotice({ error, retry, before = '' }) {
   const requestId = error instanceof ApiError ? error.requestId : null;
   return html`<div class="notice error" role="alert">
-    <p class="text">${error.message}</p>
+    <p class="text">${before}${error.message}</p>
     ${requestId && html`<p class="soft">Request <code>${requestId}</code></p>`}
     ${retry && html`<button onClick=${retry}>Try again</button>`}
   </div>`;

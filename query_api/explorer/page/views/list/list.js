@@ -132,6 +132,7 @@ function List({ kind }) {
     ${sort && html`<p class="ranking" role="status">A ranking: the ${isAscending ? 'last' : 'first'} ${RANKED_MAX} ${kind.name} by ${sort}.${' '}
       ${kind.name === 'traces' ? 'Traces' : 'Spans'} without that value are left out.</p>`}
     ${pages.error && wrongCondition(pages.error) === null && html`<${ErrorNotice} error=${pages.error} retry=${pages.reload} />`}
+    ${live.error && !pages.error && html`<${ErrorNotice} error=${live.error} retry=${live.retry} before="Live has stopped. " />`}
     ${!pages.complete && html`<${IncompleteNotice} />`}
     ${live.paused > 0 && html`<button class="new-rows" onClick=${live.resume}>Show ${live.paused} new</button>`}
     ${rows.length === 0 && !pages.isLoading && !pages.error

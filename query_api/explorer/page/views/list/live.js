@@ -1,14 +1,18 @@
 /**
  * New rows as they arrive, by the feed. Spans are the rows of the feed itself; for traces the feed says which traces
  * changed, and their summaries are read. While the pointer is over the list, new rows are collected and not shown.
+ * A request that the API refuses stops it; one that may succeed later is repeated.
  */
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { post } from '../../app/api.js';
+import { ApiError, keys, post } from '../../app/api.js';
 
 const WAIT_S = 20;
 const ROWS_MAX = 500;
 const FEED_LIMIT = 200;
 const RETRY_MS = 3_000;
+
+/** Refusals that end by themselves: the request took too long, or there were too many. */
+const PASSING = [408, 429];
 
 /**
  * @param {{kind: {name: string, path: string, member: string}, filter: object, more: object, isOn: boolean, keyOf: (row: any) => string, key: string}} options
@@ -16,6 +20,8 @@ const RETRY_MS = 3_000;
 export function useLive({ kind, filter, more, isOn, keyOf, key }) {
   const [rows, setRows] = useState(/** @type {any[]} */ ([]));
   const [paused, setPaused] = useState(0);
+  const [error, setError] = useState(/** @type {Error | null} */ (null));
+  const [round, setRound] = useState(0);
   const waiting = useRef(/** @type {any[]} */ ([]));
   const isPaused = useRef(false);
   const arrivedAt = useRef(/** @type {Map<string, number>} */ (new Map()));
@@ -29,6 +35,7 @@ export function useLive({ kind, filter, more, isOn, keyOf, key }) {
   useEffect(() => {
     setRows([]);
     setPaused(0);
+    setError(null);
     waiting.current = [];
     if (!isOn) return undefined;
     const controller = new AbortController();
@@ -37,12 +44,14 @@ export function useLive({ kind, filter, more, isOn, keyOf, key }) {
       const keys = new Set(arrived.map(keyOf));
       waiting.current = [...arrived, ...waiting.current.filter((row) => !keys.has(keyOf(row)))].slice(0, ROWS_MAX);
       return setPaused(waiting.current.length);
-    });
+    }).catch((refusal) => { if (!controller.signal.aborted) setError(refusal); });
     return () => controller.abort();
-  }, [key, isOn]);
+  }, [key, keys.value, isOn, round]);
   return {
     rows: isOn ? rows : [],
     paused,
+    error,
+    retry: () => setRound((number) => number + 1),
     pause: () => { isPaused.current = isOn; },
     resume: () => {
       isPaused.current = false;
@@ -55,6 +64,7 @@ export function useLive({ kind, filter, more, isOn, keyOf, key }) {
 }
 
 /**
+ * Return when it is aborted; throw what the API refuses for good.
  * @param {{name: string, path: string, member: string}} kind
  * @param {{filter: object, more: object}} query
  * @param {AbortSignal} abort
@@ -71,9 +81,15 @@ async function follow(kind, { filter, more }, abort, arrive) {
       if (page.spans.length) arrive(kind.name === 'spans' ? page.spans.toReversed() : await summaries(kind, page.spans, more, abort));
     } catch (error) {
       if (abort.aborted) return;
+      if (isFinal(error)) throw error;
       await new Promise((resolve) => { setTimeout(resolve, RETRY_MS); });
     }
   }
+}
+
+/** Whether the same request would be refused again. @param {unknown} error */
+function isFinal(error) {
+  return error instanceof ApiError && error.status >= 400 && error.status < 500 && !PASSING.includes(error.status);
 }
 
 /**
