@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -95,6 +96,35 @@ async def test_chart_is_saved_opened_and_replaced(explorer: Explorer) -> None:
     assert (await _figures(explorer))["north"] == "1 s"
     parameters = parse_qs(urlsplit(page.url).query)
     assert (parameters["measure"], parameters["as"], parameters["by"]) == (["duration"], ["min"], ["shop.region"])
+
+
+async def test_replacing_keeps_what_programs_wrote(explorer: Explorer) -> None:
+    ask, page = explorer.stack.ask, explorer.page
+    chart = {"measure": "duration", "as": "max", "by": "shop.region", "top": 3}
+    data = {"filtering": {"conditions": []}, "windowing": WINDOW, "formatting": {"focus": "span"}}
+    query = {"slug": "kept-members", "name": "Kept members", "meta": {"chart": chart, "owner": "desk"}, "data": data}
+    ask("/simple/queries/", {"query": query})
+    await explorer.open("charts", chart="kept-members", measure="cost", **{"as": "sum"}, **WINDOW)
+    await page.get_by_role("button", name="Save").click()
+    await page.get_by_role("button", name="Replace “Kept members”").click()
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    (saved,) = ask("/simple/queries/query", {"query": {"slug": "kept-members"}})["queries"]
+    assert saved["meta"]["owner"] == "desk"
+    assert saved["meta"]["chart"]["measure"] == "cost"
+    assert saved["data"]["formatting"]["focus"] == "span"
+
+
+async def test_list_of_saved_charts_says_where_it_ends(explorer: Explorer) -> None:
+    meta = {"chart": {"measure": "cost"}}
+    charts = [{"id": str(n), "slug": f"chart-{n}", "name": f"Chart {n}", "meta": meta} for n in range(101)]
+    await explorer.open("charts", **WINDOW)
+    saved = explorer.page.get_by_role("navigation", name="Saved charts")
+    await explorer.page.route("**/simple/queries/query", lambda route: route.fulfill(json={"queries": charts}))
+    async with explorer.page.expect_request("**/simple/queries/query") as waiting:
+        await explorer.page.reload()
+    assert json.loads((await waiting.value).post_data or "")["query"] == {"meta": {"chart": {}}}
+    await expect(saved.get_by_role("link", name="Chart", exact=False)).to_have_count(100)
+    await expect(saved).to_contain_text("The latest 100 charts. Older ones are in the API.")
 
 
 async def test_first_chart_has_a_range_in_its_address(explorer: Explorer) -> None:

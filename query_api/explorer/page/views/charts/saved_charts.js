@@ -5,7 +5,7 @@
 import { html } from 'htm/preact';
 import { useState } from 'preact/hooks';
 import { href, param, setParams } from '../../app/address.js';
-import { call, post } from '../../app/api.js';
+import { call, get, post } from '../../app/api.js';
 import { writeFilter } from '../../app/filter.js';
 import { useLoaded } from '../../app/loading.js';
 import { Dialog } from '../../components/shell.js';
@@ -19,8 +19,9 @@ const CHARTS_MAX = 100;
 /** @param {{definition: Definition, filter: object, range: object}} props */
 export function SavedCharts({ definition, filter, range }) {
   const [isSaving, setSaving] = useState(false);
-  const loaded = useLoaded((abort) => post('simple/queries/query', { windowing: { limit: CHARTS_MAX } }, abort), []);
-  const charts = (loaded.data?.queries ?? []).filter((/** @type {any} */ query) => query.meta?.chart);
+  const loaded = useLoaded((abort) => post('simple/queries/query', { query: { meta: { chart: {} } }, windowing: { limit: CHARTS_MAX + 1 } }, abort), []);
+  const queries = loaded.data?.queries ?? [];
+  const charts = queries.slice(0, CHARTS_MAX);
   const slug = param('chart');
   const done = (/** @type {string} */ saved) => {
     setSaving(false);
@@ -29,14 +30,15 @@ export function SavedCharts({ definition, filter, range }) {
   };
   return html`<button onClick=${() => setSaving(true)}>Save</button>
     ${charts.length > 0 && html`<nav class="saved-charts" aria-label="Saved charts"><span class="soft">Saved</span> ${charts.map((/** @type {any} */ query) => html`<a key=${query.id}
-      class="chip-link" aria-current=${query.slug === slug ? 'true' : null} href=${chartHref(query)}><bdi>${query.name || query.slug}</bdi></a>`)}</nav>`}
+      class="chip-link" aria-current=${query.slug === slug ? 'true' : null} href=${chartHref(query)}><bdi>${query.name || query.slug}</bdi></a>`)}
+      ${queries.length > CHARTS_MAX && html` <span class="soft">The latest ${CHARTS_MAX} charts. Older ones are in the API.</span>`}</nav>`}
     ${loaded.error && html`<span class="error-text" role="alert">${loaded.error.message}</span>`}
     ${isSaving && html`<${Dialog} title="Save this chart" close=${() => setSaving(false)}>
       <${Form} existing=${charts.find((/** @type {any} */ query) => query.slug === slug)} done=${done}
         content=${{ data: { filtering: filter, windowing: range }, meta: { chart: { measure: definition.measure, as: definition.statistic, by: definition.by, top: definition.top } } }} /></${Dialog}>`}`;
 }
 
-/** @param {{existing: any, content: object, done: (slug: string) => void}} props */
+/** @param {{existing: any, content: {data: object, meta: object}, done: (slug: string) => void}} props */
 function Form({ existing, content, done }) {
   const [problem, setProblem] = useState('');
   const attempt = async (/** @type {() => Promise<any>} */ request) => {
@@ -54,10 +56,20 @@ function Form({ existing, content, done }) {
     attempt(() => post('simple/queries/', { query: { slug, name, ...content } }));
   };
   return html`<form onSubmit=${create}>
-    ${existing && html`<button type="button" onClick=${() => attempt(() => call('PUT', `simple/queries/${existing.id}`, { query: { id: existing.id, name: existing.name, ...content } }))}>Replace “${existing.name}”</button>`}
+    ${existing && html`<button type="button" onClick=${() => attempt(() => replace(existing, content))}>Replace “${existing.name}”</button>`}
     <label>Name <input name="name" required maxlength="100" autocomplete="off" /></label>
     ${problem && html`<p class="chip-problem" role="alert">${problem}</p>`}
     <button class="primary">Save as a new chart</button></form>`;
+}
+
+/**
+ * Replace a chart; members of `meta` and `data` that are not of the chart stay as they are stored.
+ * @param {{id: string, name: string}} chart
+ * @param {{data: object, meta: object}} content
+ */
+async function replace({ id, name }, { data, meta }) {
+  const { query: stored } = await get(`simple/queries/${id}`);
+  return call('PUT', `simple/queries/${id}`, { query: { id, name, data: { ...stored?.data, ...data }, meta: { ...stored?.meta, ...meta } } });
 }
 
 /** The address of a saved chart. @param {any} query */
