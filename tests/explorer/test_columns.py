@@ -153,6 +153,18 @@ async def test_columns_their_order_and_widths_are_remembered(runs: Explorer):
         await expect(page.locator(".rows .row")).to_have_count(len(RUNS))
 
 
+async def test_texts_are_asked_for_only_where_a_column_shows_them(runs: Explorer):
+    page = runs.page
+    for columns, has_texts in (("cost", False), ("cost,answer", True), ("question", True)):
+        async with page.expect_request("**/traces/summaries/query") as waiting:
+            await runs.open("traces", filter=OF_SERVICE, columns=columns)
+        assert json.loads((await waiting.value).post_data or "")["include_texts"] is has_texts
+    await runs.open("traces", filter=OF_SERVICE, columns="cost")
+    await page.get_by_role("button", name="Columns").click()
+    await page.get_by_role("checkbox", name="Question").check()
+    await expect(page.locator(".rows .c-question > bdi").first).to_have_text(RUNS[-1]["question"])
+
+
 async def test_annotations_and_audits_are_left_out(runs: Explorer):
     ask, page = runs.stack.ask, runs.page
     session = f"left-out-{uuid.uuid4().hex[:8]}"

@@ -41,13 +41,16 @@ const SORTS = [['', 'Newest first'], [OLDEST, 'Oldest first'], ['duration', 'Lon
 /** Quick filters for spans that are running: the latest start, and what a person reads. */
 const RUNNING_FOR = [['', 'or ended'], ['now', 'now'], ['-1m', 'for more than 1 min'], ['-5m', 'for more than 5 min'], ['-1h', 'for more than 1 h'], ['-1d', 'for more than 1 day']];
 
-/** What the two lists differ in. `more` are members of a request beside its filter and window. */
+/** Columns of texts, which the API reads from payloads: a list asks for them only to show them. */
+const TEXTS = ['question', 'answer'];
+
+/** What the two lists differ in. `more` are members of a request beside its filter and window, by the names of columns. */
 const TRACES = {
   name: 'traces', path: 'traces/summaries/query', member: 'summaries', columns: TRACE_COLUMNS,
   keyOf: (/** @type {any} */ row) => row.trace_id,
   hrefOf: (/** @type {any} */ row) => href(['traces', row.trace_id]),
   isFailed: (/** @type {any} */ row) => row.errors_count > 0,
-  more: (/** @type {string[]} */ paths) => ({ include_texts: true, include_attributes: paths }),
+  more: (/** @type {string[]} */ names) => ({ include_texts: TEXTS.some((name) => names.includes(name)), include_attributes: attributePaths(names) }),
 };
 const SPANS = {
   name: 'spans', path: 'spans/query', member: 'spans', columns: SPAN_COLUMNS,
@@ -80,7 +83,7 @@ function List({ kind }) {
   const isAscending = param('order') === 'ascending';
   const isLive = param('live') === '1' && !sort && !isAscending;
   const [names, changeNames] = useLayout(kind.name);
-  const more = kind.more(attributePaths(names));
+  const more = kind.more(names);
   const inputs = [kind.name, JSON.stringify(filter), oldest, newest, sort, isAscending, JSON.stringify(more)];
   const order = isAscending ? 'ascending' : undefined;
   const ranking = sort ? { by: rankedBy(sort), order } : undefined;
