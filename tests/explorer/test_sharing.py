@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import json
+import shlex
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,18 @@ async def test_command_works_as_it_is_printed(page: Page, stack: RunningStack) -
     assert '-H "Authorization: ApiKey $CLEARSPAN_KEY"' in command
     assert KEY not in await page.content()
     assert (await _run(command, key="any: the stack wants none"))["count"] == 2
+
+
+async def test_command_of_traces_sends_what_the_list_sends(page: Page, stack: RunningStack) -> None:
+    async with page.expect_request("**/traces/summaries/query") as waiting:
+        await page.goto(f"{stack.api}/ui/traces?oldest=-30d&order=ascending&columns=question,attributes.tenant")
+    request = await waiting.value
+    await page.get_by_role("button", name="Share", exact=True).click()
+    await page.get_by_role("button", name="As a curl command").click()
+    command = await page.locator("pre.command").inner_text()
+    assert json.loads(shlex.split(command)[-1]) == request.post_data_json
+    assert request.post_data_json["include_texts"] is True
+    assert request.post_data_json["include_attributes"] == ["tenant"]
 
 
 async def test_link_has_times_that_stay(page: Page, stack: RunningStack) -> None:

@@ -86,13 +86,11 @@ function List({ kind }) {
   const more = kind.more(names);
   const inputs = [kind.name, JSON.stringify(filter), oldest, newest, sort, isAscending, JSON.stringify(more)];
   const order = isAscending ? 'ascending' : undefined;
-  const ranking = sort ? { by: rankedBy(sort), order } : undefined;
+  const windowingToSave = sort ? { oldest, newest, sort: { by: rankedBy(sort), order } } : { oldest, newest, order };
+  const body = { filtering: filter, windowing: { ...windowingToSave, limit: sort ? RANKED_MAX : PAGE }, ...more };
 
   const loadPage = useCallback(async (/** @type {string | null} */ next, /** @type {AbortSignal} */ abort) => {
-    const windowing = sort
-      ? { oldest, newest, limit: RANKED_MAX, sort: ranking }
-      : { oldest, newest, limit: PAGE, order, next: next ?? undefined };
-    const answer = await post(kind.path, { filtering: filter, windowing, ...more }, abort);
+    const answer = await post(kind.path, { ...body, windowing: { ...body.windowing, next: next ?? undefined } }, abort);
     return { rows: answer[kind.member] ?? [], next: answer.windowing?.next ?? null, complete: answer.complete !== false };
   }, inputs);
   const pages = usePages(loadPage, inputs);
@@ -105,7 +103,6 @@ function List({ kind }) {
   const isFiltered = written.conditions.length > 0 || Boolean(oldest || newest);
 
   const lookAside = showsAside() ? undefined : () => setParams({ aside: '1' });
-  const windowingToSave = { oldest, newest, sort: ranking, order: sort ? undefined : order };
   const sorts = [...SORTS, ...allColumns.filter(({ sort: by }) => by?.includes('.')).map(({ sort: by, title }) => [by, `By ${title}`])];
 
   return html`<div class="list-view">
@@ -124,7 +121,7 @@ function List({ kind }) {
         <${AsideSwitch} />
         <${ColumnMenu} columns=${allColumns} names=${columns.slice(1).map(({ name }) => name)} change=${changeNames} filter=${filter} />
         <${SaveQuery} filter=${written} windowing=${windowingToSave} focus=${kind === TRACES ? 'trace' : 'span'} />
-        <${ShareList} path=${kind.path} filter=${filter} windowing=${{ ...windowingToSave, limit: sort ? RANKED_MAX : PAGE }} />
+        <${ShareList} path=${kind.path} body=${body} />
       </div>
     </div>
     <${SavedQueryTitle} filter=${written} windowing=${windowingToSave} />

@@ -16,8 +16,8 @@ const EXPORT = 'spans/export';
 
 /** @typedef {import('../../app/filter.js').Filter} Filter */
 
-/** @param {{path: string, filter: Filter, windowing: object}} props  `path` is the route of the list. */
-export function ShareList({ path, filter, windowing }) {
+/** @param {{path: string, body: {filtering: Filter}}} props  The route of the list, and what it sends for its first page. */
+export function ShareList({ path, body }) {
   const [isCommand, setCommand] = useState(false);
   const [state, setState] = useState({ text: '', isProblem: false });
   const running = useRef(/** @type {AbortController | null} */ (null));
@@ -27,7 +27,7 @@ export function ShareList({ path, filter, windowing }) {
     const controller = running.current = new AbortController();
     const say = (/** @type {string} */ text, isProblem = false) => { if (!controller.signal.aborted) setState({ text, isProblem }); };
     const { oldest, newest } = timeRange();
-    const params = { format, filter: writeFilter(filter) ?? undefined, oldest, newest };
+    const params = { format, filter: writeFilter(body.filtering) ?? undefined, oldest, newest };
     try {
       say('Exporting…');
       await download(EXPORT, params, `spans.${format}`, (count) => say(`${bytes(count)} so far…`), controller.signal);
@@ -43,7 +43,7 @@ export function ShareList({ path, filter, windowing }) {
     </${Menu}>
     ${state.text && html`<span class=${state.isProblem ? 'error-text' : 'soft'} role=${state.isProblem ? 'alert' : 'status'}>${state.text}
       ${' '}<button class="quiet" aria-label=${state.isProblem ? 'Close' : 'Stop the export'} onClick=${() => { running.current?.abort(); setState({ text: '', isProblem: false }); }}>×</button></span>`}
-    ${isCommand && html`<${Command} command=${curlOf(path, { filtering: filter, windowing })} close=${() => setCommand(false)} />`}`;
+    ${isCommand && html`<${Command} command=${curlOf(path, body)} close=${() => setCommand(false)} />`}`;
 }
 
 /** @param {{command: string, close: () => void}} props */
