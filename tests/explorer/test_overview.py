@@ -92,6 +92,12 @@ async def test_tiles_compare_a_day_with_the_day_before(page: Page, stack: Runnin
     await expect(page.locator(".rows .row")).to_have_count(1)
 
 
+async def test_length_that_does_not_exist_shows_today(page: Page, stack: RunningStack) -> None:
+    await page.goto(f"{stack.api}/ui/?last=toString")
+    await expect(page.get_by_role("heading", name="Today", exact=True)).to_be_visible()
+    await expect(page.get_by_label("Time", exact=True)).to_have_value("day")
+
+
 async def test_users_have_the_cost_of_their_whole_requests(page: Page, stack: RunningStack) -> None:
     await page.goto(f"{stack.api}/ui/?day=2026-03-10")
     cells = _row(page, "Users", "ada").get_by_role("cell")

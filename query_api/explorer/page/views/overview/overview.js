@@ -8,7 +8,7 @@ import { useLoaded } from '../../app/loading.js';
 import { NothingYet } from '../../components/notices.js';
 import { Breakdown } from './breakdown.js';
 import { IS_REQUEST, OF_REQUESTS, OF_SPANS } from './figures.js';
-import { dayText, LENGTHS, periodOf, startOfDay } from './period.js';
+import { dayText, lengthOf, LENGTHS, periodOf, startOfDay } from './period.js';
 import { Tiles } from './tiles.js';
 
 /** @typedef {import('./breakdown.js').Part} Part */
@@ -51,7 +51,7 @@ export function OverviewView() {
 
 /** @param {{period: Period, last: string | null, now: number}} props */
 function Choice({ period, last, now }) {
-  const isLength = last !== null && last in LENGTHS;
+  const isLength = lengthOf(last) !== undefined;
   const move = (/** @type {number} */ days) => {
     const chosen = startOfDay(period.from, days);
     setParams({ last: null, day: chosen === startOfDay(now, 0) ? null : dayText(chosen) });

@@ -14,6 +14,11 @@ export const LENGTHS = /** @type {Record<string, [number, string, string, number
   '30d': [30 * 24, 'Last 30 days', '1d', DAY_MS],
 });
 
+/** A length of the address; none if the address says something else. @param {string | null} last */
+export function lengthOf(last) {
+  return last !== null && Object.hasOwn(LENGTHS, last) ? LENGTHS[last] : undefined;
+}
+
 /** @typedef {{from: number, to: number}} Range  Milliseconds since 1970; `to` is excluded. */
 /**
  * @typedef {Range & {title: string, before: Range & {title: string}, interval: string, bucketMs: number}} Period
@@ -25,7 +30,7 @@ export const LENGTHS = /** @type {Record<string, [number, string, string, number
  * @returns {Period}
  */
 export function periodOf({ last, day }, now) {
-  const chosen = LENGTHS[last ?? ''];
+  const chosen = lengthOf(last);
   if (chosen) {
     const [hours, title, interval, bucketMs] = chosen;
     const length = hours * HOUR_MS;
