@@ -92,6 +92,17 @@ async def test_tiles_compare_a_day_with_the_day_before(page: Page, stack: Runnin
     await expect(page.locator(".rows .row")).to_have_count(1)
 
 
+async def test_tile_without_a_value_has_no_percentage(page: Page, stack: RunningStack) -> None:
+    await page.goto(f"{stack.api}/ui/?day=2026-03-11")
+    for title, value, before in [
+        ("Requests", "0", "was 4 −100 %"),
+        ("Median", "–", "was 2 s"),
+        ("p95", "–", "was 2 s"),
+    ]:
+        await expect(_tile(page, title).locator(".value")).to_have_text(value)
+        await expect(_tile(page, title).locator(".before")).to_have_text(before)
+
+
 async def test_length_that_does_not_exist_shows_today(page: Page, stack: RunningStack) -> None:
     await page.goto(f"{stack.api}/ui/?last=toString")
     await expect(page.get_by_role("heading", name="Today", exact=True)).to_be_visible()

@@ -39,9 +39,14 @@ function Group({ tiles, conditions, period }) {
   const row = loaded.data?.rows[0];
   return tiles.map(({ name, title, format, isWorse = false, list, conditions: of, sort, help }) => html`<section key=${name} ...${marksOf(loaded, 'card tile')} title=${help}>
     <h2>${title}</h2>
-    <p class="value">${row ? html`<a href=${href([list], { filter: writeFilter({ conditions: of }), ...windowOf(period), sort })}>${format(row.now[name] ?? (name.startsWith('p') ? undefined : 0)) || '–'}</a>` : html`<span class="soft">…</span>`}</p>
-    <p class="soft before" title="In the period before">${row ? html`was ${format(row.before[name] ?? (name.startsWith('p') ? undefined : 0)) || '–'} <${Change} now=${row.now[name]} before=${row.before[name]} isWorse=${isWorse} />` : html`${' '}`}</p>
+    <p class="value">${row ? html`<a href=${href([list], { filter: writeFilter({ conditions: of }), ...windowOf(period), sort })}>${format(figureOf(row.now, name)) || '–'}</a>` : html`<span class="soft">…</span>`}</p>
+    <p class="soft before" title="In the period before">${row ? html`was ${format(figureOf(row.before, name)) || '–'} <${Change} now=${figureOf(row.now, name)} before=${figureOf(row.before, name)} isWorse=${isWorse} />` : html`${' '}`}</p>
     <${Sparkline} values=${row?.lines[name]} />
     ${loaded.data?.complete === false && html`<p class="soft">Of a part of the time.</p>`}
   </section>`);
+}
+
+/** A figure of a time; without spans a count or a sum is 0, and a percentile has no value. @param {Record<string, number | undefined>} values  @param {string} name */
+function figureOf(values, name) {
+  return values[name] ?? (name.startsWith('p') ? undefined : 0);
 }
