@@ -165,6 +165,13 @@ async def test_texts_are_asked_for_only_where_a_column_shows_them(runs: Explorer
     await expect(page.locator(".rows .c-question > bdi").first).to_have_text(RUNS[-1]["question"])
 
 
+async def test_menu_of_columns_says_how_to_sort(runs: Explorer):
+    await runs.open("traces", filter=OF_SERVICE)
+    await runs.page.get_by_role("button", name="Columns").click()
+    note = runs.page.locator(".column-menu .menu-note")
+    await expect(note).to_contain_text("Click a title to sort; click again to reverse.")
+
+
 async def test_annotations_and_audits_are_left_out(runs: Explorer):
     ask, page = runs.stack.ask, runs.page
     session = f"left-out-{uuid.uuid4().hex[:8]}"
