@@ -99,3 +99,25 @@ async def test_draft_stays_when_the_variant_is_gone(explorer: Explorer):
     notice = page.get_by_role("alert").filter(has_text="There is no such variant in the project of this key.")
     await expect(notice).to_be_visible()
     await expect(_first_message(page)).to_have_value("Be rude.")
+
+
+async def test_text_that_cannot_be_read_keeps_its_field(explorer: Explorer):
+    slug, page = _created(explorer.stack), explorer.page
+    await explorer.open(f"applications/{slug}/edit", variant=f"{slug}.main")
+    second = page.get_by_label("Text of message 2")
+    readable = await second.input_value()
+    await second.fill("[1,")
+    await expect(page.get_by_text("Correct what is marked above first.")).to_be_visible()
+    others = [
+        page.get_by_role("tab", name="JSON"),
+        page.get_by_role("button", name="Add a message"),
+        page.get_by_role("button", name="Move message 2 up"),
+        page.get_by_role("button", name="Move message 1 down"),
+        page.get_by_role("button", name="Remove message 1"),
+    ]
+    for button in others:
+        await expect(button).to_be_disabled()
+    await expect(second).to_have_value("[1,")
+    await second.fill(readable)
+    for button in others:
+        await expect(button).to_be_enabled()

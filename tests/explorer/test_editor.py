@@ -175,18 +175,6 @@ async def test_concurrent_commit_is_a_conflict_that_keeps_what_was_typed(explore
     assert contents == ["Be funny.", "Q: {{question}}"]
 
 
-async def test_what_cannot_be_read_is_forgotten_with_its_field(explorer: Explorer):
-    slug, _ = _created(explorer.stack)
-    page = explorer.page
-    await explorer.open(f"applications/{slug}/edit", variant=f"{slug}.main")
-    await page.get_by_label("tags").fill("[1,")
-    await expect(page.get_by_text("Correct what is marked above first.")).to_be_visible()
-    await page.get_by_role("tab", name="JSON").click()
-    await expect(page.get_by_text("Correct what is marked above first.")).to_have_count(0)
-    await page.get_by_role("tab", name="Prompt and parameters").click()
-    await expect(page.get_by_label("tags")).to_have_value('[\n  "a"\n]')
-
-
 async def test_leaving_with_unsaved_changes_asks(explorer: Explorer):
     slug, _ = _created(explorer.stack)
     page = explorer.page

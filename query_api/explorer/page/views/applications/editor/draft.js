@@ -8,10 +8,10 @@ const TABS = /** @type {const} */ ([['fields', 'Prompt and parameters'], ['json'
 const JSON_PATH = '';
 
 /**
- * @param {{data: any, change: (data: any) => void, problems: ReadonlyMap<string, string>, note: import('./fields.js').FieldProps['note']}} props
- *   `problems` are those of the schema, by JSON Pointer.
+ * @param {{data: any, change: (data: any) => void, problems: ReadonlyMap<string, string>, isUnreadable: boolean, note: import('./fields.js').FieldProps['note']}} props
+ *   `problems` are those of the schema, by JSON Pointer. While a text `isUnreadable`, nothing may take its field away.
  */
-export function Draft({ data, change, problems, note }) {
+export function Draft({ data, change, problems, isUnreadable, note }) {
   const [tab, setTab] = useState('fields');
   const [text, setText] = useState('');
   const json = readJson(text);
@@ -27,22 +27,22 @@ export function Draft({ data, change, problems, note }) {
     if ('value' in result) change(result.value);
   };
   return html`<section class="card">
-    <div class="tabs" role="tablist">${TABS.map(([name, title]) => html`<button type="button" role="tab" aria-selected=${name === tab} disabled=${problem !== null && name !== tab} onClick=${() => open(name)}>${title}</button>`)}</div>
+    <div class="tabs" role="tablist">${TABS.map(([name, title]) => html`<button type="button" role="tab" aria-selected=${name === tab} disabled=${isUnreadable && name !== tab} onClick=${() => open(name)}>${title}</button>`)}</div>
     ${tab === 'json'
       ? html`<label><span class="visually-hidden">The data as JSON</span><textarea class="whole-json" rows="24" spellcheck=${false} value=${text} aria-invalid=${problem !== null || null} onInput=${onInput}></textarea></label>
           ${problem && html`<p class="error-text" role="alert">${problem}</p>`}`
-      : html`<${Fields} data=${data} change=${change} problems=${problems} note=${note} />`}
+      : html`<${Fields} data=${data} change=${change} problems=${problems} isUnreadable=${isUnreadable} note=${note} />`}
     <${OtherProblems} problems=${problems} isAll=${tab === 'json'} />
   </section>`;
 }
 
-/** @param {{data: any, change: (data: any) => void, problems: ReadonlyMap<string, string>, note: import('./fields.js').FieldProps['note']}} props */
-function Fields({ data, change, problems, note }) {
+/** @param {{data: any, change: (data: any) => void, problems: ReadonlyMap<string, string>, isUnreadable: boolean, note: import('./fields.js').FieldProps['note']}} props */
+function Fields({ data, change, problems, isUnreadable, note }) {
   const { parameters, ...others } = data;
   const schema = data.schemas?.parameters;
   const set = (/** @type {readonly string[]} */ steps, /** @type {unknown} */ value) => change(withValue(data, steps, value));
   return html`${isObject(parameters)
-    ? html`<${Field} name="parameters" path="/parameters" steps=${['parameters']} value=${parameters} schema=${schema} problems=${problems} set=${set} note=${note} />`
+    ? html`<${Field} name="parameters" path="/parameters" steps=${['parameters']} value=${parameters} schema=${schema} problems=${problems} isUnreadable=${isUnreadable} set=${set} note=${note} />`
     : html`<p class="soft">This revision has no parameters. <button type="button" onClick=${() => change({ ...data, parameters: {} })}>Add parameters</button></p>`}
     ${Object.keys(others).length > 0 && html`<p class="soft hint">The data also has <bdi>${Object.keys(others).join(', ')}</bdi>: edit them as JSON.</p>`}`;
 }

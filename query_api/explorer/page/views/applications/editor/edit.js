@@ -69,7 +69,7 @@ function Editor({ slug, variant, base: firstBase, start }) {
     <div class="page-head"><a class="quiet" href=${href(['applications', slug])} aria-label="Back to ${slug}">←</a>
       <h1>${slug}: edit <bdi>${variant.name || variant.slug}</bdi></h1></div>
     <p class="soft">${base ? `From version ${start.version}${start.id === base.id ? ', the newest' : ''}. A commit makes version ${next}; nothing is overwritten.` : 'This variant has no version yet. A commit makes version 0.'}</p>
-    <${Draft} data=${data} change=${setData} problems=${problemsOf(checked.data)} note=${note} />
+    <${Draft} data=${data} change=${setData} problems=${problemsOf(checked.data)} isUnreadable=${unreadable.size > 0} note=${note} />
     ${checked.error ? html`<${ErrorNotice} error=${checked.error} />` : checked.data
       ? html`<${WhatChanges} title="What will change" changes=${changes} before=${base?.data} after=${data} same="Nothing is changed" />`
       : html`<section class="card"><h2>What will change</h2><p class="soft">Loading…</p></section>`}

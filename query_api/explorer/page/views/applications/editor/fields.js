@@ -13,15 +13,15 @@ const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
 
 /**
  * @typedef {Readonly<{name: string, path: string, value: any, schema: any, problems: ReadonlyMap<string, string>,
- *   set: (path: readonly string[], value: unknown) => void, steps: readonly string[], note: (path: string, problem: string | null) => void}>} FieldProps
- *   `path` is a JSON Pointer, `steps` its names. `problems` are by path. `note` says that what is typed has no value yet.
+ *   isUnreadable: boolean, set: (path: readonly string[], value: unknown) => void, steps: readonly string[], note: (path: string, problem: string | null) => void}>} FieldProps
+ *   `path` is a JSON Pointer, `steps` its names. `problems` are by path. `isUnreadable` while any field has no value. `note` says that what is typed has no value yet.
  */
 
 /** @param {FieldProps} props */
 export function Field(props) {
   const { name, value, schema, steps, set, path } = props;
   const change = (/** @type {unknown} */ next) => set(steps, next);
-  if (isMessages(value)) return html`<${Messages} title=${name} path=${path} messages=${value} change=${change} problems=${props.problems} note=${props.note} />`;
+  if (isMessages(value)) return html`<${Messages} title=${name} path=${path} messages=${value} change=${change} problems=${props.problems} isUnreadable=${props.isUnreadable} note=${props.note} />`;
   if (isObject(value) && digitsOf(value) === null && (Object.keys(value).length > 0 || schema?.properties)) return html`<${Group} ...${props} />`;
   return html`<div class="field"><label><span class="field-name"><bdi>${name}</bdi></span>${control(props, change)}</label>
     <${Hints} schema=${schema} problem=${props.problems.get(path)} /></div>`;
