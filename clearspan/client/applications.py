@@ -249,7 +249,7 @@ def _text_lines(change: Mapping[str, Any]) -> Iterator[Text]:
 
 
 def _marked(mark: str, line: str | Sequence[Mapping[str, str]], style: str = "", *, without: str = "") -> Text:
-    """Return a line behind its mark. Of a line in parts, those that differ are emphasized."""
+    """Return a line with its mark before it. In a line of parts, those that differ are emphasized."""
     parts = [{"op": "same", "text": line}] if isinstance(line, str) else line
     marked = Text(f"  {mark}", style)
     for part in parts:

@@ -237,7 +237,7 @@ async def test_variant_is_forked_and_archived(explorer: Explorer):
     await card.get_by_role("button", name="Archive").click()
     await expect(card).to_have_count(0)
     await page.get_by_label("Archived variants too").check()
-    await card.get_by_role("button", name="Take back").click()
+    await card.get_by_role("button", name="Restore").click()
     await expect(card.get_by_role("button", name="Archive")).to_be_visible()
 
 

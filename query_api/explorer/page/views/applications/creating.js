@@ -105,7 +105,7 @@ export function Archive({ path, isArchived, what, done }) {
       setProblem(error instanceof Error ? error.message : String(error));
     }
   };
-  return html`<button class="quiet" disabled=${readOnly !== null} title=${readOnly} onClick=${run}>${isArchived ? 'Take back' : 'Archive'}</button>${problem && html`<span class="error-text" role="alert">${problem}</span>`}`;
+  return html`<button class="quiet" disabled=${readOnly !== null} title=${readOnly} onClick=${run}>${isArchived ? 'Restore' : 'Archive'}</button>${problem && html`<span class="error-text" role="alert">${problem}</span>`}`;
 }
 
 /** @param {string} name */
