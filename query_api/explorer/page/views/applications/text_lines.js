@@ -5,6 +5,9 @@ import { useState } from 'preact/hooks';
 /** Lines that are the same, shown around each change. */
 const LINES_AROUND = 3;
 
+/** Rows that a table shows at first, and that each click adds. */
+const ROWS_MAX = 1_000;
+
 /** @typedef {{op: 'same' | 'removed' | 'added', text: string}} Part */
 /** @typedef {{op: 'same' | 'removed' | 'added' | 'changed', from?: number, to?: number, count?: number, text?: string, words?: Part[]}} LineChange */
 /** @typedef {{number: number, parts: Part[]}} Side  One line of one text. */
@@ -16,19 +19,36 @@ export function TextLines({ from, lines, layout }) {
   const rows = rowsOf(lines, from.split('\n'), unfolded);
   const unfold = (/** @type {number} */ place) => setUnfolded([...unfolded, place]);
   const columnsCount = layout === 'columns' ? 4 : 2;
+  const [shown, more] = useBeginning(rows, columnsCount);
   return html`<table class="diff ${layout}"><${Columns} count=${columnsCount} /><tbody>
-    ${rows.map((row) => (row.op === 'folded'
+    ${shown.map((row) => (row.op === 'folded'
       ? html`<tr class="folded"><td colspan=${columnsCount}><button class="quiet" onClick=${() => unfold(row.place)}>${row.count} lines are the same</button></td></tr>`
       : layout === 'columns' ? html`<tr><${Half} side=${row.old} op="removed" isSame=${row.op === 'same'} /><${Half} side=${row.new} op="added" isSame=${row.op === 'same'} /></tr>`
-        : html`<${Stacked} row=${row} />`))}
+        : html`<${Stacked} row=${row} />`))}${more}
   </tbody></table>`;
 }
 
 /** A text that only one side has, or that differs as a whole. @param {{text: string, op: 'removed' | 'added'}} props */
 export function WholeText({ text, op }) {
+  const [shown, more] = useBeginning(text.split('\n'), 2);
   return html`<table class="diff rows"><${Columns} count=${2} /><tbody>
-    ${text.split('\n').map((line, place) => html`<tr><${Half} side=${{ number: place + 1, parts: [{ op: 'same', text: line }] }} op=${op} isSame=${false} /></tr>`)}
+    ${shown.map((line, place) => html`<tr><${Half} side=${{ number: place + 1, parts: [{ op: 'same', text: line }] }} op=${op} isSame=${false} /></tr>`)}${more}
   </tbody></table>`;
+}
+
+/**
+ * The first rows of a table, and a row that shows more of them: a browser takes long for 100,000 rows.
+ * @template T
+ * @param {T[]} rows
+ * @param {number} columnsCount
+ * @returns {[T[], any]}
+ */
+function useBeginning(rows, columnsCount) {
+  const [count, setCount] = useState(ROWS_MAX);
+  const left = rows.length - count;
+  const more = left > 0 && html`<tr class="folded"><td colspan=${columnsCount}><button class="quiet" onClick=${() => setCount(count + ROWS_MAX)}>
+    Show ${Math.min(left, ROWS_MAX)} of ${left} more lines</button></td></tr>`;
+  return [rows.slice(0, count), more];
 }
 
 /** @param {{count: number}} props */
@@ -62,7 +82,8 @@ function rowsOf(lines, old, unfolded) {
   for (let place = 0; place < lines.length;) {
     const line = /** @type {LineChange} */ (lines[place]);
     if (line.op === 'same') {
-      rows.push(...sameRows(line, old, { isFirst: place === 0, isLast: place === lines.length - 1, place, isWhole: unfolded.includes(place) }));
+      const same = sameRows(line, old, { isFirst: place === 0, isLast: place === lines.length - 1, place, isWhole: unfolded.includes(place) });
+      for (const row of same) rows.push(row); // more rows than a call may have arguments
       place += 1;
     } else if (line.op === 'changed') {
       rows.push({ op: 'changed', old: sideOf(line, 'removed'), new: sideOf(line, 'added') });
@@ -70,7 +91,7 @@ function rowsOf(lines, old, unfolded) {
     } else {
       const removed = runOf(lines, place, 'removed');
       const added = runOf(lines, place + removed.length, 'added');
-      rows.push(...besideEachOther(removed, added));
+      for (const row of besideEachOther(removed, added)) rows.push(row);
       place += removed.length + added.length;
     }
   }
