@@ -135,3 +135,12 @@ async def test_text_that_repeats_markup_is_shown(size: int, explorer: Explorer):
         await answer.get_by_role("button", name="Show all").click()
         await expect(answer.get_by_role("button", name="Show all")).to_have_count(0)
         assert await answer.locator("*").count() < 20_000
+
+
+@pytest.mark.parametrize("end", ["\r", "\u2028"], ids=["CR", "U+2028"])
+async def test_heading_with_many_spaces_is_shown(end: str, explorer: Explorer):
+    number = 0x40 + ord(end) % 0x20
+    _send(explorer, f"# {' ' * 190_000}Refunds{end} of today", number)
+    answer = await _open(explorer, number)
+    await answer.get_by_role("button", name="Show all").click()
+    await expect(answer.get_by_role("heading")).to_have_text("Refunds of today")

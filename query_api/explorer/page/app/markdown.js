@@ -21,7 +21,8 @@ const COLUMNS_MAX = 40;
 const SHORT_LINE = 500;
 
 const FENCE = /^ {0,3}(`{3,20}|~{3,20})\s*([^\s`]{0,40})[^`]*$/;
-const HEADING = /^ {0,3}(#{1,6})(?:\s+(.*))?$/;
+/** Not `(.*)`: `.` does not match CR and U+2028, and `\s+` would be tried again from each space before one. */
+const HEADING = /^ {0,3}(#{1,6})(?:\s+(\S[^]*)?)?$/;
 const QUOTE = /^ {0,3}> ?/;
 const ITEM = /^( {0,9})([-*+]|\d{1,9}[.)])(?: {1,4}(?=\S)|\s*$)/;
 
