@@ -67,7 +67,7 @@ function blocksOf(lines, level, budget) {
  * @param {number} index
  * @param {number} level
  * @param {Budget} budget
- * @returns {[Block, number]}  The block that begins there, and the line behind it.
+ * @returns {[Block, number]}  The block that begins there, and the line after it.
  */
 function blockAt(lines, index, level, budget) {
   const line = lines[index] ?? '';

@@ -144,7 +144,7 @@ class Reader {
     this.tokens.push({ text: mark });
   }
 
-  /** @param {number} end  Behind the bracket. */
+  /** @param {number} end  The index after the bracket. */
   closeBracket(end) {
     const opener = this.brackets.pop();
     const target = opener === undefined ? undefined : readTarget(this.text, end);
@@ -223,7 +223,7 @@ class Reader {
 }
 
 /**
- * The target of a link, in brackets behind its text. The scan ends at the second bracket that opens, so texts of many
+ * The target of a link, in brackets after its text. The scan ends at the second bracket that opens, so texts of many
  * brackets are read at most twice.
  * @param {string} text
  * @param {number} index

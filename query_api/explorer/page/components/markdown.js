@@ -100,7 +100,7 @@ function inlineOf(children) {
 }
 
 /**
- * A link to another site, with its address behind a text that says something else.
+ * A link to another site, with its address after a text that says something else.
  * @param {{href: string, children: any}} props
  */
 export function Link({ href, children }) {
