@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -167,6 +168,84 @@ async def test_feedback_that_is_not_stored_yet_says_so(explorer: Explorer):
     await card.get_by_role("button", name="Look again").click()
     await expect(page.get_by_label("Thumbs for this span").get_by_role("status")).to_be_empty()
     await expect(card).to_contain_text("thumb up")
+
+
+async def test_feedback_that_is_being_stored_cannot_be_changed(explorer: Explorer):
+    page = await _open(explorer, 10)
+    stored = asyncio.Event()
+
+    async def wait(route: Route) -> None:
+        if "annotation_links" in (route.request.post_data or ""):
+            await stored.wait()
+        await route.fallback()
+
+    await page.route("**/annotations/query", wait)
+    thumbs, card = page.get_by_label("Thumbs for this span"), page.locator(".score")
+    await thumbs.get_by_role("button", name="Thumb up").click()
+    await expect(thumbs.get_by_role("status")).to_have_text("being stored…")
+    buttons = [thumbs.get_by_role("button", name=name) for name in ("Thumb up", "Thumb down")]
+    buttons += [card.get_by_role("button", name=name) for name in ("Edit", "Delete")]
+    for button in buttons:
+        await expect(button).to_be_disabled()
+        await expect(button).to_have_attribute("title", "It is being stored.")
+    stored.set()
+    for button in buttons:
+        await expect(button).to_be_enabled()
+    await expect(buttons[0]).to_have_attribute("title", "Remove")
+    await buttons[0].click()
+    await expect(card).to_have_count(0)
+
+
+async def test_deletion_that_deletes_nothing_is_said(explorer: Explorer):
+    page = await _open(explorer, 11)
+    thumbs, card = page.get_by_label("Thumbs for this span"), page.locator(".score")
+    await thumbs.get_by_role("button", name="Thumb up").click()
+    await expect(thumbs.get_by_role("status")).to_be_empty()
+
+    async def delete_nothing(route: Route) -> None:
+        if route.request.method == "DELETE":
+            await route.fulfill(json={"count": 0, "link": None})
+        else:
+            await route.fallback()
+
+    await page.route("**/annotations/*", delete_nothing)
+    await card.get_by_role("button", name="Delete").click()
+    await page.get_by_label("Delete this feedback").get_by_role("button", name="Delete").click()
+    await expect(card.get_by_role("alert")).to_contain_text("This feedback is not stored")
+    await thumbs.get_by_role("button", name="Thumb up").click()
+    await expect(thumbs.get_by_role("alert")).to_contain_text("This feedback is not stored")
+    await expect(card).to_contain_text("thumb up")
+
+
+async def test_late_answer_about_an_earlier_change_is_ignored(explorer: Explorer):
+    page = await _open(explorer, 12)
+    thumbs, card = page.get_by_label("Thumbs for this span"), page.locator(".score")
+    await thumbs.get_by_role("button", name="Thumb up").click()
+    await expect(thumbs.get_by_role("status")).to_be_empty()
+    await card.get_by_role("button", name="Edit").click()
+    late, queries = asyncio.Event(), []
+
+    async def answer_late(route: Route) -> None:
+        if "annotation_links" in (route.request.post_data or ""):
+            queries.append(route)
+            if len(queries) == 1:
+                await late.wait()
+                return await route.fulfill(status=504, json={"detail": {"message": "spans/0/7 is not stored yet."}})
+        return await route.fallback()
+
+    await page.route("**/annotations/query", answer_late)
+    await thumbs.get_by_role("button", name="Thumb down").click()
+    await expect(thumbs.get_by_role("status")).to_have_text("being stored…")
+    await page.get_by_label("comment").fill("the later change")
+    await page.get_by_role("button", name="Save").click()
+    await expect(card).to_contain_text("the later change")
+    await expect(thumbs.get_by_role("status")).to_be_empty()
+    async with page.expect_response(lambda response: response.status == 504) as answered:
+        late.set()
+    await (await answered.value).finished()
+    await page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    await expect(thumbs.get_by_role("status")).to_be_empty()
+    await expect(card.get_by_role("alert")).to_have_count(0)
 
 
 async def test_key_that_may_only_read_gives_nothing(explorer: Explorer):

@@ -41,6 +41,14 @@ export function keyOf({ trace_id, span_id }) {
   return `${trace_id}/${span_id}`;
 }
 
+/**
+ * Why this feedback cannot be changed now, if the key may: the API changes what is stored.
+ * @param {{change?: Change} | undefined} feedback
+ */
+export function waitingReason(feedback) {
+  return feedback?.change && !feedback.change.isStored ? (feedback.change.problem ? 'It is not stored yet.' : 'It is being stored.') : null;
+}
+
 /** @param {SpanIds} span @param {AbortSignal} abort  @returns {Promise<Feedback[]>} */
 export async function loadFeedback({ trace_id, span_id }, abort) {
   const links = [{ trace_id, span_id }];
@@ -89,7 +97,8 @@ export async function edit(span, feedback, outputs) {
 
 /** @param {SpanIds} span @param {Feedback} feedback */
 export async function remove(span, feedback) {
-  await call('DELETE', `annotations/${feedback.trace_id}`);
+  const { count } = await call('DELETE', `annotations/${feedback.trace_id}`);
+  if (!count) throw new ApiError('This feedback is not stored any more, so nothing was deleted. Load the page again to see what is stored.');
   setChange(feedback.trace_id, { about: keyOf(span), feedback: null, isStored: true, problem: null, coordinates: null });
   storedCount.value += 1;
 }
@@ -104,13 +113,16 @@ export async function follow(about, feedback, coordinates) {
   const { trace_id, span_id } = feedback;
   const change = { about, feedback, isStored: false, problem: null, coordinates };
   setChange(trace_id, change);
+  const finish = (/** @type {Change} */ end) => {
+    if (changes.value.get(trace_id) === change) setChange(trace_id, end); // else it was changed again meanwhile
+  };
   try {
     const { annotations } = await post('annotations/query', { annotation_links: [{ trace_id, span_id }] }, undefined, coordinates);
     if (annotations.length === 0) throw new ApiError(NOT_THERE);
-    setChange(trace_id, { ...change, feedback: annotations[0], isStored: true });
+    finish({ ...change, feedback: annotations[0], isStored: true });
     storedCount.value += 1;
   } catch (error) {
-    setChange(trace_id, { ...change, problem: /** @type {Error} */ (error).message });
+    finish({ ...change, problem: /** @type {Error} */ (error).message });
   }
 }
 

@@ -3,7 +3,7 @@ import { html } from 'htm/preact';
 import { useState } from 'preact/hooks';
 import { useReadOnlyReason, useSilentReason } from '../../app/access.js';
 import { href } from '../../app/address.js';
-import { authorOf, COMMENT, follow, loadFeedback, outputsOf, remove, withChanges } from '../../app/feedback.js';
+import { authorOf, COMMENT, follow, loadFeedback, outputsOf, remove, waitingReason, withChanges } from '../../app/feedback.js';
 import { useLoaded } from '../../app/loading.js';
 import { scoresOf, wordOf } from '../../app/scores.js';
 import { textOf } from '../../app/spans.js';
@@ -51,14 +51,15 @@ function Card({ span, one, cannotChange }) {
   if (mode === 'edited') return html`<${FeedbackForm} span=${span} feedback=${one} close=${() => setMode('shown')} />`;
   const { [COMMENT]: comment, ...outputs } = outputsOf(one);
   const evaluator = textOf(one.references?.evaluator?.slug);
+  const cannot = cannotChange ?? waitingReason(one);
   return html`<section class="event score">
     ${Object.entries(outputs).map(([name, value]) => html`<h3><bdi>${name}</bdi> <${Value} name=${name} value=${value} /></h3>`)}
     ${textOf(comment) && html`<p><${LongText} text=${comment} /></p>`}
     <p class="soft">${one.created_at && html`<${Time} value=${one.created_at} />, `}<a href=${href(['traces', one.trace_id], { span: one.span_id })}>from an annotation</a>
       ${evaluator && html` by <bdi>${evaluator}</bdi>`}, ${authorOf(one) ? html`given by <bdi>${authorOf(one)}</bdi>` : `given by ${ORIGINS[one.origin ?? ''] ?? 'an evaluator'}`}</p>
     <${State} one=${one} />
-    ${mode === 'asked' ? html`<${Deletion} span=${span} one=${one} close=${() => setMode('shown')} />`
-      : html`<p class="actions">${['edited', 'asked'].map((next) => html`<button class="quiet" disabled=${cannotChange !== null} title=${cannotChange}
+    ${mode === 'asked' ? html`<${Deletion} span=${span} one=${one} isWaiting=${cannot !== null} close=${() => setMode('shown')} />`
+      : html`<p class="actions">${['edited', 'asked'].map((next) => html`<button class="quiet" disabled=${cannot !== null} title=${cannot}
         onClick=${() => setMode(/** @type {any} */ (next))}>${next === 'edited' ? 'Edit' : 'Delete'}</button>`)}</p>`}
   </section>`;
 }
@@ -81,8 +82,8 @@ function State({ one }) {
     : html`<p class="soft" role="status">Being stored… Lists and filters see it in a moment.</p>`;
 }
 
-/** @param {{span: SpanIds, one: Shown, close: () => void}} props */
-function Deletion({ span, one, close }) {
+/** @param {{span: SpanIds, one: Shown, isWaiting: boolean, close: () => void}} props */
+function Deletion({ span, one, isWaiting, close }) {
   const [isSending, setSending] = useState(false);
   const [problem, setProblem] = useState(/** @type {string | null} */ (null));
   const confirm = async () => {
@@ -95,6 +96,6 @@ function Deletion({ span, one, close }) {
     }
   };
   return html`<p class="actions" role="group" aria-label="Delete this feedback">Delete it for everybody?
-    <button class="danger" disabled=${isSending} onClick=${confirm}>Delete</button><button onClick=${close}>Keep</button>
+    <button class="danger" disabled=${isSending || isWaiting} onClick=${confirm}>Delete</button><button onClick=${close}>Keep</button>
     ${problem && html`<span class="error-text" role="alert">${problem}</span>`}</p>`;
 }

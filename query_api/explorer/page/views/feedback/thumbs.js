@@ -1,8 +1,8 @@
-/** Thumbs for a span: how many were given, and one click to give, change or take back one's own. */
+/** Thumbs for a span: how many were given, and one click to give, change or remove one's own. */
 import { html } from 'htm/preact';
 import { useState } from 'preact/hooks';
 import { ApiError } from '../../app/api.js';
-import { edit, give, isOwn, newEvaluator, outputsOf, remove, THUMB } from '../../app/feedback.js';
+import { edit, give, isOwn, newEvaluator, outputsOf, remove, THUMB, waitingReason } from '../../app/feedback.js';
 
 const DIRECTIONS = /** @type {const} */ ([[true, 'up'], [false, 'down']]);
 
@@ -20,8 +20,8 @@ export function Thumbs({ span, feedback, about = 'span' }) {
   const thumbs = list.filter((one) => typeof outputsOf(one)[THUMB] === 'boolean');
   const own = thumbs.find(isOwn);
   const chosen = own && outputsOf(own)[THUMB];
-  const cannot = own ? cannotChange : cannotGive;
-  const isWaiting = own?.change && !own.change.isStored;
+  const waiting = waitingReason(own);
+  const cannot = (own ? cannotChange : cannotGive) ?? waiting;
   /** @param {boolean} isUp */
   const choose = async (isUp) => {
     setSending(true);
@@ -40,9 +40,9 @@ export function Thumbs({ span, feedback, about = 'span' }) {
     ${DIRECTIONS.map(([isUp, word]) => {
       const count = thumbs.filter((one) => outputsOf(one)[THUMB] === isUp).length;
       return html`<button class="quiet thumb" aria-pressed=${chosen === isUp} disabled=${isSending || !data || isOld || cannot !== null} aria-label="Thumb ${word}${count ? `, given ${count === 1 ? 'once' : `${count} times`}` : ''}"
-        title=${cannot ?? (chosen === isUp ? 'Take it back' : `Thumb ${word}`)} onClick=${() => choose(isUp)}><${ThumbIcon} isUp=${isUp} />${count > 0 && html`<span>${count}</span>`}</button>`;
+        title=${cannot ?? (chosen === isUp ? 'Remove' : `Thumb ${word}`)} onClick=${() => choose(isUp)}><${ThumbIcon} isUp=${isUp} />${count > 0 && html`<span>${count}</span>`}</button>`;
     })}
-    <span class="soft" role="status">${isSending ? 'sending…' : isWaiting ? (own.change?.problem ? 'not stored yet' : 'being stored…') : ''}</span>
+    <span class="soft" role="status">${isSending ? 'sending…' : waiting ? (own?.change?.problem ? 'not stored yet' : 'being stored…') : ''}</span>
     ${problem && html`<span class="error-text" role="alert">${problem}</span>`}
   </span>`;
 }
