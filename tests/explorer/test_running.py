@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.support.explorer import Explorer
 
@@ -78,6 +78,41 @@ async def test_closed_branch_stays_closed_while_the_page_follows(explorer: Explo
     run.send(run.end_of(1), running=1)
     await expect(explorer.page.locator(".wf-bar.running")).to_have_count(0)
     await expect(explorer.page.locator(".wf-row")).to_have_count(1)
+
+
+async def test_form_in_the_panel_stays_when_its_span_ends(explorer: Explorer) -> None:
+    run = Run(explorer)
+    run.send(run.span(1, running=True), run.span(2, running=True), running=2)
+    await explorer.open(f"traces/{run.trace_id}", span=f"{1:016x}", tab="scores")
+    panel = explorer.page.locator(".span-panel")
+    await expect(panel.locator(".running-mark")).to_have_text("running")
+    await panel.get_by_role("button", name="Give feedback").click()
+    await panel.get_by_label("comment").fill("It waits for a person.")
+
+    run.send(run.end_of(1), running=1)
+    await expect(panel.locator(".facts")).to_contain_text("Duration59 s", use_inner_text=False)
+    await expect(panel.get_by_label("comment")).to_have_value("It waits for a person.")
+
+
+async def test_trace_stays_and_is_followed_while_it_cannot_be_loaded(explorer: Explorer) -> None:
+    async def fail(route: Route) -> None:
+        await route.fulfill(status=503, json={"detail": {"message": "The store is not available."}})
+
+    run = Run(explorer)
+    run.send(run.span(1, running=True), run.span(2, running=True), running=2)
+    await explorer.open(f"traces/{run.trace_id}", span=f"{2:016x}")
+    rows, problem = explorer.page.locator(".wf-row"), explorer.page.get_by_role("alert")
+    await expect(rows).to_have_count(2)
+    await explorer.page.route("**/outline", fail)
+    await expect(problem).to_contain_text("The store is not available.")
+    await expect(rows).to_have_count(2)
+    await expect(explorer.page.locator(".span-panel h2")).to_contain_text(" 2")
+
+    run.send(run.end_of(1), run.end_of(2), running=0)
+    await explorer.page.unroute("**/outline")
+    await expect(explorer.page.locator(".wf-bar.running")).to_have_count(0)
+    await expect(rows).to_have_count(2)
+    await expect(problem).to_have_count(0)
 
 
 @pytest.mark.parametrize("view", ["spans", "traces"])

@@ -1,5 +1,6 @@
 /** Everything about one span, in tabs. The tab is in the address. */
 import { html } from 'htm/preact';
+import { useEffect, useRef } from 'preact/hooks';
 import { param, setParams } from '../../app/address.js';
 import { API, get } from '../../app/api.js';
 import { cost, duration, number } from '../../app/format.js';
@@ -28,9 +29,14 @@ import { SpanFilter } from './span_filter.js';
 
 const MESSAGE_MAX = 300;
 
-/** @param {{traceId: string, spanId: string, close: () => void}} props */
-export function SpanPanel({ traceId, spanId, close }) {
+/** @param {{traceId: string, spanId: string, isRunning: boolean, close: () => void}} props  The span is loaded again when it ends. */
+export function SpanPanel({ traceId, spanId, isRunning: runs, close }) {
   const loaded = useLoaded(async (abort) => (await get(`spans/${traceId}/${spanId}`, {}, abort)).span ?? null, [traceId, spanId]);
+  const ran = useRef(runs);
+  useEffect(() => {
+    if (ran.current !== runs) loaded.reload();
+    ran.current = runs;
+  }, [runs]);
   return html`<aside class="span-panel" aria-label="The selected span">
     <button class="quiet panel-close" aria-label="Close the panel" onClick=${close}>×</button>
     ${loaded.error && html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`}

@@ -1,8 +1,8 @@
 /** One trace: its totals, its waterfall, and the panel of the selected span. */
 import { html } from 'htm/preact';
-import { useCallback, useEffect, useMemo, useState } from 'preact/hooks';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { param, setParams } from '../../app/address.js';
-import { get, post } from '../../app/api.js';
+import { ApiError, get, post } from '../../app/api.js';
 import { cost, duration, number, short } from '../../app/format.js';
 import { useLoaded } from '../../app/loading.js';
 import { useTitle } from '../../app/title.js';
@@ -36,28 +36,31 @@ export function TraceView({ traceId }) {
     ]);
     return answer.outline ? { outline: readOutline(answer.outline, Date.now()), summary: used?.summaries[0] ?? {} } : null;
   }, [traceId]);
-  useFollowed(loaded.data?.outline, loaded.reload);
-  if (loaded.error) return html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`;
+  const failure = useFollowed(loaded);
+  if (loaded.error && !loaded.data) return html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`;
   if (loaded.isLoading && !loaded.data) return html`<p class="loading" role="status">Loading the trace…</p>`;
   if (!loaded.data) {
     return html`<div class="notice empty"><h2>There is no such trace</h2>
       <p>No span with the trace id <code>${traceId}</code> is stored. It may not have arrived yet, or was deleted.</p>
       <button onClick=${loaded.reload}>Look again</button></div>`;
   }
-  return html`<${Trace} ...${loaded.data} />`;
+  return html`${failure && html`<${ErrorNotice} error=${failure} retry=${loaded.reload} />`}<${Trace} ...${loaded.data} />`;
 }
 
 /**
- * Load a trace again and again while a span of it is running: its bars grow, and its end replaces it.
- * @param {import('./outline.js').Outline | undefined} outline
- * @param {() => void} reload
+ * Load a trace again and again while a span of it is running: its bars grow, and its end replaces it. Return the error of
+ * the last attempt, also while the next one runs.
+ * @param {import('../../app/loading.js').Loaded<{outline: import('./outline.js').Outline} | null>} loaded
  */
-function useFollowed(outline, reload) {
+function useFollowed({ data, error, isLoading, reload }) {
+  const last = useRef(/** @type {Error | null} */ (null));
+  if (!isLoading) last.current = error;
   useEffect(() => {
-    if (!outline?.hasRunning) return undefined;
-    const timer = setTimeout(reload, outline.count > LARGE ? FOLLOW_LARGE_MS : FOLLOW_MS);
+    if (!data?.outline.hasRunning || isLoading || (error instanceof ApiError && error.status === 401)) return undefined; // a new key loads it
+    const timer = setTimeout(reload, data.outline.count > LARGE ? FOLLOW_LARGE_MS : FOLLOW_MS);
     return () => clearTimeout(timer);
-  }, [outline]);
+  }, [data, isLoading]);
+  return last.current;
 }
 
 /** @param {{outline: import('./outline.js').Outline, summary: any}} props  `summary` counts the usage of each call once. */
@@ -86,7 +89,7 @@ function Trace({ outline, summary }) {
         <${FoldSwitch} outline=${outline} foldedCount=${foldedCount} />
         <${Waterfall} outline=${shown} zoom=${zoom} setZoom=${setZoom} selected=${selected} asked=${asked} select=${select} matching=${matching} />
       </div>
-      ${selected !== -1 && html`<${SpanPanel} key=${outline.isRunning[selected]} traceId=${outline.traceId} spanId=${outline.spanId[selected]} close=${() => select(-1)} />`}
+      ${selected !== -1 && html`<${SpanPanel} isRunning=${Boolean(outline.isRunning[selected])} traceId=${outline.traceId} spanId=${outline.spanId[selected]} close=${() => select(-1)} />`}
     </div>
   </div>`;
 }
