@@ -248,6 +248,26 @@ async def test_late_answer_about_an_earlier_change_is_ignored(explorer: Explorer
     await expect(card.get_by_role("alert")).to_have_count(0)
 
 
+async def test_key_without_write_gives_feedback_of_a_new_name(explorer: Explorer):
+    async def may_send(route: Route) -> None:
+        await route.fulfill(json={"project_name": "default", "scopes": ["read", "ingest"]})
+
+    async def refuse(route: Route) -> None:
+        await route.fulfill(status=403, json={"detail": {"message": "This key has no scope 'write'."}})
+
+    await explorer.page.route("**/projects/current", may_send)
+    await explorer.page.route("**/simple/evaluators/", refuse)
+    page = await _open(explorer, 13)
+    await page.get_by_role("button", name="Give feedback").click()
+    await page.get_by_label("Name", exact=True).fill("politeness")
+    await page.get_by_label("Number", exact=True).check()
+    await page.get_by_label("politeness").fill("3")
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.locator(".score")).to_contain_text("politeness 3")
+    await expect(page.get_by_text(STORED)).to_have_count(0)
+    assert _scores(explorer, 13) == {"politeness": 3}
+
+
 async def test_key_that_may_only_read_gives_nothing(explorer: Explorer):
     async def only_read(route: Route) -> None:
         await route.fulfill(json={"project_name": "default", "scopes": ["read"]})
