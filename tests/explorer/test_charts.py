@@ -127,6 +127,17 @@ async def test_list_of_saved_charts_says_where_it_ends(explorer: Explorer) -> No
     await expect(saved).to_contain_text("The latest 100 charts. Older ones are in the API.")
 
 
+async def test_chart_may_have_a_name_without_ascii_letters(explorer: Explorer) -> None:
+    page = explorer.page
+    await explorer.open("charts", **WINDOW)
+    for name in ("延迟", "费用"):
+        await page.get_by_role("button", name="Save").click()
+        await page.get_by_role("textbox", name="Name").fill(name)
+        await page.get_by_role("button", name="Save as a new chart").click()
+        link = page.get_by_role("navigation", name="Saved charts").get_by_role("link", name=name)
+        await expect(link).to_have_attribute("aria-current", "true")
+
+
 async def test_first_chart_has_a_range_in_its_address(explorer: Explorer) -> None:
     await explorer.open("charts")
     await expect(explorer.page.locator(".time-range")).to_have_text("Last 7 days")

@@ -268,6 +268,19 @@ async def test_key_without_write_gives_feedback_of_a_new_name(explorer: Explorer
     assert _scores(explorer, 13) == {"politeness": 3}
 
 
+async def test_names_without_ascii_letters_have_evaluators_of_their_own(explorer: Explorer):
+    page = await _open(explorer, 14)
+    for name, value in (("质量", "1"), ("准确", "0.5")):
+        await page.get_by_role("button", name="Give feedback").click()
+        await page.get_by_label("Name", exact=True).fill(name)
+        await page.get_by_label("Number", exact=True).check()
+        await page.get_by_label(name).fill(value)
+        await page.get_by_role("button", name="Save").click()
+        await expect(page.locator(".score").filter(has_text=name)).to_contain_text(f"{name} {value}")
+        await expect(page.get_by_text(STORED)).to_have_count(0)
+    assert _scores(explorer, 14) == {"质量": 1, "准确": 0.5}
+
+
 async def test_key_that_may_only_read_gives_nothing(explorer: Explorer):
     async def only_read(route: Route) -> None:
         await route.fulfill(json={"project_name": "default", "scopes": ["read"]})

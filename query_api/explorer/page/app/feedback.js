@@ -4,6 +4,7 @@
  */
 import { signal } from '@preact/signals';
 import { ApiError, call, post, write } from './api.js';
+import { slugOf } from './slug.js';
 import { isObject, objectsOf, textOf } from './spans.js';
 
 /** @typedef {{trace_id: string, span_id: string}} SpanIds */
@@ -180,11 +181,6 @@ function readEvaluator({ slug, name, data }) {
     return kind ? [{ name: field, kind, isRequired, ...(choices.length ? { choices } : {}) }] : [];
   });
   return { slug: textOf(slug), name: textOf(name) || textOf(slug), fields: /** @type {Field[]} */ (fields) };
-}
-
-/** @param {string} name */
-function slugOf(name) {
-  return name.trim().replace(/[^A-Za-z0-9_.-]+/g, '-').replace(/^[.-]+|-+$/g, '').slice(0, 100) || 'feedback';
 }
 
 /** @param {Feedback} feedback  @returns {Record<string, any>} */

@@ -8,6 +8,7 @@ import { href, param, setParams } from '../../app/address.js';
 import { call, get, post } from '../../app/api.js';
 import { writeFilter } from '../../app/filter.js';
 import { useLoaded } from '../../app/loading.js';
+import { slugOf } from '../../app/slug.js';
 import { Dialog } from '../../components/shell.js';
 import { ALL_TIME } from '../../components/time_range.js';
 import { readDefinition } from './definition.js';
@@ -52,8 +53,7 @@ function Form({ existing, content, done }) {
   const create = (event) => {
     event.preventDefault();
     const name = String(new FormData(/** @type {HTMLFormElement} */ (event.target)).get('name') ?? '').trim();
-    const slug = name.toLowerCase().replace(/[^a-z0-9]+/g, '-').replace(/^-|-$/g, '');
-    attempt(() => post('simple/queries/', { query: { slug, name, ...content } }));
+    attempt(() => post('simple/queries/', { query: { slug: slugOf(name.toLowerCase()), name, ...content } }));
   };
   return html`<form onSubmit=${create}>
     ${existing && html`<button type="button" onClick=${() => attempt(() => replace(existing, content))}>Replace “${existing.name}”</button>`}

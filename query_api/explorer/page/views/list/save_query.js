@@ -9,6 +9,7 @@ import { href, param, setParams } from '../../app/address.js';
 import { post } from '../../app/api.js';
 import { useLoaded } from '../../app/loading.js';
 import { sortFrom } from '../../app/scores.js';
+import { slugOf } from '../../app/slug.js';
 import { Dialog } from '../../components/shell.js';
 import { ALL_TIME } from '../../components/time_range.js';
 
@@ -68,7 +69,7 @@ function Form({ data, done }) {
 
 /** @param {string} name @param {object} data */
 async function create(name, data) {
-  const slug = name.toLowerCase().replace(/[^a-z0-9]+/g, '-').replace(/^-|-$/g, '');
+  const slug = slugOf(name.toLowerCase());
   await post('simple/queries/', { query: { slug, name, data } });
   return { slug, version: '1' };
 }
