@@ -281,6 +281,22 @@ async def test_names_without_ascii_letters_have_evaluators_of_their_own(explorer
     assert _scores(explorer, 14) == {"质量": 1, "准确": 0.5}
 
 
+async def test_value_of_another_kind_is_not_kept(explorer: Explorer):
+    page = await _open(explorer, 15)
+    await page.get_by_role("button", name="Give feedback").click()
+    await page.get_by_label("Name", exact=True).fill("length of it")
+    for kind, value, other in (("Label", "long", "Number"), ("Label", "5", "Yes or no"), ("Yes or no", None, "Number")):
+        await page.get_by_label(kind, exact=True).check()
+        if value is None:
+            await page.get_by_label("yes", exact=True).check()
+        else:
+            await page.get_by_label("length of it").fill(value)
+        await page.get_by_label(other, exact=True).check()
+        await page.get_by_role("button", name="Save").click()
+        await expect(page.get_by_role("alert")).to_have_text("length of it: give a value.")
+    await expect(page.locator(".score")).to_have_count(0)
+
+
 async def test_key_that_may_only_read_gives_nothing(explorer: Explorer):
     async def only_read(route: Route) -> None:
         await route.fulfill(json={"project_name": "default", "scopes": ["read"]})

@@ -29,7 +29,8 @@ const NOT_THERE = 'the API does not return it. Somebody may have deleted it, or 
 const OWN_ITEM = 'clearspan-feedback';
 const AUTHOR_ITEM = 'clearspan-author';
 const KINDS = /** @type {const} */ ({ boolean: 'thumb', number: 'number', integer: 'number', string: 'text' });
-const TYPES = { thumb: 'boolean', number: 'number', label: 'string', text: 'string' };
+/** The type of a value in JSON, by the kind of its field. */
+export const TYPES = { thumb: 'boolean', number: 'number', label: 'string', text: 'string' };
 
 /** What this page changed, by the id of the feedback. */
 export const changes = signal(/** @type {ReadonlyMap<string, Change>} */ (new Map()));

@@ -1,7 +1,7 @@
 /** Give feedback, or edit it: the name of a score, its value and a comment. What was typed stays until it was accepted. */
 import { html } from 'htm/preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { author, COMMENT, edit, give, loadEvaluators, newEvaluator, outputsOf, setAuthor, THUMB } from '../../app/feedback.js';
+import { author, COMMENT, edit, give, loadEvaluators, newEvaluator, outputsOf, setAuthor, THUMB, TYPES } from '../../app/feedback.js';
 import { useLoaded } from '../../app/loading.js';
 import { wordOf } from '../../app/scores.js';
 import { ThumbIcon } from './thumbs.js';
@@ -19,7 +19,8 @@ export function FeedbackForm({ span, feedback, close }) {
   const known = useLoaded(loadEvaluators, []);
   const [name, setName] = useState('');
   const [kind, setKind] = useState(/** @type {Field['kind']} */ ('thumb'));
-  const [values, setValues] = useState(/** @type {Record<string, unknown>} */ (feedback ? outputsOf(feedback) : {}));
+  const [values, setValues] = useState(/** @type {Record<string, unknown>} */ ({})); // by the name and the type
+  const valueOf = (/** @type {Field} */ field) => (keyOf(field) in values ? values[keyOf(field)] : feedback && outputsOf(feedback)[field.name]);
   const [isSending, setSending] = useState(false);
   const [problem, setProblem] = useState(/** @type {string | null} */ (null));
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));
@@ -31,7 +32,7 @@ export function FeedbackForm({ span, feedback, close }) {
   const fields = feedback ? fieldsOf(feedback, known.data?.find((one) => one.slug === slug)) : evaluator.fields;
   const save = async (/** @type {Event} */ event) => {
     event.preventDefault();
-    const { outputs, missing } = outputsFrom(fields, values, feedback ? outputsOf(feedback) : {});
+    const { outputs, missing } = outputsFrom(fields, valueOf, feedback ? outputsOf(feedback) : {});
     if (missing) return setProblem(missing);
     setSending(true);
     setProblem(null);
@@ -51,14 +52,19 @@ export function FeedbackForm({ span, feedback, close }) {
       <datalist id="score-names">${[...new Set((known.data ?? []).map((one) => one.name))].map((one) => html`<option value=${one} />`)}</datalist>`}
     ${!feedback && !named && name.trim() && html`<fieldset><legend>Kind of the new score</legend>
       ${KINDS.map(([value, title]) => html`<label class="choice"><input type="radio" name="kind" checked=${kind === value} onChange=${() => setKind(value)} /> ${title}</label>`)}</fieldset>`}
-    ${fields.map((field) => html`<${FieldInput} key=${`${field.name} ${field.kind}`} field=${field} value=${values[field.name]}
-      change=${(/** @type {unknown} */ value) => setValues((before) => ({ ...before, [field.name]: value }))} />`)}
+    ${fields.map((field) => html`<${FieldInput} key=${`${field.name} ${field.kind}`} field=${field} value=${valueOf(field)}
+      change=${(/** @type {unknown} */ value) => setValues((before) => ({ ...before, [keyOf(field)]: value }))} />`)}
     ${!feedback && html`<label>Your name <input name="author" autocomplete="name" placeholder="not said" value=${author.value}
       onInput=${(/** @type {any} */ event) => setAuthor(event.target.value)} /></label>`}
     ${problem && html`<p class="error-text" role="alert">${problem}</p>`}
     <p class="actions"><button class="primary" disabled=${isSending}>${isSending ? 'Sending…' : 'Save'}</button>
       <button type="button" onClick=${close}>Cancel</button></p>
   </form>`;
+}
+
+/** What is typed for one type is no value of another. @param {Field} field */
+function keyOf({ name, kind }) {
+  return `${name} ${TYPES[kind]}`;
 }
 
 /** @param {{field: Field, value: unknown, change: (value: unknown) => void}} props */
@@ -96,13 +102,14 @@ function fieldsOf(feedback, evaluator) {
 
 /**
  * @param {Field[]} fields
- * @param {Record<string, unknown>} values
+ * @param {(field: Field) => unknown} valueOf
  * @param {Record<string, unknown>} before  Members without a field stay.
  */
-function outputsFrom(fields, values, before) {
+function outputsFrom(fields, valueOf, before) {
   const outputs = { ...before };
-  for (const { name, kind, isRequired } of fields) {
-    const value = values[name];
+  for (const field of fields) {
+    const { name, kind, isRequired } = field;
+    const value = valueOf(field);
     if (value === undefined || value === '' || value === null) {
       if (isRequired) return { outputs, missing: `${name}: give a value.` };
       delete outputs[name];
