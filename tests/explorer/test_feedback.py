@@ -171,7 +171,7 @@ async def test_feedback_that_is_not_stored_yet_says_so(explorer: Explorer):
 
 
 async def test_feedback_that_is_being_stored_cannot_be_changed(explorer: Explorer):
-    page = await _open(explorer, 10)
+    page = await _open(explorer, 20)
     stored = asyncio.Event()
 
     async def wait(route: Route) -> None:
@@ -197,7 +197,7 @@ async def test_feedback_that_is_being_stored_cannot_be_changed(explorer: Explore
 
 
 async def test_deletion_that_deletes_nothing_is_said(explorer: Explorer):
-    page = await _open(explorer, 11)
+    page = await _open(explorer, 21)
     thumbs, card = page.get_by_label("Thumbs for this span"), page.locator(".score")
     await thumbs.get_by_role("button", name="Thumb up").click()
     await expect(thumbs.get_by_role("status")).to_be_empty()
@@ -218,7 +218,7 @@ async def test_deletion_that_deletes_nothing_is_said(explorer: Explorer):
 
 
 async def test_late_answer_about_an_earlier_change_is_ignored(explorer: Explorer):
-    page = await _open(explorer, 12)
+    page = await _open(explorer, 22)
     thumbs, card = page.get_by_label("Thumbs for this span"), page.locator(".score")
     await thumbs.get_by_role("button", name="Thumb up").click()
     await expect(thumbs.get_by_role("status")).to_be_empty()
@@ -257,7 +257,7 @@ async def test_key_without_write_gives_feedback_of_a_new_name(explorer: Explorer
 
     await explorer.page.route("**/projects/current", may_send)
     await explorer.page.route("**/simple/evaluators/", refuse)
-    page = await _open(explorer, 13)
+    page = await _open(explorer, 23)
     await page.get_by_role("button", name="Give feedback").click()
     await page.get_by_label("Name", exact=True).fill("politeness")
     await page.get_by_label("Number", exact=True).check()
@@ -265,11 +265,11 @@ async def test_key_without_write_gives_feedback_of_a_new_name(explorer: Explorer
     await page.get_by_role("button", name="Save").click()
     await expect(page.locator(".score")).to_contain_text("politeness 3")
     await expect(page.get_by_text(STORED)).to_have_count(0)
-    assert _scores(explorer, 13) == {"politeness": 3}
+    assert _scores(explorer, 23) == {"politeness": 3}
 
 
 async def test_names_without_ascii_letters_have_evaluators_of_their_own(explorer: Explorer):
-    page = await _open(explorer, 14)
+    page = await _open(explorer, 24)
     for name, value in (("质量", "1"), ("准确", "0.5")):
         await page.get_by_role("button", name="Give feedback").click()
         await page.get_by_label("Name", exact=True).fill(name)
@@ -278,11 +278,11 @@ async def test_names_without_ascii_letters_have_evaluators_of_their_own(explorer
         await page.get_by_role("button", name="Save").click()
         await expect(page.locator(".score").filter(has_text=name)).to_contain_text(f"{name} {value}")
         await expect(page.get_by_text(STORED)).to_have_count(0)
-    assert _scores(explorer, 14) == {"质量": 1, "准确": 0.5}
+    assert _scores(explorer, 24) == {"质量": 1, "准确": 0.5}
 
 
 async def test_value_of_another_kind_is_not_kept(explorer: Explorer):
-    page = await _open(explorer, 15)
+    page = await _open(explorer, 25)
     await page.get_by_role("button", name="Give feedback").click()
     await page.get_by_label("Name", exact=True).fill("length of it")
     for kind, value, other in (("Label", "long", "Number"), ("Label", "5", "Yes or no"), ("Yes or no", None, "Number")):
