@@ -35,6 +35,7 @@ CUT_OFF = """() => [...document.querySelectorAll('.c-time, .c-cost, .c-duration,
 
 SERIOUS = {"serious", "critical"}
 TALK = "5a" * 16
+USED = "5b" * 16
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 """A picture of one pixel."""
 
@@ -74,7 +75,7 @@ def _talk() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def application_views(explored_stack: RunningStack) -> list[str]:
-    """The views of an application with two versions."""
+    """The views of an application with two versions, and a trace of the second one."""
     data = {"parameters": {"messages": [{"role": "system", "content": "Be kind."}], "temperature": 0.7}}
     body = {"application": {"slug": "accessible", "data": data}}
     application = explored_stack.ask("/simple/applications/", body)["application"]
@@ -90,7 +91,11 @@ def application_views(explored_stack: RunningStack) -> list[str]:
     )
     paths = ["", f"/revisions/{second}", f"/compare?from={first}&to={second}", f"/edit?variant={variant['slug']}"]
     reviews = [f"/deploy?revision={second}&environment=development", f"/revert?revision={first}"]
-    return [f"applications/accessible{path}" for path in (*paths, *reviews)]
+    references = [{"id": second, "attributes": {"key": "application_revision"}}]
+    used = {"trace_id": USED, "span_id": USED[:16], "span_name": "use", "session_id": "s-1", "references": references}
+    explored_stack.ask("/tracing/spans/ingest", {"spans": [used]})
+    explored_stack.ask_until(f"/spans/{USED}/{USED[:16]}", None, lambda answer: answer["count"] == 1)
+    return [f"traces/{USED}", *(f"applications/accessible{path}" for path in (*paths, *reviews))]
 
 
 async def _views(stack: RunningStack) -> list[str]:

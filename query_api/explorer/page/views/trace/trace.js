@@ -112,12 +112,14 @@ function Head({ outline, summary, selected, show, found }) {
       <${Failures} outline=${outline} selected=${selected} select=${show} />
       ${summary.tokens > 0 && html`<div><dt>Tokens</dt><dd>${short(summary.tokens)}</dd></div>`}
       ${summary.cost > 0 && html`<div><dt>Cost</dt><dd>${cost(summary.cost)}</dd></div>`}
-      <${Belongs} traceId=${outline.traceId} summary=${summary} />
     </dl>
     <${Find} found=${found} selected=${selected} select=${show} />
     <${TraceFeedback} traceId=${outline.traceId} rootId=${outline.spanId[first]} />
     <${ShareTrace} traceId=${outline.traceId} count=${outline.count} />
-    <span class="trace-id"><code>${outline.traceId}</code><${CopyButton} text=${outline.traceId} /></span>
+    <div class="trace-names">
+      <dl class="facts"><${Belongs} traceId=${outline.traceId} summary=${summary} /></dl>
+      <span class="trace-id"><code>${outline.traceId}</code><${CopyButton} text=${outline.traceId} /></span>
+    </div>
     ${(outline.roots.length > 1) && html`<p class="soft roots-note">${topLevel(outline)}</p>`}
   </div>`;
 }
