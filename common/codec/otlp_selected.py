@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -66,10 +67,8 @@ def select_spans(
     }
     columns |= {name: without_nulls(fields[name]).take(at).to_pylist() for name in ("name", "trace_state")}
     columns |= {name: arrays.numbers(name, np.uint32)[indexes].tolist() for name in _COUNTS}
-    columns["repaired"] = columns["scores"] = [()] * len(indexes)
-    columns["is_running"] = [False] * len(indexes)
-    absent = [None] * len(indexes)
-    spans = list(map(Span._make, zip(*[columns.get(name, absent) for name in Span._fields], strict=True)))
+    columns = {name: repeat(default, len(indexes)) for name, default in Span._field_defaults.items()} | columns
+    spans = list(map(Span._make, zip(*[columns[name] for name in Span._fields], strict=True)))
     return Selected(spans, refused)
 
 
