@@ -20,7 +20,7 @@ from tests.support.steps import files_entered
 from tests.support.stores import opened_store
 
 FILTERING: Final = {"conditions": [{"field": "attributes", "key": "user.id", "value": "user-7"}]}
-FILES_MAX: Final = {"/spans/query": 25, "/traces/query": 34}
+FILES_MAX: Final = {"/spans/query": 25, "/traces/query": 35}
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ from common.json_values import NUMBER_GRAMMAR
 from common.settings import ClickHouseSettings
 from common.span import Span
 from common.times import format_us, parse_time_ns
+from query_api.pages.summaries import SummariesQuery
 from query_api.pages.traces import TracesQuery
 from query_api.queries.saved import query_summaries, query_traces
 from query_api.request.errors import InvalidRequest
@@ -293,7 +294,8 @@ async def test_ranking_that_means_nothing_is_rejected(
 
 async def asked(api: SpanPages, handler: Callable[[Request], Any], **body: Any) -> dict[str, Any]:
     """What a route about traces answers."""
-    model = read_body(TracesQuery, json.dumps(body).encode(), content_type=None, required=False)
+    kind = SummariesQuery if handler is query_summaries else TracesQuery
+    model = read_body(kind, json.dumps(body).encode(), content_type=None, required=False)
     answer = await handler(Request(api.context, api.project_id, {}, None, model, CIMultiDict()))
     found: dict[str, Any] = orjson.loads(answer.body)
     return found
