@@ -3,7 +3,7 @@
  * It shows the API's complaint at the condition that it is about, and below the bar what became of a text that is none.
  */
 import { html } from 'htm/preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { navigate, param, setParams } from '../../app/address.js';
 import {
   conditionText, FIELDS, isText, lastCondition, readFilter, withCondition, writeFilter,
@@ -167,7 +167,7 @@ function Input({ enter, typing, initial = '', placeholder, leave }) {
   const [isHidden, setHidden] = useState(false); // after a condition was added, until something is typed
   const input = useRef(/** @type {HTMLInputElement | null} */ (null));
   const isReading = useRef(false); // while the API reads what was entered
-  useEffect(() => { if (initial) input.current?.focus(); }, []);
+  useLayoutEffect(() => { if (initial) input.current?.focus(); }, []); // before the next key
   useEffect(() => {
     if (!isFocused) return undefined;
     const controller = new AbortController();
