@@ -84,6 +84,7 @@ async def test_brackets_and_or_become_one_chip(explorer: Explorer):
     expected = explorer.stack.ask("/spans/query", {"filtering": _filter(explorer), "windowing": {"limit": 1000}})
     await expect(explorer.page.locator(".table")).to_have_attribute("aria-rowcount", str(expected["count"]))
     await chips.last.click()
+    await expect(explorer.page.get_by_role("combobox", name="Add a condition").first).to_be_focused()
     await explorer.page.keyboard.press("End")
     await explorer.page.keyboard.type(" or cost > $1")
     await explorer.page.keyboard.press("Enter")

@@ -41,11 +41,11 @@ def _request(number: int, start: datetime, user: str, *, failed: bool, cost: flo
 
 
 REQUESTS = [
-    *_request(1, DAY, "ada", failed=False, cost=0.5),
-    *_request(2, DAY + timedelta(hours=1), "ada", failed=True, cost=0.25),
-    *_request(3, DAY + timedelta(hours=2), "ada", failed=False, cost=0.25),
+    *_request(1, DAY, "adele", failed=False, cost=0.5),
+    *_request(2, DAY + timedelta(hours=1), "adele", failed=True, cost=0.25),
+    *_request(3, DAY + timedelta(hours=2), "adele", failed=False, cost=0.25),
     *_request(4, DAY + timedelta(hours=2), HOSTILE, failed=False, cost=2),
-    *_request(5, DAY - timedelta(days=1), "ada", failed=False, cost=0.5),
+    *_request(5, DAY - timedelta(days=1), "adele", failed=False, cost=0.5),
     *_request(6, DAY - timedelta(days=1), "bob", failed=False, cost=0.5),
 ]
 
@@ -111,36 +111,36 @@ async def test_length_that_does_not_exist_shows_today(page: Page, stack: Running
 
 async def test_users_have_the_cost_of_their_whole_requests(page: Page, stack: RunningStack) -> None:
     await page.goto(f"{stack.api}/ui/?day=2026-03-10")
-    cells = _row(page, "Users", "ada").get_by_role("cell")
+    cells = _row(page, "Users", "adele").get_by_role("cell")
     await expect(cells).to_have_text(["", "3 1", "1 0", "$1.00 $0.500", "300 100", "2 s 2 s", "2 s 2 s"])
     await expect(_row(page, "Models", "gpt-4o").get_by_role("cell").nth(1)).to_have_text("4 2")
     await expect(_row(page, "Services", "desk").get_by_role("cell").nth(3)).to_have_text("$3.00 $1.00")
     await expect(_row(page, "Applications", "faq").get_by_role("cell").nth(1)).to_have_text("4 2")
     await cells.nth(2).get_by_role("link").click()
     await expect(page.locator(".rows .row")).to_have_count(1)
-    await expect(page.locator(".chip-text").filter(has_text="user = ada")).to_be_visible()
+    await expect(page.locator(".chip-text").filter(has_text="user = adele")).to_be_visible()
 
 
 async def test_user_leads_to_sessions_and_requests_and_back(page: Page, stack: RunningStack) -> None:
     await page.goto(f"{stack.api}/ui/?day=2026-03-10")
-    await _row(page, "Users", "ada").get_by_role("link", name="ada").click()
-    await expect(page.get_by_role("heading", name="ada", exact=True)).to_be_visible()
+    await _row(page, "Users", "adele").get_by_role("link", name="adele").click()
+    await expect(page.get_by_role("heading", name="adele", exact=True)).to_be_visible()
     facts = page.locator(".session-totals div")
     await expect(facts.filter(has_text="Requests").locator("dd")).to_have_text("4")
     await expect(facts.filter(has_text="Cost").locator("dd")).to_have_text("$1.50")
-    await page.get_by_role("link", name="talk-ada").first.click()
-    await expect(page.get_by_role("heading", name="talk-ada")).to_be_visible()
-    await page.get_by_role("link", name="ada", exact=True).click()
+    await page.get_by_role("link", name="talk-adele").first.click()
+    await expect(page.get_by_role("heading", name="talk-adele")).to_be_visible()
+    await page.get_by_role("link", name="adele", exact=True).click()
     await page.get_by_role("link", name="answer").first.click()
     await page.locator(".span-panel, .wf-row").first.wait_for()
     await page.locator(".wf-row").first.click()
-    await page.locator(".span-panel").get_by_role("link", name="ada", exact=True).click()
-    await expect(page.get_by_role("heading", name="ada", exact=True)).to_be_visible()
+    await page.locator(".span-panel").get_by_role("link", name="adele", exact=True).click()
+    await expect(page.get_by_role("heading", name="adele", exact=True)).to_be_visible()
 
 
 async def test_users_are_listed_with_what_they_took(page: Page, stack: RunningStack) -> None:
     await page.goto(f"{stack.api}/ui/users?oldest=2026-03-10T00:00:00Z&newest=2026-03-11T00:00:00Z")
-    row = page.locator(".rows .row").filter(has_text="ada")
+    row = page.locator(".rows .row").filter(has_text="adele")
     for name, text in [("sessions", "1"), ("traces", "3"), ("failed", "1"), ("tokens", "300"), ("cost", "$1.00")]:
         await expect(row.locator(f".c-{name}")).to_have_text(text)
     await expect(page.locator(".rows .row")).to_have_count(2)
@@ -161,7 +161,7 @@ async def test_part_that_fails_leaves_the_others(page: Page, stack: RunningStack
     await page.route("**/spans/groups/query", fail_models)
     await page.goto(f"{stack.api}/ui/?day=2026-03-10")
     await expect(page.get_by_role("region", name="Models").get_by_role("alert")).to_contain_text("did not end")
-    await expect(_row(page, "Users", "ada")).to_be_visible()
+    await expect(_row(page, "Users", "adele")).to_be_visible()
     await expect(_tile(page, "Requests").locator(".value")).to_have_text("4")
     await page.unroute("**/spans/groups/query")
     await page.get_by_role("button", name="Try again").click()
@@ -185,7 +185,7 @@ async def test_few_requests_are_sent_at_once(page: Page, stack: RunningStack) ->
     await page.route("**/spans/groups/query", counted)
     page.on("requestfinished", lambda request: ended(request) if "groups" in request.url else None)
     await page.goto(f"{stack.api}/ui/?day=2026-03-10")
-    await expect(_row(page, "Users", "ada")).to_be_visible()
+    await expect(_row(page, "Users", "adele")).to_be_visible()
     assert (most, count) == (2, 12)
 
 

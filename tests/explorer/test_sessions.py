@@ -34,6 +34,7 @@ async def test_sessions_show_the_totals_of_their_traces(explorer: Explorer):
         traces = _traces_of(explorer, session_id)
         totals = [sum(trace.get(name) or 0 for trace in traces) for name in ("spans_count", "errors_count", "tokens")]
         expected[session_id] = [str(len(traces)), *map(_shown, totals)]
+    await explorer.page.set_viewport_size({"width": 1280, "height": 400 + 40 * len(ids)})  # all rows are drawn
     await explorer.open("sessions")
 
     async def shown() -> dict[str, list[str]]:
