@@ -68,6 +68,8 @@ TELLS_NOTHING_OF_A_PROJECT: Final = {
     **dict.fromkeys(TAKE_BYTES, "takes bytes; whose they are, the intake tests show"),
     "GET /prices/unknown": "no call here lacks a price; its own tests show that a project sees its own models",
     "POST /filters/parse": "reads a text, and nothing that is stored",
+    "POST /applications/revisions/check": "compares data that is sent; without `from` with nothing",
+    "POST /evaluators/revisions/check": "the same",
     "GET /status/freshness": "of partitions; its own tests show that a project sees the times of its own records",
     "DELETE /traces/{trace_id}": "says how many it deleted",
     "DELETE /simple/traces/{trace_id}": "repeats what was sent",
