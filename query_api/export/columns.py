@@ -32,6 +32,15 @@ COLUMNS_MAX: Final = 200
 PATH_BEGINS: Final = f"{ATTRIBUTES}."
 SCORE_BEGINS: Final = f"{SCORES}."
 TIME: Final = pa.timestamp("us", tz="UTC")
+COUNTS: Final = (
+    "flags",
+    "dropped_attributes_count",
+    "dropped_events_count",
+    "dropped_links_count",
+    "dropped_scores_count",
+)
+"""The members of a span that are whole numbers, in the order of their columns."""
+
 _NS_MAX: Final = 2**63 - 1
 
 
@@ -140,13 +149,7 @@ def _all_columns() -> Iterable[Column]:
     for name in (ATTRIBUTES, "events", "links", "references", "hashes", "resource", "scope", "repaired", "scores"):
         yield Column(name, pa.string(), "The member of the span, as JSON text.", _json(name))
     yield from _texts("trace_state")
-    for name in (
-        "flags",
-        "dropped_attributes_count",
-        "dropped_events_count",
-        "dropped_links_count",
-        "dropped_scores_count",
-    ):
+    for name in COUNTS:
         yield Column(name, pa.int64(), "The member of the span.", _member(name))
 
 

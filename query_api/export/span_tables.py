@@ -19,7 +19,7 @@ from common.clickhouse.stored_attributes import ATTRIBUTES
 from common.paths import value_at
 from common.span import PROMOTED_TEXTS, RUNNING, SpanKind, StatusCode
 from common.span_version import ENDED
-from query_api.export.columns import TIME, Column, in_64_bits, schema_of, value_text
+from query_api.export.columns import COUNTS, TIME, Column, in_64_bits, schema_of, value_text
 from query_api.filter.language import DURATION, SCORES, STATE
 from query_api.filter.matches import score_value
 from query_api.spans.narrow_rows import MODEL, PROVIDER, SERVICE
@@ -186,13 +186,7 @@ def _stored() -> Mapping[str, _Stored]:
         stored[name] = _Stored((name,), partial(_text_or_null, name))
     for name in ("events", "links", "references", "hashes", "resource", "scope", "repaired", "scores", "trace_state"):
         stored[name] = _Stored((name,), partial(_text, name))
-    for name in (
-        "flags",
-        "dropped_attributes_count",
-        "dropped_events_count",
-        "dropped_links_count",
-        "dropped_scores_count",
-    ):
+    for name in COUNTS:
         stored[name] = _Stored((name,), partial(_count, name))
     return stored
 
