@@ -14,7 +14,7 @@ const PATHS_MAX = 300;
 
 /**
  * @param {{columns: Column[], names: string[], change: (names: string[] | null) => void, filter: object}} props
- *   `columns` are all that there are; `names` those that are shown, in order.
+ *   `columns` are all columns of the list, and `names` those that it shows, in their order.
  */
 export function ColumnMenu({ columns, names, change, filter }) {
   return html`<${Menu} label="Columns" align="right" class="column-menu">
