@@ -28,7 +28,7 @@ from tests.containers.engine import ROOT, NoContainers, check_machine, engine_of
 from tests.containers.sender import send_by_grpc, send_by_http, send_by_kafka, sending
 from tests.containers.stack import Stack, copied_stack, start
 from tests.containers.stand_ins import build_stand_ins, fetch_official_images, fetch_parts, official_images
-from tests.support.ports import free_port
+from tests.support.ports import free_ports
 from tests.support.process_guard import ProcessGuard
 from tests.support.produce import produce
 from tests.support.span_rows import span_row, span_table
@@ -242,12 +242,14 @@ def test_killed_container_loses_no_span(stack: Stack, service: str):
 @with_variables
 def test_second_worker_gets_a_port_of_a_range(stack: Stack):
     """As `docs/deployment.md` says; one worker again at the end."""
-    first = free_port()
-    ports = f"CLEARSPAN_WORKER_PORT={first}-{first + 9}"
+    ports = free_ports(10)
+    published_ports = f"CLEARSPAN_WORKER_PORT={ports[0]}-{ports[-1]}"
     try:
         with sending(stack, "while a second worker comes") as sender:
             sender.goes_on()
-            stack.run("env", ports, "docker", "compose", "up", "--detach", "--wait", "--scale", "ingest=2", "ingest")
+            stack.run(
+                "env", published_ports, "docker", "compose", "up", "--detach", "--wait", "--scale", "ingest=2", "ingest"
+            )
             sender.goes_on()
         published = [each["Publishers"] for each in _containers(stack) if each["Service"] == "ingest"]
         workers = {publisher["PublishedPort"] for each in published for publisher in each} - {0}
