@@ -38,6 +38,14 @@ SPANS = [
     _span(3, 2, status_code="STATUS_CODE_ERROR", status_message=HOSTILE),
     _span(4, 1, attributes={"large": 2**53 + 1}),
 ]
+LONG = "word " * 3_000 + "the end"
+OWNED = {"session": {"id": "s-7"}, "user": {"id": "u-9"}, "metrics": {"tokens": {"incremental": {"total": 1_234}}}}
+CALL_ARGUMENTS = {"places": [f"place {number}" for number in range(150)]}
+LONG_CALL = {
+    "role": "assistant",
+    "tool_calls": [{"id": "c", "function": {"name": "visit", "arguments": CALL_ARGUMENTS}}],
+}
+LONG_MESSAGES = [{"role": "user", "content": LONG}, LONG_CALL, {"role": "tool", "tool_call_id": "c", "content": LONG}]
 OF_TRACE = {"conditions": [{"field": "trace_id", "operator": "is", "value": TRACE_ID}]}
 OF_QUOTES = {"conditions": [{"field": "attributes", "key": "quoted", "operator": "is", "value": QUOTES}]}
 
@@ -181,6 +189,34 @@ async def test_trace_is_one_file_that_runs_and_loads_nothing(
         assert [problem for problem in opened.problems if "Content Security Policy" not in problem] == []
 
 
+async def test_file_holds_the_whole_conversation_and_names_whom_it_belongs_to(
+    browser: Browser, page: Page, stack: RunningStack, tmp_path: Path
+) -> None:
+    trace_id = "c8" * 16
+    data = {"inputs": {"messages": LONG_MESSAGES}}
+    root = {
+        "trace_id": trace_id,
+        "span_id": "1" * 16,
+        "span_type": "chat",
+        "attributes": {"ag": {**OWNED, "data": data}},
+    }
+    stack.ask("/tracing/spans/ingest", {"spans": [root]})
+    of_trace = {"conditions": [{"field": "trace_id", "value": trace_id}]}
+    stack.ask_until("/spans/query", {"filtering": of_trace}, lambda answer: answer["count"] == 1)
+    await page.goto(f"{stack.api}/ui/traces/{trace_id}")
+    saved = await _saved(page, "As an HTML file", tmp_path)
+    async with open_page(browser, saved.as_uri()) as opened:
+        await opened.page.goto(saved.as_uri())
+        facts = dict(
+            zip(*[await opened.page.locator(f".facts {tag}").all_inner_texts() for tag in ("dt", "dd")], strict=True)
+        )
+        assert (facts["Session"], facts["User"], facts["Tokens"]) == ("s-7", "u-9", "1,234")
+        await expect(opened.page.locator(".message").first).to_contain_text("the end")
+        await opened.page.locator(".tool-call > summary").click()
+        await expect(opened.page.locator(".tool-call")).to_contain_text("place 149")
+        await expect(opened.page.locator(".tool-call")).to_contain_text("the end")
+
+
 async def test_trace_is_saved_as_json(page: Page, stack: RunningStack, tmp_path: Path) -> None:
     await page.goto(f"{stack.api}/ui/traces/{TRACE_ID}")
     trace = json.loads((await _saved(page, "As JSON", tmp_path)).read_text())
@@ -191,9 +227,10 @@ async def test_trace_is_saved_as_json(page: Page, stack: RunningStack, tmp_path:
 async def test_file_of_a_large_trace_says_what_it_holds(
     browser: Browser, page: Page, stack: RunningStack, tmp_path: Path
 ) -> None:
-    trace_id, count = "b7" * 16, 2_003
+    trace_id, count = "b7" * 16, 20_001
     spans = [{"trace_id": trace_id, "span_id": f"{n:016x}", "span_name": f"n {n}"} for n in range(1, count + 1)]
-    stack.ask("/tracing/spans/ingest", {"spans": spans})
+    for first in range(0, count, 5_000):
+        stack.ask("/tracing/spans/ingest", {"spans": spans[first : first + 5_000]})
     of_trace = {"conditions": [{"field": "trace_id", "value": trace_id}]}
     counted = {"filtering": of_trace, "measures": [{"of": "count"}]}
     stack.ask_until(
@@ -205,6 +242,9 @@ async def test_file_of_a_large_trace_says_what_it_holds(
     saved = await _saved(page, "As an HTML file", tmp_path)
     async with open_page(browser, saved.as_uri()) as opened:
         await opened.page.goto(saved.as_uri())
-        await expect(opened.page.locator(".notice")).to_have_text("The first 2,000 of 2,003 spans.")
+        await expect(opened.page.locator(".notice")).to_have_text("The first 2,000 of 20,001 spans.")
         await expect(opened.page.locator(".file-span")).to_have_count(2_000)
         assert opened.problems == []
+    await page.get_by_role("button", name="Share", exact=True).click()
+    await page.get_by_role("button", name="As JSON").click()
+    await expect(page.get_by_role("alert")).to_contain_text("the page saves at most 20,000. Run clearspan export")

@@ -43,6 +43,19 @@ async def test_conversation_shows_messages_and_tool_calls(explorer: Explorer):
     assert {role.lower() for role in await explorer.texts(".message .role")} >= {"system", "user", "assistant"}
 
 
+async def test_inputs_are_named_without_a_level_of_their_own(explorer: Explorer):
+    trace_id = "d1" * 16
+    data = {"inputs": {"question": "What is for lunch?"}, "outputs": "Soup."}
+    span = {"trace_id": trace_id, "span_id": "1" * 16, "attributes": {"ag": {"data": data}}}
+    explorer.stack.ask("/tracing/spans/ingest", {"spans": [span]})
+    of_trace = {"conditions": [{"field": "trace_id", "value": trace_id}]}
+    explorer.stack.ask_until("/spans/query", {"filtering": of_trace}, lambda answer: answer["count"] == 1)
+    await explorer.open(f"traces/{trace_id}", span="1" * 16, tab="data")
+    inputs = explorer.page.locator(".data").filter(has=explorer.page.get_by_role("heading", name="inputs"))
+    await expect(inputs.locator(".json-line")).to_have_text(re.compile(r"question\s*What is for lunch\?"))
+    await expect(inputs.locator(".json-toggle")).to_have_count(0)
+
+
 async def test_arrow_keys_walk_the_tree_and_the_address_follows(explorer: Explorer):
     await _open_agent_trace(explorer)
     for _ in range(20):

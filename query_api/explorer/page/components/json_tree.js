@@ -1,18 +1,23 @@
 /** JSON as a tree to open and close. Long texts and long lists show their beginning. Everything is text, never markup. */
 import { html } from 'htm/preact';
-import { useState } from 'preact/hooks';
+import { createContext } from 'preact';
+import { useContext, useState } from 'preact/hooks';
 import { textOf } from '../app/spans.js';
 
 const TEXT_MAX = 2_000;
 const ITEMS_MAX = 100;
+
+/** Whether texts and trees are whole and open at first, as in a file, which has no buttons. */
+export const IsWhole = createContext(false);
 
 /**
  * @param {{value: unknown, name?: string, depth?: number, open?: number, path?: string, action?: (path: string, value: unknown) => any}} props
  *   `open` levels are open at first. `action` adds something after a scalar, such as a menu.
  */
 export function JsonTree({ value, name, depth = 0, open = 2, path = '', action }) {
-  const [isOpen, setOpen] = useState(depth < open);
-  const [count, setCount] = useState(ITEMS_MAX);
+  const isWhole = useContext(IsWhole);
+  const [isOpen, setOpen] = useState(isWhole || depth < open);
+  const [count, setCount] = useState(isWhole ? Infinity : ITEMS_MAX);
   const label = name === undefined ? null : html`<span class="json-name">${name}</span>`;
   if (value === null || typeof value !== 'object') {
     return html`<div class="json-line">${label} <${Scalar} value=${value} /> ${action?.(path, value)}</div>`;
@@ -44,7 +49,7 @@ function Scalar({ value }) {
  * @param {{text: unknown, class?: string, max?: number}} props  Other values are shown as JSON.
  */
 export function LongText({ text: value, class: className = '', max = TEXT_MAX }) {
-  const [isWhole, setWhole] = useState(false);
+  const [isWhole, setWhole] = useState(useContext(IsWhole));
   const text = textOf(value);
   if (text.length <= max || isWhole) return html`<span class="long-text ${className}" dir="auto">${text}</span>`;
   return html`<span class="long-text ${className}" dir="auto">${text.slice(0, max)}…

@@ -4,10 +4,10 @@
  */
 import { html } from 'htm/preact';
 import { signal } from '@preact/signals';
-import { useMemo, useState } from 'preact/hooks';
+import { useContext, useMemo, useState } from 'preact/hooks';
 import { readMarkdown } from '../app/markdown.js';
 import { CopyButton } from './copy.js';
-import { LongText } from './json_tree.js';
+import { IsWhole, LongText } from './json_tree.js';
 
 /** @typedef {import('../app/markdown_inline.js').Inline} Inline */
 /** @typedef {import('../app/markdown.js').Block} Block */
@@ -24,7 +24,7 @@ export const isPlain = signal(stored() === 'true');
 
 /** @param {{text: string}} props */
 export function Markdown({ text }) {
-  const [isWhole, setWhole] = useState(false);
+  const [isWhole, setWhole] = useState(useContext(IsWhole));
   const isRead = !isPlain.value && text.length <= READ_MAX;
   const visible = isWhole || text.length <= SHOWN_MAX ? text : beginning(text);
   const blocks = useMemo(() => (isRead ? readMarkdown(visible) : []), [isRead, visible]);

@@ -1,8 +1,12 @@
 /** Inputs, outputs and parameters of a span, as a tree or as text. */
 import { html } from 'htm/preact';
 import { useState } from 'preact/hooks';
+import { isObject } from '../../app/spans.js';
 import { CopyButton } from '../../components/copy.js';
 import { JsonTree, LongText } from '../../components/json_tree.js';
+
+/** Members of an object that are shown at once; JsonTree shows the beginning of more. */
+const MEMBERS_MAX = 100;
 
 /** @param {{data: Record<string, unknown>}} props */
 export function Data({ data }) {
@@ -10,8 +14,15 @@ export function Data({ data }) {
   return html`<p class="actions"><button class="quiet" aria-pressed=${isText} onClick=${() => setText(!isText)}>${isText ? 'Show as a tree' : 'Show as text'}</button></p>
     ${Object.entries(data).map(([name, value]) => html`<section class="data">
       <h3>${name} <${CopyButton} text=${() => textOf(value)} /></h3>
-      ${isText || typeof value === 'string' ? html`<pre><${LongText} text=${textOf(value)} /></pre>` : html`<${JsonTree} value=${value} open=${4} />`}
+      ${isText || typeof value === 'string' ? html`<pre><${LongText} text=${textOf(value)} /></pre>` : treesOf(value)}
     </section>`)}`;
+}
+
+/** The members of an object stand below its title, without a level of their own. @param {unknown} value */
+function treesOf(value) {
+  const members = isObject(value) ? Object.entries(value) : [];
+  if (members.length === 0 || members.length > MEMBERS_MAX) return html`<${JsonTree} value=${value} open=${4} />`;
+  return members.map(([name, member]) => html`<${JsonTree} key=${name} name=${name} value=${member} open=${3} />`);
 }
 
 /** @param {unknown} value */

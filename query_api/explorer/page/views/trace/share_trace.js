@@ -9,8 +9,8 @@ import { Menu } from '../../components/menu.js';
 /** Spans of a trace that the page saves as JSON: it holds them in memory. */
 const JSON_SPANS_MAX = 20_000;
 
-/** @param {{traceId: string, count: number}} props  `count` is the number of its spans. */
-export function ShareTrace({ traceId, count }) {
+/** @param {{traceId: string, count: number, summary: any}} props  `count` is the number of its spans. */
+export function ShareTrace({ traceId, count, summary }) {
   const [problem, setProblem] = useState('');
   /** @param {() => Promise<void>} save */
   const attempt = async (save) => {
@@ -21,7 +21,7 @@ export function ShareTrace({ traceId, count }) {
     const { SPANS_MAX, traceFile } = await import('./trace_file.js');
     const filtering = { conditions: [{ field: 'trace_id', operator: 'is', value: traceId }] };
     const { spans } = await post('spans/query', { filtering, windowing: { limit: SPANS_MAX, order: 'ascending' } });
-    saveFile(`trace-${traceId}.html`, new Blob([traceFile(traceId, spans, count)], { type: 'text/html' }));
+    saveFile(`trace-${traceId}.html`, new Blob([traceFile(traceId, spans, count, summary)], { type: 'text/html' }));
   };
   const saveJson = async () => {
     if (count > JSON_SPANS_MAX) throw new Error(`The trace has ${number(count)} spans; the page saves at most ${number(JSON_SPANS_MAX)}. Run clearspan export with the filter trace_id = ${traceId}, which has no limit.`);

@@ -115,7 +115,7 @@ function Head({ outline, summary, selected, show, found }) {
     </dl>
     <${Find} found=${found} selected=${selected} select=${show} />
     <${TraceFeedback} traceId=${outline.traceId} rootId=${outline.spanId[first]} />
-    <${ShareTrace} traceId=${outline.traceId} count=${outline.count} />
+    <${ShareTrace} traceId=${outline.traceId} count=${outline.count} summary=${summary} />
     <div class="trace-names">
       <dl class="facts"><${Belongs} traceId=${outline.traceId} summary=${summary} /></dl>
       <span class="trace-id"><code>${outline.traceId}</code><${CopyButton} text=${outline.traceId} /></span>

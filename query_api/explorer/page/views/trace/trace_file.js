@@ -5,9 +5,10 @@
  */
 import { render } from 'preact';
 import { html } from 'htm/preact';
-import { cost, duration, number } from '../../app/format.js';
+import { cost, duration, number, short } from '../../app/format.js';
 import { messagesOf } from '../../app/messages.js';
 import { attribute, costOf, durationOf, isError, isRunning, serviceOf, textOf, tokensOf } from '../../app/spans.js';
+import { IsWhole } from '../../components/json_tree.js';
 import { Message } from '../conversation/message.js';
 import { resultsOf } from '../conversation/tool_call.js';
 
@@ -23,11 +24,12 @@ const POLICY = "default-src 'none'; style-src data:; img-src data:; media-src da
  * @param {string} traceId
  * @param {Span[]} spans  In the order of their start.
  * @param {number} count  Of all spans of the trace.
+ * @param {any} summary  What the trace as a whole belongs to and used.
  * @returns {string}
  */
-export function traceFile(traceId, spans, count) {
+export function traceFile(traceId, spans, count, summary) {
   const content = document.createElement('div');
-  render(html`<${File} traceId=${traceId} spans=${spans} count=${count} />`, content);
+  render(html`<${IsWhole.Provider} value=${true}><${File} traceId=${traceId} spans=${spans} count=${count} summary=${summary} /></${IsWhole.Provider}>`, content);
   for (const useless of content.querySelectorAll('button:not(.json-toggle)')) useless.remove();
   const page = document.implementation.createHTMLDocument(`${textOf(spans[0]?.span_name) || 'Trace'} · ${traceId}`);
   const styles = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules]).map((rule) => rule.cssText).join('\n');
@@ -48,8 +50,8 @@ function element(page, name, attributes) {
   return made;
 }
 
-/** @param {{traceId: string, spans: Span[], count: number}} props */
-function File({ traceId, spans, count }) {
+/** @param {{traceId: string, spans: Span[], count: number, summary: any}} props */
+function File({ traceId, spans, count, summary }) {
   const placed = tree(spans);
   const begin = startOf(spans[0] ?? {});
   const end = Math.max(...spans.map((span) => startOf(span) + durationOf(span)), begin + 0.001);
@@ -58,7 +60,11 @@ function File({ traceId, spans, count }) {
     <h1><bdi>${textOf(placed[0]?.span.span_name) || '(no name)'}</bdi></h1>
     <dl class="facts"><div><dt>Trace</dt><dd><code>${traceId}</code></dd></div><div><dt>Started</dt><dd>${spans[0]?.start_time}</dd></div>
       <div><dt>Duration</dt><dd>${duration(end - begin)}</dd></div><div><dt>Spans</dt><dd>${number(count)}</dd></div>
-      ${failed > 0 && html`<div><dt>Errors</dt><dd class="error-text">${number(failed)}</dd></div>`}</dl>
+      ${failed > 0 && html`<div><dt>Errors</dt><dd class="error-text">${number(failed)}</dd></div>`}
+      ${summary.tokens > 0 && html`<div><dt>Tokens</dt><dd>${short(summary.tokens)}</dd></div>`}
+      ${summary.cost > 0 && html`<div><dt>Cost</dt><dd>${cost(summary.cost)}</dd></div>`}
+      ${summary.session_id && html`<div><dt>Session</dt><dd><bdi>${summary.session_id}</bdi></dd></div>`}
+      ${summary.user_id && html`<div><dt>User</dt><dd><bdi>${summary.user_id}</bdi></dd></div>`}</dl>
     ${spans.length < count && html`<p class="notice incomplete">The first ${number(spans.length)} of ${number(count)} spans.</p>`}
     ${placed.map(({ span, depth }) => html`<details class=${`file-span ${isError(span) ? 'failed' : ''}`} open=${spans.length === 1}>
       <summary>${'\u2003'.repeat(Math.min(depth, DEPTH_MAX))}<span class="type type-${span.span_type}">${textOf(span.span_type) || 'span'}</span>${' '}<bdi class="name">${textOf(span.span_name) || '(no name)'}</bdi>
