@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, async_playwright, expect
 
-from tests.support.explorer import ARGUMENTS, PATIENCE_MS, Explorer, open_page, send_samples
+from tests.support.explorer import ARGUMENTS, PATIENCE_MS, Explorer, open_page, send_many, send_samples
 from tests.support.missing import missing
 from tests.support.stack import RunningStack, running_stack
 
@@ -19,6 +19,15 @@ def explored_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running
     """A stack that holds all samples, applications and a saved query."""
     with running_stack(tmp_path_factory.mktemp("explored") / "data") as running:
         send_samples(running)
+        yield running
+
+
+@pytest.fixture(scope="session")
+def large_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
+    """A stack that holds all samples and 100,000 spans more, half of today and half of yesterday."""
+    with running_stack(tmp_path_factory.mktemp("large") / "data") as running:
+        send_samples(running)
+        send_many(running)
         yield running
 
 

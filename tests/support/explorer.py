@@ -8,16 +8,21 @@ import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from playwright.async_api import Browser, ConsoleMessage, Page, Request
 
+from bench.varied import instrumentation_records, llm_records
 from tests.support.sample_records import NAMES, SAMPLES
 from tests.support.stack import RunningStack
 
 SPANS_COUNT = 848
 """Of all samples."""
+
+MANY = 100_000
+"""How many spans ``send_many`` sends."""
 
 AUTOGEN_TRACE = "9e73da07cfd712fc76b228aebb3e788d"
 """Of a sample: a trace with message spans, so its page has a switch that folds them."""
@@ -112,9 +117,21 @@ async def open_page(browser: Browser, address: str, **options: Any) -> AsyncIter
 def send_samples(stack: RunningStack) -> None:
     """Send every sample over OTLP, and wait until all spans can be queried."""
     for name in NAMES:
-        body = (SAMPLES / f"{name}.otlp_proto.bin").read_bytes()
-        headers = {"content-type": "application/x-protobuf"}
-        urllib.request.urlopen(urllib.request.Request(f"{stack.api}/v1/traces", body, headers), timeout=120).close()
+        _send(stack, (SAMPLES / f"{name}.otlp_proto.bin").read_bytes())
     stack.ask_until(
         "/spans/query", {"windowing": {"limit": SPANS_COUNT}}, lambda answer: answer["count"] >= SPANS_COUNT
     )
+
+
+def send_many(stack: RunningStack) -> None:
+    """Send ``MANY`` spans, half as the samples of today, half as model calls of yesterday; wait until they are stored."""
+    now_ns, half = time.time_ns(), MANY // 2
+    yesterday_ns = now_ns - 24 * 3_600 * 1_000_000_000
+    for record in chain(instrumentation_records(half, end_ns=now_ns), llm_records(half, end_ns=yesterday_ns)):
+        _send(stack, record)
+    stack.wait_until_stored(MANY, within_s=600)
+
+
+def _send(stack: RunningStack, record: bytes) -> None:
+    headers = {"content-type": "application/x-protobuf"}
+    urllib.request.urlopen(urllib.request.Request(f"{stack.api}/v1/traces", record, headers), timeout=120).close()
