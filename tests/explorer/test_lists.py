@@ -58,6 +58,7 @@ async def test_a_single_span_is_said_to_be_the_only_one(explorer: Explorer):
 
 async def test_typed_condition_filters_and_stays_in_the_address(explorer: Explorer):
     await explorer.open("spans", aside="1")
+    await expect(explorer.page.get_by_role("combobox", name="Add a condition")).to_be_visible()
     await explorer.page.keyboard.press("/")
     await explorer.page.keyboard.type("status_code = STATUS_CODE_ERROR")
     await explorer.page.keyboard.press("Enter")

@@ -167,3 +167,56 @@ async def test_filter_suggests_names_of_scores(placed: Explorer):
     await field.press("Enter")
     await expect(page.locator(".chip-text")).to_have_text("scores.Helpfulness > 0.4")
     await expect(page.locator(".rows .row .name")).to_have_text(["rated"])
+
+
+TOP_ROW: Final = """table => {
+  const [box, head] = [table.getBoundingClientRect(), table.querySelector('.row.head').clientHeight];
+  const row = document.elementFromPoint(box.x + 40, box.y + head + 2).closest('[role=row]');
+  return `${row.ariaRowIndex} ${row.querySelector('a').href} ${Math.round(row.getBoundingClientRect().y)}`;
+}"""
+"""Its number, what it opens and where it stands on the page."""
+
+
+async def _top_row_stays(explorer: Explorer, beyond: int, head: str) -> None:
+    """Scroll beyond a row, open the row there, and come back both ways."""
+    page = explorer.page
+    rows, table = page.locator(".rows .row"), page.locator(".scroller")
+    await expect(rows.first).to_be_visible()
+    await table.hover()
+    while int((await table.evaluate(TOP_ROW)).split()[0]) <= beyond:
+        await page.mouse.wheel(0, 210)
+        await page.evaluate("() => new Promise((shown) => requestAnimationFrame(() => requestAnimationFrame(shown)))")
+    before, of_list = await table.evaluate(TOP_ROW), page.url
+    box = await table.bounding_box()
+    assert box is not None
+    for go_back in (page.go_back, page.get_by_role("link", name=re.compile("Back to the")).click):
+        await page.mouse.click(box["x"] + 200, box["y"] + 100)
+        await expect(page.locator(head)).to_be_visible()
+        await go_back()
+        await expect(page).to_have_url(of_list)
+        await expect(page.locator(".rows .row.selected")).to_have_count(1)
+        assert await table.evaluate(TOP_ROW) == before
+
+
+@pytest.mark.parametrize(
+    ("view", "beyond", "head"),
+    [("spans", 230, ".trace-head"), ("traces", 40, ".trace-head"), ("sessions", 2, "h1"), ("users", 2, "h1")],
+)
+async def test_list_stands_where_it_was_left(view: str, beyond: int, head: str, placed: Explorer):
+    page = placed.page
+    await page.set_viewport_size({"width": 1280, "height": 800 if view in {"spans", "traces"} else 320})
+    await placed.open(view, **({"aside": "1"} if view == "spans" else {}))
+    await _top_row_stays(placed, beyond, head)
+    if view != "spans":
+        return
+    before = await page.locator(".scroller").evaluate(TOP_ROW)
+    await page.reload()
+    await expect(page.locator(".rows .row.selected")).to_have_count(1)
+    assert await page.locator(".scroller").evaluate(TOP_ROW) == before
+    await page.get_by_role("button", name="Tokens").click()  # another list, which begins at its top
+    await expect(page.locator(".ranking")).to_be_visible()
+    await expect(page.locator(".table-holder")).to_have_attribute("aria-busy", "false")
+    assert (await page.locator(".scroller").evaluate(TOP_ROW)).startswith("1 ")
+    await page.go_back()
+    await expect(page.locator(".rows .row.selected")).to_have_count(1)
+    assert await page.locator(".scroller").evaluate(TOP_ROW) == before

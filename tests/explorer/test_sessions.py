@@ -69,6 +69,7 @@ async def test_session_of_a_span_filters_and_leads_to_its_page(explorer: Explore
     of_session = {"conditions": [{"field": "session", "value": "thread-5"}]}
     count = explorer.stack.ask("/spans/query", {"filtering": of_session, "windowing": {"limit": 1000}})["count"]
     await explorer.open("spans")
+    await expect(explorer.page.get_by_role("combobox", name="Add a condition")).to_be_visible()
     await explorer.page.keyboard.press("/")
     await explorer.page.keyboard.type("session=thread-5")
     await explorer.page.keyboard.press("Enter")
@@ -81,6 +82,7 @@ async def test_session_of_a_span_filters_and_leads_to_its_page(explorer: Explore
 
 async def test_session_that_looks_like_a_number_is_a_text(explorer: Explorer):
     await explorer.open("spans")
+    await expect(explorer.page.get_by_role("combobox", name="Add a condition")).to_be_visible()
     await explorer.page.keyboard.press("/")
     await explorer.page.keyboard.type("session = 42")
     await explorer.page.keyboard.press("Enter")

@@ -15,7 +15,11 @@ const HOME = 'overview';
 /** Whether the view that is shown may be left, and whether that was asked. A view with unsaved changes sets it (`leaving.js`). */
 export const leaving = { mayLeave: () => true, isAgreed: false };
 
-/** @typedef {Readonly<{path: readonly string[], params: URLSearchParams}>} Address */
+/**
+ * @typedef {Readonly<{path: readonly string[], params: URLSearchParams, arrival: number, isReturn: boolean}>} Address
+ *   `arrival` counts the addresses to which a person went; an address that replaces another one is the same arrival.
+ *   `isReturn` if the person came back: by "back" or "forward", by a link back, or by loading the page again.
+ */
 /** @typedef {Record<string, string | null | undefined>} Changes  `null`, `undefined` and `''` remove a parameter. */
 
 /** How many pages an entry of the history remembers. */
@@ -27,9 +31,15 @@ const CARRIED = /** @type {Record<string, string[]>} */ ({
   sessions: ['filter', 'oldest', 'newest', 'aside'], users: ['oldest', 'newest'],
 });
 
-/** @returns {Address} */
-function read() {
-  return { path: pathOf(location.pathname), params: new URLSearchParams(location.search) };
+/** @param {{arrival: number, isReturn: boolean}} how  @returns {Address} */
+function read({ arrival, isReturn }) {
+  return { path: pathOf(location.pathname), params: new URLSearchParams(location.search), arrival, isReturn };
+}
+
+/** Whether the browser loads an address that it loaded before. */
+function isLoadedAgain() {
+  const [loading] = performance.getEntriesByType('navigation');
+  return loading instanceof PerformanceNavigationTiming && loading.type !== 'navigate';
 }
 
 /** @param {string} pathname */
@@ -40,7 +50,7 @@ function pathOf(pathname) {
 }
 
 /** The current address. */
-export const address = signal(read());
+export const address = signal(read({ arrival: 0, isReturn: isLoadedAgain() }));
 
 /** The name of the view: the first segment of the path. */
 export const viewName = computed(() => address.value.path[0] ?? HOME);
@@ -60,9 +70,9 @@ export function href(path, params = {}) {
 /**
  * Go to an address of the page. The entry of the history remembers the pages on the way to it, for links back to them.
  * @param {string} target  What `href` returned.
- * @param {{replace?: boolean}} [options]  `replace` does not add an entry for "back".
+ * @param {{replace?: boolean, isReturn?: boolean}} [options]  `replace` does not add an entry for "back".
  */
-export function navigate(target, { replace = false } = {}) {
+export function navigate(target, { replace = false, isReturn = false } = {}) {
   if (target === location.pathname + location.search) return;
   const isSamePage = pathnameOf(target) === location.pathname;
   if (!isSamePage && !leaving.mayLeave()) return;
@@ -70,7 +80,7 @@ export function navigate(target, { replace = false } = {}) {
   const place = trail.findIndex((page) => pathnameOf(page) === pathnameOf(target));
   const before = (place === -1 ? trail : trail.slice(0, place)).slice(-TRAIL_MAX);
   history[replace ? 'replaceState' : 'pushState']({ trail: before }, '', target);
-  address.value = read();
+  address.value = read(replace ? address.peek() : { arrival: address.peek().arrival + 1, isReturn });
 }
 
 /**
@@ -154,7 +164,8 @@ function changed(params, changes) {
 /** Follow links inside the page without loading it again, and "back" and "forward". */
 export function listenToAddress() {
   addEventListener('popstate', (event) => {
-    const [before, now] = [address.peek(), read()];
+    const before = address.peek();
+    const now = read({ arrival: before.arrival + 1, isReturn: true });
     const isSame = href(before.path, before.params) === href(now.path, now.params);
     if (isSame || leaving.mayLeave()) address.value = now;
     else history.pushState(event.state, '', href(before.path, before.params));
@@ -165,6 +176,6 @@ export function listenToAddress() {
     if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
     if (link.origin !== location.origin || !link.pathname.startsWith(ROOT.pathname)) return;
     event.preventDefault();
-    navigate(link.pathname + link.search);
+    navigate(link.pathname + link.search, { isReturn: link.rel === 'prev' });
   });
 }

@@ -2,6 +2,7 @@
 import { signal } from '@preact/signals';
 import { href, loadAnew } from './address.js';
 import { keys, projectOf, useKey } from './api.js';
+import { forgetPlaces } from './places.js';
 
 const ITEM = 'clearspan-projects';
 
@@ -50,13 +51,17 @@ export function nameOf({ id, name }) {
 
 /** Use another project. The page begins anew, so that it shows nothing of the one before. @param {Project} project */
 export function switchTo({ key }) {
-  loadAnew(href(['overview']), () => useKey('project', key));
+  loadAnew(href(['overview']), () => {
+    forgetPlaces();
+    useKey('project', key);
+  });
 }
 
 /** Forget all keys, also the administrator's, and everything that is shown. */
 export function signOut() {
   loadAnew(href(['overview']), () => {
     keep([]);
+    forgetPlaces();
     useKey('project', '');
     useKey('admin', '');
   });

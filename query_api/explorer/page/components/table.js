@@ -4,6 +4,7 @@
  */
 import { html } from 'htm/preact';
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
+import { useKeptPlace } from './kept_place.js';
 import { Resizer, useWidths } from './name_width.js';
 import { FilterButton } from './value_menu.js';
 import { useVisibleRows } from './visible_rows.js';
@@ -28,17 +29,19 @@ const NARROW = matchMedia('(max-width: 720px)');
  * @template T
  * @param {{rows: readonly T[], columns: Column<T>[], keyOf: (row: T) => string, hrefOf?: (row: T) => string,
  *   open?: (row: T) => void, isSelected?: (row: T) => boolean, classOf?: (row: T) => string, more?: () => void,
- *   footer?: any, label: string, name?: string, sort?: string, isAscending?: boolean,
+ *   isOld: boolean, footer?: any, label: string, name?: string, sort?: string, isAscending?: boolean,
  *   add?: (conditions: import('../app/filter.js').Condition[]) => void, setSort?: (sort: string) => void}} props
- *   `add` adds the conditions of a quick filter. `sort` is the `sort` of the column that orders the rows now. Under `name` the widths of the columns are kept.
+ *   `more` loads further rows, if there are any. `isOld` while the rows are those of another address. `add` adds the
+ *   conditions of a quick filter. `sort` is the `sort` of the column that orders the rows now. Under `name` the widths of
+ *   the columns are kept.
  */
-export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf, more, footer, label, name = label, sort, isAscending = false, add, setSort }) {
+export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf, more, isOld, footer, label, name = label, sort, isAscending = false, add, setSort }) {
   const isNarrow = useNarrow();
   const hasQuestion = columns.some((column) => column.name === QUESTION);
   const rowHeight = isNarrow ? (hasQuestion ? NARROW_QUESTION_HEIGHT : NARROW_ROW_HEIGHT) : ROW_HEIGHT;
   const [widths, setWidth] = useWidths(name);
-  const { scroller, first, last, onScroll, scrollToRow } = useVisibleRows(rows.length, rowHeight, '.row.head');
-  const [cursor, setCursor] = useState(-1);
+  const { scroller, first, last, onScroll, scrollTo, scrollToRow } = useVisibleRows(rows.length, rowHeight, '.row.head');
+  const [cursor, setCursor] = useKeptPlace({ rows, keyOf, rowHeight, isOld, more, scroller, scrollTo });
   const [hovered, setHovered] = useState(/** @type {string | null} */ (null));
   useEffect(() => { if (last >= rows.length) more?.(); }, [last, rows.length, more]);
 
@@ -87,7 +90,7 @@ export function Table({ rows, columns, keyOf, hrefOf, open, isSelected, classOf,
             class="row ${selected ? 'selected' : ''} ${classOf?.(row) ?? ''}"
             style=${{ transform: `translateY(${number * rowHeight}px)`, gridTemplateColumns: template }}
             onPointerEnter=${() => { if (add) setHovered(keyOf(row)); }}
-            onClick=${(/** @type {MouseEvent} */ event) => { if (!event.defaultPrevented && !isLink(event)) { setCursor(number); open?.(row); } }}>
+            onClick=${(/** @type {MouseEvent} */ event) => { if (event.defaultPrevented) return; setCursor(number); if (!isLink(event)) open?.(row); }}>
           ${columns.map((column, place) => html`<span role="cell" class=${cellClass(column)}>
             ${place === 0 && hrefOf ? html`<a href=${hrefOf(row)} tabindex="-1">${column.cell(row)}</a>` : column.cell(row)}
             ${add && (selected || hovered === keyOf(row)) && quickOf(column, row, add)}

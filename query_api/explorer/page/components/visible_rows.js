@@ -19,6 +19,12 @@ export function useVisibleRows(count, rowHeight, head) {
     observer.observe(element);
     return () => observer.disconnect();
   }, []);
+  /** @param {number} pixels */
+  const scrollTo = (pixels) => {
+    if (!scroller.current) return;
+    scroller.current.scrollTop = pixels;
+    setTop(scroller.current.scrollTop);
+  };
   /** @param {number} row */
   const scrollToRow = (row) => {
     const element = scroller.current;
@@ -35,6 +41,7 @@ export function useVisibleRows(count, rowHeight, head) {
     first: Math.max(0, Math.floor(top / rowHeight) - ROWS_AROUND),
     last: Math.min(count, Math.ceil((top + height) / rowHeight) + ROWS_AROUND),
     onScroll: () => setTop(scroller.current?.scrollTop ?? 0),
+    scrollTo,
     scrollToRow,
   };
 }

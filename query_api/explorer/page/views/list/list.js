@@ -14,6 +14,7 @@ import { useTitle } from '../../app/title.js';
 import { AsideSwitch, showsAside, withoutAside } from '../../components/aside.js';
 import { DefaultRange, hasRange } from '../../components/default_range.js';
 import { addConditions, currentFilter, FilterBar, wrongCondition } from '../../components/filter_bar/filter_bar.js';
+import { placeToReturnTo } from '../../components/kept_place.js';
 import { ErrorNotice, IncompleteNotice, NothingFound, NothingYet } from '../../components/notices.js';
 import { Table } from '../../components/table.js';
 import { ALL_TIME, TimeRange, timeRange } from '../../components/time_range.js';
@@ -29,6 +30,9 @@ import { ShareList } from './share_list.js';
 import { Overview } from './overview.js';
 
 const PAGE = 100;
+
+/** Rows of the first page at most, where a person comes back to a place further down. */
+const FIRST_PAGE_MAX = 1_000;
 const RANKED_MAX = 100;
 const SCORES_MAX = 3;
 
@@ -90,7 +94,8 @@ function List({ kind }) {
   const body = { filtering: filter, windowing: { ...windowingToSave, limit: sort ? RANKED_MAX : PAGE }, ...more };
 
   const loadPage = useCallback(async (/** @type {string | null} */ next, /** @type {AbortSignal} */ abort) => {
-    const answer = await post(kind.path, { ...body, windowing: { ...body.windowing, next: next ?? undefined } }, abort);
+    const limit = next === null && !sort ? firstPage() : body.windowing.limit;
+    const answer = await post(kind.path, { ...body, windowing: { ...body.windowing, limit, next: next ?? undefined } }, abort);
     return { rows: answer[kind.member] ?? [], next: answer.windowing?.next ?? null, complete: answer.complete !== false };
   }, inputs);
   const pages = usePages(loadPage, inputs);
@@ -139,13 +144,18 @@ function List({ kind }) {
       ? (isFiltered ? html`<${NothingFound} clear=${() => setParams({ filter: null, oldest: ALL_TIME, newest: null, query: null, version: null })}
         showAside=${lookAside} />` : html`<${NothingYet} showAside=${lookAside} />`)
       : html`<div ...${marksOf(pages, 'table-holder')} onPointerEnter=${live.pause} onPointerLeave=${live.resume}>
-        <${Table} label=${kind.name} rows=${rows} columns=${columns} keyOf=${kind.keyOf} hrefOf=${kind.hrefOf} more=${pages.more}
+        <${Table} label=${kind.name} rows=${rows} columns=${columns} keyOf=${kind.keyOf} hrefOf=${kind.hrefOf} isOld=${pages.isOld} more=${pages.next === null ? undefined : pages.more}
           open=${(/** @type {any} */ row) => navigate(kind.hrefOf(row))} add=${addConditions} sort=${sort} isAscending=${isAscending}
           setSort=${(/** @type {string} */ by) => setSort(by, sort, isAscending)}
           classOf=${(/** @type {any} */ row) => `${kind.isFailed(row) ? 'failed' : ''} ${live.isNew(kind.keyOf(row)) ? 'new' : ''}`}
           footer=${html`<${Footer} pages=${pages} count=${rows.length} isRanking=${Boolean(sort)} />`} />
       </div>`}
   </div>`;
+}
+
+/** How many rows to load first: down to the place to which a person comes back. */
+function firstPage() {
+  return Math.min(FIRST_PAGE_MAX, Math.max(PAGE, placeToReturnTo()?.count ?? 0));
 }
 
 /** Add the conditions of a quick filter, which then stand in the filter. @param {HTMLSelectElement} select */

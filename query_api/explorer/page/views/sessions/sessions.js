@@ -46,7 +46,7 @@ function SessionList() {
     ${loaded.data && rows.length === 0 && (isFiltered || oldest || newest
       ? html`<${NothingFound} what="session" clear=${() => setParams({ filter: null, oldest: ALL_TIME, newest: null })} />` : html`<${NoSessions} />`)}
     ${rows.length > 0 && html`<div ...${marksOf(loaded, 'table-holder')}>
-      <${Table} label="Sessions" rows=${rows} columns=${COLUMNS} keyOf=${(/** @type {Row} */ session) => session.id}
+      <${Table} label="Sessions" rows=${rows} isOld=${loaded.isOld} columns=${COLUMNS} keyOf=${(/** @type {Row} */ session) => session.id}
         hrefOf=${sessionHref} open=${(/** @type {Row} */ session) => navigate(sessionHref(session))} add=${addConditions}
         sort=${sort} isAscending=${isAscending} setSort=${(/** @type {string} */ by) => setSort(by, by === sort ? !isAscending : NAMES.includes(by))}
         classOf=${(/** @type {Row} */ session) => (session.totals?.errors ? 'failed' : '')}

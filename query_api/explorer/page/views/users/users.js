@@ -32,7 +32,7 @@ function UserList() {
     ${loaded.data && rows.length === 0 && html`<div class="notice empty"><h2>No users</h2>
       <p>Set the attribute <code>user.id</code> or <code>ag.user.id</code> on the first span of a request, and its user appears here.</p></div>`}
     ${rows.length > 0 && html`<div ...${marksOf(loaded, 'table-holder')}>
-      <${Table} label="Users" name="users" rows=${rows} columns=${COLUMNS} keyOf=${(/** @type {User} */ user) => user.id}
+      <${Table} label="Users" name="users" rows=${rows} isOld=${loaded.isOld} columns=${COLUMNS} keyOf=${(/** @type {User} */ user) => user.id}
         hrefOf=${userHref} open=${(/** @type {User} */ user) => navigate(userHref(user))}
         classOf=${(/** @type {User} */ user) => (user.failed ? 'failed' : '')}
         footer=${html`<p class="table-foot soft">${rows.length === USERS_MAX ? `The ${USERS_MAX} users with the latest activity. Choose a time range to see others.` : allShown(rows.length)}</p>`} /></div>`}
