@@ -114,6 +114,8 @@ async def test_and_separates_conditions(explorer: Explorer):
         ("status = error and", "", "A condition must follow the last “and”"),
         ("model exists today", "today", "“model exists” takes no value: “and” or “or” may follow."),
         ("service in [a", "[a", "The list is not JSON, or not closed."),
+        ("status = eror", "eror", "error, failed, ok, unset. Did you mean “error”?"),
+        ("session = s-1 cost > 3", "cost", "“and” or “or” must stand before “cost”."),
         ("statuscode = error", "statuscode", "“statuscode” is not a field. Did you mean “status_code”?"),
     ],
 )
@@ -145,6 +147,51 @@ async def test_text_that_becomes_a_search_says_so_and_what_may_be_meant(explorer
     await _type(explorer, "refund policy")
     await explorer.page.get_by_role("button", name="Remove text contains").click()
     await expect(note).to_be_empty()
+
+
+async def test_word_for_a_failure_hints_at_the_condition(explorer: Explorer):
+    await explorer.open("spans")
+    await _type(explorer, "failed")
+    await explorer.page.get_by_role("button", name="Use status = error").click()
+    await expect(explorer.page.locator(".chip-text")).to_have_text("status_code = STATUS_CODE_ERROR")
+
+
+async def test_address_of_a_span_is_followed(explorer: Explorer):
+    _store(explorer)
+    await explorer.open("spans")
+    await _type(explorer, f"{explorer.stack.api}/ui/traces/{TRACE_ID}?span={SPAN_ID}&tab=raw")
+    await expect(explorer.page.locator(".span-panel h2")).to_be_visible()
+    assert f"{TRACE_ID}?span={SPAN_ID}" in explorer.page.url
+
+
+async def test_fields_are_suggested_before_the_api_answers(explorer: Explorer):
+    await explorer.open("spans")
+    answered = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await answered.wait()
+        await route.continue_()
+
+    await explorer.page.route("**/facets/query", hold)
+    field = explorer.page.get_by_role("combobox", name="Add a condition")
+    options = explorer.page.locator(".suggestions").get_by_role("option")
+    await field.fill("mode")
+    await expect(options).to_have_text(["model"])
+    await field.fill("fail")
+    await expect(options).to_have_text(["status = error"])
+    await field.fill("service = ")
+    await expect(options).to_have_count(0)
+    answered.set()
+    await expect(options.filter(has_text="library-desk")).to_have_count(1)
+
+
+async def test_conditions_that_no_span_fulfils_together_can_be_left_out(explorer: Explorer):
+    await explorer.open("traces")
+    await _type(explorer, "service = library-desk and tokens < 0")
+    await expect(explorer.page.get_by_text("One span must fulfil all conditions.")).to_be_visible()
+    await explorer.page.get_by_role("button", name="Without tokens < 0").click()
+    await expect(explorer.page.locator(".chip-text")).to_have_text("service = library-desk")
+    await expect(explorer.page.locator(".rows .row").first).to_be_visible()
 
 
 async def test_id_that_is_found_late_does_not_take_the_page_away(explorer: Explorer):

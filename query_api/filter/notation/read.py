@@ -7,9 +7,10 @@
     member     = "not", member | "(", filter, ")" | condition
     condition  = field, operator, [value] | trace id | span id
 
-``operator`` is the name of one, or ``= != > >= < <= ~``. A value reaches to the next ``and``, ``or`` or bracket that
-closes; in quotes it may contain anything. A dotted name is a path in the attributes, unless it begins with a field that
-has paths itself. A text without any condition is a search for its words.
+``operator`` is the name of one, or ``= != > >= < <= ~``; ``== <> => =< =~ && ||`` are read as people mean them. A value
+reaches to the next ``and``, ``or`` or bracket that closes; in quotes it may contain anything. A dotted name is a path
+in the attributes, unless it begins with a field that has paths itself. A text without any condition is a search for its
+words.
 
 Pure. The meaning of the result is checked by ``query_api/filter/parse.py``.
 """
@@ -22,12 +23,14 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
+from common.span import RUNNING
 from query_api.filter.language import (
     ALLOWED_OPERATORS,
     ATTRIBUTES,
     FIELDS,
     OPERATORS,
     SCORES,
+    STATE,
     WITHOUT_KEY,
     Kind,
     OperandKind,
@@ -47,7 +50,13 @@ SYMBOLS: Final[Mapping[str, Operator]] = {
     "<": Operator.LT,
     "<=": Operator.LTE,
     "~": Operator.MATCHES,
+    "==": Operator.IS,
+    "<>": Operator.IS_NOT,
+    "=>": Operator.GTE,
+    "=<": Operator.LTE,
+    "=~": Operator.MATCHES,
 }
+JOINTS: Final[Mapping[str, str]] = {"and": "and", "or": "or", "&&": "and", "||": "or"}
 TWO_WORDS: Final[Mapping[str, Operator]] = {"is not": Operator.IS_NOT, "not in": Operator.NOT_IN}
 NAMES: Final[Mapping[str, str]] = {
     "type": "span_type",
@@ -61,16 +70,26 @@ NAMES: Final[Mapping[str, str]] = {
 }
 """Short names of fields."""
 
+MEANT: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("failed", "failure", "failures", "error", "errors"), "status = error"),
+    **dict.fromkeys(("ok", "success", "successful"), "status = ok"),
+    RUNNING: f"{STATE} = {RUNNING}",
+}
+"""Word that stands alone → the condition that may have been meant."""
+
 _SPACE: Final = re.compile(r"\s*")
 _NAME: Final = re.compile(r"""[^\s()=!<>~"',]+""")
-_SYMBOL: Final = re.compile(r"\s*(!=|>=|<=|=|>|<|~)")
+_SYMBOL: Final = re.compile(r"\s*(!=|<>|==|=>|=<|=~|>=|<=|=|>|<|~)")
 _WORD: Final = re.compile(r"\s+(is\s+not|not\s+in|[a-z_]+)(?=\s|$|\))", re.IGNORECASE)
 _PART: Final = re.compile(r'"(?:\\.|[^"\\])*"' + r"|'[^']*'(?=[\s,)\]]|$)|\s+|[()]|[^\s()\"']+|[\"']", re.DOTALL)
-_JOINT: Final = re.compile(r"(and|or)(?=[\s(]|$)", re.IGNORECASE)
+_JOINT: Final = re.compile(r"(and|or)(?=[\s(]|$)|&&|\|\|", re.IGNORECASE)
 _NOT: Final = re.compile(r"not(?=[\s(])", re.IGNORECASE)
+_NEXT_CONDITION: Final = re.compile(rf"[\s,;]({_NAME.pattern}){_SYMBOL.pattern}")
 _PATH: Final = re.compile(r"[^\W\d][\w-]*(\.[\w-]+)+")
 _TRACE_ID: Final = re.compile(r"(0x)?([0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})", re.IGNORECASE)
 _SPAN_ID: Final = re.compile(r"(0x)?[0-9a-f]{16}", re.IGNORECASE)
+_ADDRESS: Final = re.compile(r"https?://\S+/traces/([0-9a-f]{32})(?:\?(?:\S*&)?span=([0-9a-f]{16})\b\S*|[?#]\S*)?")
+"""Of a trace in the explorer, or of a span in it."""
 
 
 class WrongFilter(Exception):
@@ -127,6 +146,9 @@ class Written:
 
 def read_filter(text: str) -> Written:
     """Return the filter that a text means. Raises ``WrongFilter``."""
+    if address := _ADDRESS.fullmatch(text.strip()):
+        field, value = ("span_id", address[2]) if address[2] else ("trace_id", address[1])
+        return Written((Part({"field": field, "operator": Operator.IS.value, "value": value}, 0, len(text)),))
     try:
         return Written(_Reader(text).whole())
     except _NoCondition:
@@ -159,7 +181,7 @@ def read_score(name: str) -> dict[str, str] | None:
 
 def _has_condition(text: str) -> bool:
     """Return whether some part between ``and`` and ``or`` is a condition."""
-    for piece in re.split(r"(?i)(?:^|\s)(?:and|or)(?=\s|$)", text):
+    for piece in re.split(r"(?i)(?:^|\s)(?:and|or|&&|\|\|)(?=\s|$)", text):
         try:
             _Reader(piece.strip()).whole()
         except _NoCondition:
@@ -172,6 +194,8 @@ def _has_condition(text: str) -> bool:
 
 def _hint(text: str) -> str | None:
     """Return the condition that words may have been meant as: ``session s-1`` as ``session = s-1``."""
+    if meant := MEANT.get(text.lower()):
+        return meant
     first, _, rest = text.partition(" ")
     name = first.rstrip(":")
     close = [name] if read_field(name) else get_close_matches(name.lower(), [*FIELDS, *NAMES], n=1, cutoff=0.8)
@@ -216,7 +240,7 @@ class _Reader:
     def _take_joint(self, joint: str) -> bool:
         self._skip()
         word = _JOINT.match(self._text, self._at)
-        if word is None or word[1].lower() != joint:
+        if word is None or JOINTS[word[0].lower()] != joint:
             return False
         self._at = word.end()
         return True
@@ -315,10 +339,20 @@ class _Reader:
         self._at = end
         if begin == end:
             raise WrongFilter(f"“{name}” needs a value here.", begin, begin)
+        self._no_condition_follows(begin, end)
         try:
             return read_value(field, operator, self._text[begin:end])
         except WrongValue as exc:
-            raise WrongFilter(str(exc), begin, end) from exc
+            raise WrongFilter(str(exc), begin, end, exc.allowed) from exc
+
+    def _no_condition_follows(self, begin: int, end: int) -> None:
+        """A value such as ``s-1 cost > 3`` is hardly one: the word between two conditions is missing."""
+        if self._text[begin] in "\"'[(":
+            return
+        following = _NEXT_CONDITION.search(self._text, begin, end)
+        if following is not None and read_field(following[1]) is not None:
+            shown = f"“and” or “or” must stand before “{following[1]}”. A value that contains it needs quotes."
+            raise WrongFilter(shown, following.start(1), following.end(1), ["and", "or"])
 
     def _end_of_value(self) -> int:
         """Return where the value ends that begins here: before a joint, or a bracket that is not its own."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Final
 
 from query_api.filter.language import DURATION, FIELDS, OPERATORS, Kind, OperandKind, Operator
@@ -36,7 +37,11 @@ _ELEMENT: Final = re.compile(rf"\s*({_QUOTED.pattern}|[^,]*)\s*(?:,|$)", re.DOTA
 
 
 class WrongValue(ValueError):
-    """The value means nothing for its field. The message says what does."""
+    """The value means nothing for its field. The message says what does; ``allowed`` are all that do, if few."""
+
+    def __init__(self, message: str, allowed: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.allowed = tuple(allowed)
 
 
 def read_value(field: str, operator: Operator, written: str) -> Any:
@@ -86,14 +91,26 @@ def _read_one(field: str, operand: OperandKind, written: str) -> Any:
         return written
     if written == "null":
         return None
-    if short := SHORT_VALUES.get(field, {}).get(written.lower()):
-        return short
+    kind = FIELDS[field].kind
+    if kind is Kind.ENUM:
+        return _one_of(field, written)
     if field in UNITS:
         return _quantity(field, written)
-    kind = FIELDS[field].kind
     if kind is Kind.TIME and written.isascii() and written.isdigit():
         return int(written)
     return _json(written) if kind in _TYPED else written
+
+
+def _one_of(field: str, written: str) -> str:
+    """Return a value of a field that has few, also by its short name. Capitals do not matter."""
+    values = FIELDS[field].values
+    meanings: dict[str, str] = {value.lower(): value for value in values} | {**SHORT_VALUES.get(field, {})}
+    if value := meanings.get(written.lower()):
+        return value
+    names = list(SHORT_VALUES.get(field, values))
+    close = get_close_matches(written.lower(), names, n=1)
+    meant = f" Did you mean “{close[0]}”?" if close else ""
+    raise WrongValue(f"“{written}” is no value of {field}: {', '.join(names)}.{meant}", names)
 
 
 def _quantity(field: str, written: str) -> float:

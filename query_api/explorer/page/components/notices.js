@@ -33,11 +33,12 @@ export function NothingYet({ showAside }) {
   </div>`;
 }
 
-/** @param {{what?: string, clear?: () => void, showAside?: () => void}} props */
-export function NothingFound({ what = 'span', clear, showAside }) {
+/** @param {{what?: string, clear?: () => void, showAside?: () => void, children?: any}} props */
+export function NothingFound({ what = 'span', clear, showAside, children }) {
   return html`<div class="notice empty">
     <h2>Nothing matches</h2>
     <p>No stored ${what} fulfils the filter in this time range.</p>
+    ${children}
     <p class="actions">${clear && html`<button onClick=${clear}>Remove the filter</button>`}
       ${showAside && html`<button onClick=${showAside}>Look at annotations and audits too</button>`}</p>
   </div>`;

@@ -6,10 +6,17 @@ import {
 import { timeRange } from '../time_range.js';
 
 /** @typedef {{text: string, label: string, note: string}} Suggestion  `text` replaces what was typed. */
+/**
+ * @typedef {{known: Suggestion[], ask?: (abort: AbortSignal) => Promise<Suggestion[]>}} Completion
+ *   `known` without a request; `ask` returns these and what occurs in the spans.
+ */
 
 const SUGGESTIONS_MAX = 12;
 const WAIT_MS = 120;
 const SCORES = 'scores';
+
+/** Conditions that people look for by other words than those of a field. */
+const READY = Object.entries({ 'status = error': ['error', 'failed', 'status'], 'status = ok': ['ok', 'status'], 'state = running': ['running'] });
 
 /** Fields whose values are not worth a list, or that the API does not count: times, ids, numbers, texts and lists. */
 const WITHOUT_VALUES = new Set([
@@ -19,26 +26,27 @@ const WITHOUT_VALUES = new Set([
 /**
  * What can follow; the conditions before the last `and` stay as they are.
  * @param {string} text
- * @param {AbortSignal} abort
- * @returns {Promise<Suggestion[]>}
+ * @returns {Completion}
  */
-export async function complete(text, abort) {
+export function complete(text) {
   const [before, last] = lastCondition(text);
-  const found = await completeOne(last, abort);
-  return found.map((each) => ({ ...each, text: before + each.text }));
+  const { known, ask } = completeOne(last);
+  /** @param {Suggestion[]} found */
+  const whole = (found) => found.map((each) => ({ ...each, text: before + each.text }));
+  return { known: whole(known), ...(ask && { ask: async (abort) => whole(await ask(abort)) }) };
 }
 
 /**
  * @param {string} text  One condition.
- * @param {AbortSignal} abort
+ * @returns {Completion}
  */
-async function completeOne(text, abort) {
+function completeOne(text) {
   const [, name = '', operator, value = ''] = /^\s*(\S*)(?:\s+(\S+)(?:\s+(.*))?)?/s.exec(text) ?? [];
-  if (operator !== undefined && text.includes(`${operator} `)) return values(name, operator, value, abort);
+  if (operator !== undefined && text.includes(`${operator} `)) return values(name, operator, value);
   if (/\s$/.test(text) || (operator !== undefined && isField(name))) {
-    return isField(name) ? starting(OPERATORS, operator ?? '').map((each) => suggestion(`${name} ${each} `, each, '')) : [];
+    return { known: isField(name) ? starting(OPERATORS, operator ?? '').map((each) => suggestion(`${name} ${each} `, each, '')) : [] };
   }
-  return operator === undefined ? names(name, abort) : [];
+  return operator === undefined ? names(name) : { known: [] };
 }
 
 /** @param {string} name */
@@ -46,21 +54,28 @@ function isField(name) {
   return fieldOf(name) !== null;
 }
 
-/**
- * @param {string} typed
- * @param {AbortSignal} abort
- */
-async function names(typed, abort) {
+/** @param {string} typed  @returns {Completion} */
+function names(typed) {
   const fields = starting(FIELDS, typed).map((field) => {
     const isPath = PATH_FIELDS.includes(field);
     return suggestion(isPath ? `${field}.` : `${field} `, field, isPath ? (field === SCORES ? 'then a name' : 'then a path') : '');
   });
-  if (typed.length < 2) return fields;
-  const { facets: paths, scores } = await facets({ limit: 500 }, abort);
+  if (typed.length < 2) return { known: fields };
+  const ready = READY.filter(([, words]) => words.some((word) => word.startsWith(typed.toLowerCase())));
+  const known = [...fields, ...ready.map(([condition]) => suggestion(condition, condition, ''))];
+  return { known, ask: async (abort) => namesThatOccur(typed, known, await facets({ limit: 500 }, abort)) };
+}
+
+/**
+ * @param {string} typed
+ * @param {Suggestion[]} known
+ * @param {{facets: any[], scores: any[]}} occurring
+ */
+function namesThatOccur(typed, known, { facets: paths, scores }) {
   if (typed.startsWith(`${SCORES}.`)) return scoreNames(scores, typed);
   const inner = typed.replace(/^attributes\.?/, '').toLowerCase();
   const fitting = paths.filter(({ path }) => path.toLowerCase().includes(inner));
-  return [...fields, ...fitting.map(({ path, types, count }) => suggestion(
+  return [...known, ...fitting.map(({ path, types, count }) => suggestion(
     `attributes.${path} `, `attributes.${path}`, `${types.join(', ')} · ${count}`,
   )), ...scoreNames(scores, typed)].slice(0, SUGGESTIONS_MAX);
 }
@@ -82,17 +97,19 @@ function scoreNames(scores, typed) {
  * @param {string} name
  * @param {string} operator
  * @param {string} typed
- * @param {AbortSignal} abort
+ * @returns {Completion}
  */
-async function values(name, operator, typed, abort) {
+function values(name, operator, typed) {
   const named = fieldOf(name);
-  if (!named || operator === 'exists' || operator === 'not_exists' || WITHOUT_VALUES.has(named.field)) return [];
-  if (PATH_FIELDS.includes(named.field) && !named.key) return [];
-  const known = FIELD_VALUES[named.field] ?? await valuesThatOccur(named, abort);
+  if (!named || operator === 'exists' || operator === 'not_exists' || WITHOUT_VALUES.has(named.field)) return { known: [] };
+  if (PATH_FIELDS.includes(named.field) && !named.key) return { known: [] };
   const before = /^(.*,\s*)?/s.exec(typed)?.[0] ?? '';
   const last = typed.slice(before.length).toLowerCase();
-  return known.filter((value) => String(value).toLowerCase().includes(last)).slice(0, SUGGESTIONS_MAX)
+  /** @param {unknown[]} all */
+  const fitting = (all) => all.filter((value) => String(value).toLowerCase().includes(last)).slice(0, SUGGESTIONS_MAX)
     .map((value) => suggestion(`${name} ${operator} ${before}${valueText(named.field, operatorOf(operator), value)}`, String(value), ''));
+  const all = FIELD_VALUES[named.field];
+  return all ? { known: fitting(all) } : { known: [], ask: async (abort) => fitting(await valuesThatOccur(named, abort)) };
 }
 
 /**

@@ -171,10 +171,11 @@ function Input({ enter, typing, initial = '', placeholder, leave }) {
   useEffect(() => {
     if (!isFocused) return undefined;
     const controller = new AbortController();
-    complete(text, controller.signal).then((found) => {
-      if (controller.signal.aborted) return;
-      setSuggestions(found);
-      setMarked(-1);
+    const { known, ask } = complete(text);
+    setSuggestions(known);
+    setMarked(-1);
+    ask?.(controller.signal).then((found) => {
+      if (!controller.signal.aborted) setSuggestions(found);
     }, () => { /* completion is a help; a failure of it is none of the view's */ });
     return () => controller.abort();
   }, [text, isFocused]);

@@ -6,12 +6,17 @@ import { ALL_TIME } from '../time_range.js';
 const TRACE_ID_DIGITS = 32;
 const SPAN_ID_DIGITS = 16;
 
+/** The address of a trace in an explorer, or of a span in it. */
+const ADDRESS = /^https?:\/\/\S+\/traces\/([0-9a-f]{32})(?:\?(?:\S*&)?span=([0-9a-f]{16})\b\S*|[?#]\S*)?$/;
+
 /**
- * The digits of an id in any spelling: upper case, with dashes, after `0x`, in braces, as `urn:uuid:`.
+ * The digits of an id in any spelling: upper case, with dashes, after `0x`, in braces, as `urn:uuid:`, in an address.
  * @param {string} text
  * @returns {string | null}  32 or 16 hexadecimal digits, or `null` if the text is no id.
  */
 export function idIn(text) {
+  const [, traceId, spanId] = ADDRESS.exec(text.trim()) ?? [];
+  if (traceId) return spanId ?? traceId;
   const bare = text.trim().toLowerCase().replace(/^(?:urn:)?(?:uuid:)?\{?(?:0x)?|\}$/g, '').replaceAll('-', '');
   return /^[0-9a-f]+$/.test(bare) && [TRACE_ID_DIGITS, SPAN_ID_DIGITS].includes(bare.length) ? bare : null;
 }

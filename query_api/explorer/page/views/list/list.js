@@ -8,12 +8,12 @@ import { href, navigate, param, setParams } from '../../app/address.js';
 import { post } from '../../app/api.js';
 import { allShown } from '../../app/format.js';
 import { marksOf, usePages } from '../../app/loading.js';
-import { filterTitle } from '../../app/filter.js';
+import { conditionText, filterTitle } from '../../app/filter.js';
 import { rankedBy, scoreOfSort } from '../../app/scores.js';
 import { useTitle } from '../../app/title.js';
 import { AsideSwitch, showsAside, withoutAside } from '../../components/aside.js';
 import { DefaultRange, hasRange } from '../../components/default_range.js';
-import { addConditions, currentFilter, FilterBar, wrongCondition } from '../../components/filter_bar/filter_bar.js';
+import { addConditions, currentFilter, FilterBar, setFilter, wrongCondition } from '../../components/filter_bar/filter_bar.js';
 import { placeToReturnTo } from '../../components/kept_place.js';
 import { ErrorNotice, IncompleteNotice, NothingFound, NothingYet } from '../../components/notices.js';
 import { Table } from '../../components/table.js';
@@ -33,6 +33,10 @@ const PAGE = 100;
 
 /** Rows of the first page at most, where a person comes back to a place further down. */
 const FIRST_PAGE_MAX = 1_000;
+
+/** Conditions that are offered to be left out where nothing matches. */
+const LEFT_OUT_MAX = 6;
+
 const RANKED_MAX = 100;
 const SCORES_MAX = 3;
 
@@ -142,7 +146,7 @@ function List({ kind }) {
     ${live.paused > 0 && html`<button class="new-rows" onClick=${live.resume}>Show ${live.paused} new</button>`}
     ${rows.length === 0 && !pages.isLoading && !pages.error
       ? (isFiltered ? html`<${NothingFound} clear=${() => setParams({ filter: null, oldest: ALL_TIME, newest: null, query: null, version: null })}
-        showAside=${lookAside} />` : html`<${NothingYet} showAside=${lookAside} />`)
+        showAside=${lookAside}><${LeaveOneOut} filter=${currentFilter()} /></${NothingFound}>` : html`<${NothingYet} showAside=${lookAside} />`)
       : html`<div ...${marksOf(pages, 'table-holder')} onPointerEnter=${live.pause} onPointerLeave=${live.resume}>
         <${Table} label=${kind.name} rows=${rows} columns=${columns} keyOf=${kind.keyOf} hrefOf=${kind.hrefOf} isOld=${pages.isOld} more=${pages.next === null ? undefined : pages.more}
           open=${(/** @type {any} */ row) => navigate(kind.hrefOf(row))} add=${addConditions} sort=${sort} isAscending=${isAscending}
@@ -151,6 +155,13 @@ function List({ kind }) {
           footer=${html`<${Footer} pages=${pages} count=${rows.length} isRanking=${Boolean(sort)} />`} />
       </div>`}
   </div>`;
+}
+
+/** @param {{filter: import('../../app/filter.js').Filter}} props */
+function LeaveOneOut({ filter: { operator = 'and', conditions } }) {
+  if (operator !== 'and' || conditions.length < 2) return null;
+  return html`<p>One span must fulfil all conditions. A session or a user is often on the first span of a trace only, and the cost on its model calls.</p>
+    <p class="actions">${conditions.slice(0, LEFT_OUT_MAX).map((left) => html`<button onClick=${() => setFilter({ conditions: conditions.filter((each) => each !== left) })}>Without <bdi>${conditionText(left)}</bdi></button>`)}</p>`;
 }
 
 /** How many rows to load first: down to the place to which a person comes back. */
