@@ -82,7 +82,8 @@ async def test_spans_of_two_revisions_are_counted_as_by_the_api(application: dic
         assert (await row.locator("td").all_inner_texts())[:2] == [str(before), str(after)]
     await explorer.survives(lambda: explorer.texts("tbody tr"))
     await explorer.page.go_back()
-    await explorer.page.get_by_role("link", name="2 spans").click()
+    counted = rows.filter(has=explorer.page.get_by_role("rowheader", name="Spans", exact=True))
+    await counted.get_by_role("link", name="2", exact=True).click()
     await expect(explorer.page.locator(".table")).to_have_attribute("aria-rowcount", "2")
     await explorer.open(f"traces/{spans[1]['trace_id']}", span=spans[1]["span_id"], tab="links")
     await explorer.page.locator(".span-panel").get_by_role("link", name="faq-bot, version 2").click()

@@ -80,7 +80,7 @@ async def test_tiles_compare_a_day_with_the_day_before(page: Page, stack: Runnin
     await expect(page.get_by_role("heading", name="10 Mar", exact=True)).to_be_visible()
     for title, value, before in [
         ("Requests", "4", "was 2 +100 %"), ("Median", "2 s", "was 2 s ±0 %"), ("p95", "2 s", "was 2 s ±0 %"),
-        ("Errors", "1", "was 0"), ("Cost", "$3.00", "was $1.00 +200 %"), ("Tokens", "400", "was 200 +100 %"),
+        ("Failed spans", "1", "was 0"), ("Cost", "$3.00", "was $1.00 +200 %"), ("Tokens", "400", "was 200 +100 %"),
     ]:  # fmt: skip
         await expect(_tile(page, title).locator(".value")).to_have_text(value)
         await expect(_tile(page, title).locator(".before")).to_have_text(before)
@@ -88,7 +88,7 @@ async def test_tiles_compare_a_day_with_the_day_before(page: Page, stack: Runnin
     await expect(page.locator(".rows .row")).to_have_count(4)
     assert "oldest=2026-03-10T00%3A00%3A00.000Z" in page.url
     await page.go_back()
-    await _tile(page, "Errors").get_by_role("link").click()
+    await _tile(page, "Failed spans").get_by_role("link").click()
     await expect(page.locator(".rows .row")).to_have_count(1)
 
 
@@ -101,6 +101,30 @@ async def test_tile_without_a_value_has_no_percentage(page: Page, stack: Running
     ]:
         await expect(_tile(page, title).locator(".value")).to_have_text(value)
         await expect(_tile(page, title).locator(".before")).to_have_text(before)
+
+
+async def test_field_finds_what_is_typed_on_the_overview(page: Page, stack: RunningStack) -> None:
+    await page.goto(f"{stack.api}/ui/?day=2026-03-10")
+    field = page.get_by_role("combobox", name="Add a condition")
+    await expect(field).to_be_visible()
+    await page.keyboard.press("/")
+    await page.keyboard.type("user = adele")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".rows .row")).to_have_count(3)
+    await expect(page.locator(".chip-text")).to_have_text("user = adele")
+    await page.go_back()
+    await field.fill("failed")
+    await field.press("Enter")
+    await page.get_by_role("button", name="Use status = error").click()
+    await expect(page.locator(".rows .row")).to_have_count(1)
+    await page.go_back()
+    await page.go_back()
+    await field.fill("statuscode = error")
+    await field.press("Enter")
+    await expect(page.get_by_role("alert")).to_contain_text("Did you mean “status_code”?")
+    await field.fill("f" * 32)
+    await field.press("Enter")
+    await expect(page.get_by_text(f"Nothing with the id {'f' * 32} is stored.")).to_be_visible()
 
 
 async def test_length_that_does_not_exist_shows_today(page: Page, stack: RunningStack) -> None:

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 import pytest_asyncio
@@ -101,6 +102,14 @@ async def test_list_is_saved_as_a_file(page: Page, stack: RunningStack, tmp_path
     lines = (await _saved(page, "All spans as JSON Lines", tmp_path)).read_text().splitlines()
     assert [json.loads(line)["span_id"] for line in lines] == [row["span_id"] for row in rows]
     assert (await _saved(page, "All spans as Parquet", tmp_path)).read_bytes()[:4] == b"PAR1"
+
+
+async def test_list_of_traces_says_that_its_file_has_spans(page: Page, stack: RunningStack, tmp_path: Path) -> None:
+    failed = {"conditions": [*OF_TRACE["conditions"], {"field": "status_code", "value": "STATUS_CODE_ERROR"}]}
+    await page.goto(f"{stack.api}/ui/traces?{urlencode({'filter': json.dumps(failed), 'oldest': 'all'})}")
+    await expect(page.locator(".rows .row")).to_have_count(1)
+    lines = (await _saved(page, "The spans that match as JSON Lines", tmp_path)).read_text().splitlines()
+    assert [json.loads(line)["span_name"] for line in lines] == ["step 3"]
 
 
 async def test_file_is_saved_with_a_key(page: Page, stack: RunningStack, tmp_path: Path) -> None:

@@ -120,6 +120,8 @@ async def test_scores_of_two_revisions_are_compared(revisions: Mapping[str, str]
     await explorer.open("applications/versions/compare", **parameters)
     row = explorer.page.get_by_role("row", name="Version quality, average")
     await expect(row.locator("td")).to_have_text(["", "0.7", ""])
+    cost = explorer.page.locator("tr", has=explorer.page.get_by_role("rowheader", name="Cost per trace"))
+    await expect(cost.locator("td").nth(2)).to_be_empty()  # there is nothing to compare it with
     errors = explorer.page.locator("tr", has=explorer.page.get_by_role("rowheader", name="Errors", exact=True))
     await errors.get_by_role("link", name="1").click()
     await expect(explorer.page.locator(".table")).to_have_attribute("aria-rowcount", "1")

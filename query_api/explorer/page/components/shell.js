@@ -1,6 +1,6 @@
 /** What surrounds every view: navigation, freshness, theme, the prompt for a key, and the list of keyboard shortcuts. */
 import { html } from 'htm/preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { carriedTo, href, viewName } from '../app/address.js';
 import { API, dataThrough, keys, needsKey, useKey } from '../app/api.js';
 import { localTime } from '../app/format.js';
@@ -18,11 +18,16 @@ export function Shell({ children }) {
   const [isHelp, setHelp] = useState(false);
   useShortcuts(() => setHelp(true));
   const current = viewName.value;
+  const nav = useRef(/** @type {HTMLElement | null} */ (null));
+  useLayoutEffect(() => { // where the bar is narrow, the current view may be out of sight
+    const link = /** @type {HTMLElement | null | undefined} */ (nav.current?.querySelector('[aria-current]'));
+    if (nav.current && link) nav.current.scrollLeft = link.offsetLeft - (nav.current.offsetLeft + (nav.current.clientWidth - link.offsetWidth) / 2);
+  }, [current]);
   return html`
     <a class="skip" href="#view">Skip to the content</a>
     <header class="top">
       <a class="brand" href=${href(['overview'])}><img src="files/icon.svg" alt="" width="18" height="18" /> Clearspan</a>
-      <nav aria-label="Views">
+      <nav aria-label="Views" ref=${nav}>
         ${VIEWS.map(([name = '', title]) => html`<a href=${href([name], carriedTo(name))} aria-current=${name === current ? 'page' : null}>${title}</a>`)}
       </nav>
       <div class="top-right">

@@ -4,7 +4,7 @@
  */
 import { html } from 'htm/preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { navigate, param, setParams } from '../../app/address.js';
+import { href, navigate, param, setParams } from '../../app/address.js';
 import {
   conditionText, FIELDS, isText, lastCondition, readFilter, withCondition, writeFilter,
 } from '../../app/filter.js';
@@ -28,13 +28,22 @@ export function addConditions(conditions) {
 }
 
 /** @typedef {import('../../app/filter.js').Condition} Condition */
+/** A note for the filter bar of the list that opens next: what was typed on another page became a search. */
+let handed = /** @type {Note | null} */ (null);
+
+function takeHanded() {
+  const note = handed;
+  handed = null;
+  return note;
+}
+
 /** @typedef {{text: string, words?: string, condition?: Condition, hint?: string | null}} Note  `words` can be searched for; `condition` is the one that it is about, `hint` what may have been meant instead. */
 
 /** @param {{error?: Error | null}} props  `error` is the failure of the query with this filter, if any. */
 export function FilterBar({ error }) {
   const filter = currentFilter();
   const [isJson, setJson] = useState(false);
-  const [note, setNote] = useState(/** @type {Note | null} */ (null));
+  const [note, setNote] = useState(takeHanded);
   const wrong = wrongCondition(error);
   const lookUps = useRef(0);
   /** Whoever types on or leaves the view no longer waits for an id. */
@@ -86,6 +95,28 @@ export function FilterBar({ error }) {
       onClick=${() => { addConditions([searchFor(note.words ?? '')]); setNote(noteOfSearch(searchFor(note.words ?? ''))); }}>Search for it in all texts</button>`}
       ${note.hint && html`<button onClick=${() => takeHint(note)}>Use ${note.hint}</button>`}`}</p>
   </div>`;
+}
+
+/**
+ * A field on a page without a list: an id opens what has it, anything else a list of traces.
+ * @param {{range: Record<string, string | undefined>}} props  The time of the list.
+ */
+export function FindField({ range }) {
+  const [note, setNote] = useState('');
+  const enter = async (/** @type {string} */ text) => {
+    const id = idIn(text);
+    if (id) {
+      const found = await addressOf(id);
+      if (found) navigate(found);
+      else setNote(`Nothing with the id ${id} is stored.`);
+      return;
+    }
+    const { conditions, isSearch, hint } = await readText(text);
+    handed = isSearch ? noteOfSearch(conditions[0], hint) : null;
+    navigate(href(['traces'], { filter: writeFilter({ conditions }), ...range }));
+  };
+  return html`<div class="filter"><div class="filter-bar" role="search"><${Input} enter=${enter} typing=${() => setNote('')} placeholder="Find traces: status = error, any words, or an id" /></div>
+    <p class="filter-note" role="status" aria-live="polite">${note}</p></div>`;
 }
 
 /** @param {import('../../app/filter.js').Filter} filter */

@@ -6,8 +6,7 @@ import { marksOf, useLoaded } from '../../app/loading.js';
 import { ErrorNotice } from '../../components/notices.js';
 import { Time } from '../../components/time.js';
 import { Changes } from './changes.js';
-import { Counts, SpansOf } from './counts.js';
-import { loadFigures, scoreNames } from './figures.js';
+import { Counts } from './counts.js';
 import { LayoutSwitch } from './layout.js';
 
 /** Revisions to choose from: the newest ones, and the two that are compared. */
@@ -23,34 +22,32 @@ export function Compare({ slug }) {
     ]);
     const chosen = [before.application_revision, after.application_revision];
     const older = chosen.filter((revision) => !newest.some((/** @type {any} */ each) => each.id === revision.id));
-    const names = await scoreNames(chosen, abort);
-    const [figuresBefore, figuresAfter] = await Promise.all([from, to].map((id) => loadFigures(id, {}, names, abort)));
-    return { changes: diff.changes, before: chosen[0], after: chosen[1], all: [...newest, ...older], figures: { before: figuresBefore, after: figuresAfter } };
+    return { changes: diff.changes, before: chosen[0], after: chosen[1], all: [...newest, ...older] };
   }, [from, to]);
   if (loaded.error) return html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`;
   if (!loaded.data) return html`<p class="loading" role="status">Loading…</p>`;
-  const { changes, before, after, all, figures } = loaded.data;
+  const { changes, before, after, all } = loaded.data;
   return html`<div ...${marksOf(loaded, 'page')}>
     <div class="page-head"><a class="quiet" href=${href(['applications', slug])} aria-label="Back to ${slug}">←</a><h1>${slug}: what changed</h1></div>
     <div class="two">
-      <${Side} slug=${slug} title="Before" revision=${before} figures=${figures.before} all=${all} choose=${(/** @type {string} */ id) => setParams({ from: id })} />
-      <${Side} slug=${slug} title="After" revision=${after} figures=${figures.after} all=${all} choose=${(/** @type {string} */ id) => setParams({ to: id })} />
+      <${Side} slug=${slug} title="Before" revision=${before} all=${all} choose=${(/** @type {string} */ id) => setParams({ from: id })} />
+      <${Side} slug=${slug} title="After" revision=${after} all=${all} choose=${(/** @type {string} */ id) => setParams({ to: id })} />
     </div>
     <section class="card">
       <div class="card-head"><h2>${changes.length === 0 ? 'The data is the same' : `${changes.length} ${changes.length === 1 ? 'change' : 'changes'}`}</h2><${LayoutSwitch} /></div>
       <${Changes} changes=${changes} before=${before.data} after=${after.data} /></section>
-    <section class="card"><h2>Spans of the last 30 days</h2><${Counts} before=${figures.before} after=${figures.after} /></section>
+    <${Counts} before=${before} after=${after} />
   </div>`;
 }
 
-/** @param {{slug: string, title: string, revision: any, figures: import('./figures.js').Figures, all: any[], choose: (id: string) => void}} props */
-function Side({ slug, title, revision, figures, all, choose }) {
+/** @param {{slug: string, title: string, revision: any, all: any[], choose: (id: string) => void}} props */
+function Side({ slug, title, revision, all, choose }) {
   const severalVariants = new Set(all.map(variantName)).size > 1;
   return html`<section class="card"><h2>${title}</h2>
     <select aria-label=${title} value=${revision?.id} onChange=${(/** @type {any} */ event) => choose(event.target.value)}>
       ${all.map((each) => html`<option value=${each.id}>v${each.version}${each.message ? ` · ${each.message}` : ''}${severalVariants ? ` (${variantName(each)})` : ''}</option>`)}
     </select>
-    <p class="soft">${revision?.message ?? 'No message'} · <${Time} value=${revision?.created_at} />${' · '}<a href=${href(['applications', slug, 'revisions', revision?.id ?? ''])}>All its data</a>${' · '}<a href=${href(['applications', slug, 'deploy'], { revision: revision.id })}>Deploy</a>${' · '}<${SpansOf} counts=${figures.counts} /></p></section>`;
+    <p class="soft">${revision?.message ?? 'No message'} · <${Time} value=${revision?.created_at} />${' · '}<a href=${href(['applications', slug, 'revisions', revision?.id ?? ''])}>All its data</a>${' · '}<a href=${href(['applications', slug, 'deploy'], { revision: revision.id })}>Deploy</a></p></section>`;
 }
 
 /** @param {any} revision */

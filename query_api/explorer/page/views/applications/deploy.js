@@ -5,6 +5,7 @@ import { href, param, setParams } from '../../app/address.js';
 import { get, post } from '../../app/api.js';
 import { marksOf, useLoaded } from '../../app/loading.js';
 import { ErrorNotice } from '../../components/notices.js';
+import { Counts } from './counts.js';
 import { loadEnvironments } from './environments.js';
 import { Confirm, WhatChanges } from './review.js';
 
@@ -41,8 +42,9 @@ export function Deploy({ slug }) {
     <section class="card"><label class="beside">Environment <select value=${environment.slug} onChange=${(/** @type {any} */ event) => setParams({ environment: event.target.value })}>
         ${environments.map((each) => html`<option value=${each.slug}>${each.name}</option>`)}</select></label>
       <p class="soft">${before ? html`Now <a href=${href(['applications', slug, 'revisions', before.id])}>version ${before.version}</a> of <code>${before.application_variant_slug}</code> runs there.` : `Nothing of ${slug} is deployed there yet.`}</p></section>
-    ${deployed === environment.slug && isDeployed && html`<div class="notice done" role="status"><p>${`Version ${revision.version} is deployed to ${environment.name}.`}</p></div>`}
-    ${before && !isDeployed && html`<${WhatChanges} title="What will change" changes=${changes} before=${before.data} after=${revision.data} same="The data is the same" />`}
+    ${deployed === environment.slug && isDeployed && html`<div class="notice done" role="status"><p>${`Version ${revision.version} is deployed to ${environment.name}.`} <a href=${href(['applications', slug])}>Its versions</a> · <a href=${href(['applications', slug, 'revisions', revision.id])}>Its figures and spans</a></p></div>`}
+    ${before && !isDeployed && html`<${WhatChanges} title="What will change" changes=${changes} before=${before.data} after=${revision.data} same="The data is the same" />
+      <${Counts} before=${before} after=${revision} />`}
     ${!isDeployed && html`<${Confirm} label=${`Deploy ${name} to ${environment.name}`} submit=${submit} />`}
     ${isDeployed && deployed !== environment.slug && html`<p class="soft">This version is what runs there.</p>`}
   </div>`;

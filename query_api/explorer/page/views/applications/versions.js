@@ -22,13 +22,13 @@ export function Versions({ slug, revisions, environments, names }) {
   const newestFirst = revisions.toSorted((a, b) => Number(b.version) - Number(a.version));
   const shownNames = names.slice(0, NAMES_MAX);
   if (newestFirst.length === 0) return html`<p class="soft">No revision yet.</p>`;
-  return html`<table class="plain versions"><thead><tr>
+  return html`<div class="table-scroll" tabindex="0" role="region" aria-label="Versions"><table class="plain versions"><thead><tr>
       <th>Version</th><th>Message</th><th class="wide">Author</th><th class="wide">Committed</th>
-      ${SHOWN.map(({ name, title }) => html`<th class="numeric ${name === 'traces' ? 'wide' : ''}">${title}</th>`)}
-      ${shownNames.map((name) => html`<th class="numeric wide"><bdi>${name}</bdi></th>`)}<th class="wide"></th></tr></thead><tbody>
+      ${SHOWN.map(({ name, title }) => html`<th class="numeric">${title}</th>`)}
+      ${shownNames.map((name) => html`<th class="numeric wide"><bdi>${name}</bdi></th>`)}<th></th></tr></thead><tbody>
       ${newestFirst.slice(0, count).map((revision, place) => html`<${Version} key=${revision.id} slug=${slug} revision=${revision} before=${newestFirst[place + 1]}
         environments=${environments} names=${shownNames} />`)}
-    </tbody></table>
+    </tbody></table></div>
     ${newestFirst.length > count && html`<p><button class="quiet" onClick=${() => setCount(count + ROWS)}>Show older versions (${newestFirst.length - count} left)</button></p>`}`;
 }
 
@@ -39,7 +39,7 @@ function Version({ slug, revision, before, environments, names }) {
     <td>${revision.message ?? html`<span class="soft">${revision.data ? '' : 'no data'}</span>`}</td>
     <td class="wide"><${Author} id=${revision.author} /></td><td class="wide"><${Time} value=${revision.created_at} /></td>
     <${FigureCells} id=${revision.id} names=${names} />
-    <td class="action wide">${before && html`<a href=${href(['applications', slug, 'compare'], { from: before.id, to: revision.id })}>What changed</a>`}</td></tr>`;
+    <td class="action">${before && html`<a href=${href(['applications', slug, 'compare'], { from: before.id, to: revision.id })}>What changed</a>`}</td></tr>`;
 }
 
 /** @param {{id: string, names: readonly string[]}} props */
@@ -55,5 +55,5 @@ function FigureCells({ id, names }) {
 
 /** Whether a narrow page has no room for a figure. @param {number} place */
 function isWide(place) {
-  return place === 0 || place >= SHOWN.length;
+  return place >= SHOWN.length;
 }

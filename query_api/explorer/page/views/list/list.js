@@ -130,7 +130,7 @@ function List({ kind }) {
         <${AsideSwitch} />
         <${ColumnMenu} columns=${allColumns} names=${columns.slice(1).map(({ name }) => name)} change=${changeNames} filter=${filter} />
         <${SaveQuery} filter=${written} windowing=${windowingToSave} focus=${kind === TRACES ? 'trace' : 'span'} />
-        <${ShareList} path=${kind.path} body=${body} />
+        <${ShareList} path=${kind.path} body=${body} of=${kind.name} />
       </div>
     </div>
     <${SavedQueryTitle} filter=${written} windowing=${windowingToSave} />

@@ -16,8 +16,8 @@ const EXPORT = 'spans/export';
 
 /** @typedef {import('../../app/filter.js').Filter} Filter */
 
-/** @param {{path: string, body: {filtering: Filter}}} props  The route of the list, and what it sends for its first page. */
-export function ShareList({ path, body }) {
+/** @param {{path: string, body: {filtering: Filter}, of: string}} props  The route of the list, what it sends for its first page, and what its rows are. */
+export function ShareList({ path, body, of }) {
   const [isCommand, setCommand] = useState(false);
   const [state, setState] = useState({ text: '', isProblem: false });
   const running = useRef(/** @type {AbortController | null} */ (null));
@@ -39,7 +39,7 @@ export function ShareList({ path, body }) {
   return html`<${Menu} label="Share" align="right" class="share">${(/** @type {() => void} */ close) => html`
       <${CopyButton} text=${fixedLink} label="Copy a link whose time stays" />
       <button class="item" onClick=${() => { setCommand(true); close(); }}>As a curl command</button>
-      ${FORMATS.map(([format = '', name]) => html`<button class="item" title="Every span that matches, in the order of time" onClick=${() => { save(format); close(); }}>All spans as ${name}</button>`)}`}
+      ${FORMATS.map(([format = '', name]) => html`<button class="item" title="Every span that fulfils the filter, in the order of time; of a trace the ones that do" onClick=${() => { save(format); close(); }}>${of === 'traces' ? 'The spans that match' : 'All spans'} as ${name}</button>`)}`}
     </${Menu}>
     ${state.text && html`<span class=${state.isProblem ? 'error-text' : 'soft'} role=${state.isProblem ? 'alert' : 'status'}>${state.text}
       ${' '}<button class="quiet" aria-label=${state.isProblem ? 'Close' : 'Stop the export'} onClick=${() => { running.current?.abort(); setState({ text: '', isProblem: false }); }}>×</button></span>`}

@@ -5,10 +5,11 @@ import { href, param, setParams } from '../../app/address.js';
 import { post } from '../../app/api.js';
 import { localTime } from '../../app/format.js';
 import { useLoaded } from '../../app/loading.js';
+import { FindField } from '../../components/filter_bar/filter_bar.js';
 import { NothingYet } from '../../components/notices.js';
 import { Breakdown } from './breakdown.js';
 import { IS_REQUEST, OF_REQUESTS, OF_SPANS } from './figures.js';
-import { dayText, lengthOf, LENGTHS, periodOf, startOfDay } from './period.js';
+import { dayText, lengthOf, LENGTHS, periodOf, startOfDay, windowOf } from './period.js';
 import { Tiles } from './tiles.js';
 
 /** @typedef {import('./breakdown.js').Part} Part */
@@ -41,6 +42,7 @@ export function OverviewView() {
     <div class="page-head"><h1>${period.title}</h1><span class="soft">compared with ${period.before.title}</span>
       <div class="controls"><${Choice} period=${period} last=${last} now=${now} />
         <button title="Load the figures again" onClick=${() => setNow(Date.now())}>Refresh</button></div></div>
+    ${latest.data !== '' && html`<${FindField} range=${windowOf(period)} />`}
     ${latest.data === ''
       ? html`<${NothingYet} />`
       : html`<${Tiles} period=${period} /><${Latest} period=${period} start=${latest.isOld ? null : latest.data} />

@@ -4,9 +4,9 @@ import { href } from '../../app/address.js';
 import { writeFilter } from '../../app/filter.js';
 import { cost, duration, number, short } from '../../app/format.js';
 import { marksOf, useLoaded } from '../../app/loading.js';
+import { Change } from '../../components/change.js';
 import { ErrorNotice } from '../../components/notices.js';
 import { Sparkline } from '../../components/sparkline.js';
-import { Change } from './change.js';
 import { figures, IS_ERROR, IS_REQUEST, OF_SPANS } from './figures.js';
 import { windowOf } from './period.js';
 
@@ -18,7 +18,7 @@ const REQUEST_TILES = /** @type {Tile[]} */ ([
   { name: 'p95', title: 'p95', format: duration, isWorse: true, list: 'traces', conditions: [IS_REQUEST], sort: 'duration', help: '95 of 100 requests took less' },
 ]);
 const SPAN_TILES = /** @type {Tile[]} */ ([
-  { name: 'errors', title: 'Errors', format: number, isWorse: true, list: 'spans', conditions: [IS_ERROR], help: 'Spans that failed' },
+  { name: 'errors', title: 'Failed spans', format: number, isWorse: true, list: 'spans', conditions: [IS_ERROR], help: 'Also those of requests that went on and succeeded' },
   { name: 'cost', title: 'Cost', format: (value) => cost(value ?? 0), isWorse: true, list: 'traces', conditions: [], sort: 'cost', help: 'Of all model calls' },
   { name: 'tokens', title: 'Tokens', format: (value) => short(value ?? 0), list: 'traces', conditions: [], sort: 'tokens', help: 'Of all model calls' },
 ]);
