@@ -86,6 +86,8 @@ async def test_way_back_leads_to_the_page_before(placed: Explorer):
     await page.locator(".rows .row a").first.click()
     await page.locator(".trace-head").get_by_role("link", name="walker").click()
     await expect(page.locator("h1")).to_have_text("walker")
+    counted = page.get_by_role("columnheader", name="Failed spans")
+    await expect(counted).to_have_attribute("title", "Failed spans that name both the user and the session")
     await page.get_by_role("link", name="way-1").first.click()  # from the user to the session, and to its trace
     await page.locator(".turn a").first.click()
     await expect(page.locator(".trace-head h1")).to_have_text(NAMES[0])

@@ -66,7 +66,7 @@ function Sessions({ ofUser, range }) {
     ${loaded.error && html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`}
     ${!loaded.data && !loaded.error && html`<p class="soft" role="status">Loading…</p>`}
     ${loaded.data && groups.length === 0 && html`<p class="soft">No span of this user names a session.</p>`}
-    ${groups.length > 0 && html`<table class="plain"><thead><tr><th>Session</th><th class="numeric">Turns</th><th class="numeric">Errors</th><th class="wide">Started</th><th>Last activity</th></tr></thead><tbody>
+    ${groups.length > 0 && html`<table class="plain"><thead><tr><th>Session</th><th class="numeric">Turns</th><th class="numeric" title="Failed spans that name both the user and the session">Failed spans</th><th class="wide">Started</th><th>Last activity</th></tr></thead><tbody>
       ${groups.map((/** @type {any} */ { by, values }) => html`<tr key=${by[SESSION]}>
         <td><${SessionLink} id=${String(by[SESSION])} /></td><td class="numeric">${number(values.trace_id.uniq)}</td>
         <td class="numeric ${values.errors ? 'error-text' : ''}">${values.errors || ''}</td>
