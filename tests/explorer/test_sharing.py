@@ -112,6 +112,16 @@ async def test_list_of_traces_says_that_its_file_has_spans(page: Page, stack: Ru
     assert [json.loads(line)["span_name"] for line in lines] == ["step 3"]
 
 
+async def test_menu_fits_a_phone(page: Page, stack: RunningStack) -> None:
+    await page.set_viewport_size({"width": 390, "height": 800})
+    await _open(page, stack, OF_TRACE)
+    await page.get_by_role("button", name="Share", exact=True).click()
+    box = await page.locator(".share .panel").bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
+
+
 async def test_file_is_saved_with_a_key(page: Page, stack: RunningStack, tmp_path: Path) -> None:
     async def demand_key(route: Route) -> None:
         if route.request.headers.get("authorization") == f"ApiKey {KEY}":
