@@ -56,7 +56,7 @@ function options(element, seconds, from, to) {
       x: { range: (/** @type {any} */ _plot, /** @type {number} */ min, /** @type {number} */ max) => [from ?? min, to ?? max + seconds] },
       y: { range: (/** @type {any} */ _plot, /** @type {number} */ _min, /** @type {number} */ max) => [0, Math.max(1, max * 1.1)] },
     },
-    axes: [{ ...axis, grid: { show: false }, size: 22, space: 90, values: timeLabels }, { ...axis, size: 44, space: 22, incrs: [1, 2, 5].flatMap((step) => [1, 10, 100, 1e3, 1e4, 1e5, 1e6].map((ten) => step * ten)).toSorted((a, b) => a - b) }],
+    axes: [{ ...axis, grid: { show: false }, size: 22, space: 90, values: timeLabels }, { ...axis, label: 'Spans', labelSize: 16, labelFont: axis.font, size: 44, space: 22, incrs: [1, 2, 5].flatMap((step) => [1, 10, 100, 1e3, 1e4, 1e5, 1e6].map((ten) => step * ten)).toSorted((a, b) => a - b) }],
     series: [
       {},
       { fill: color('--bar'), stroke: 'transparent', paths: bars, points: { show: false } },
