@@ -140,3 +140,11 @@ async def test_changed_view_becomes_the_next_version_of_its_query(explorer: Expl
     assert await explorer.texts("tbody tr td:first-child") == sorted(versions, reverse=True) == ["v2", "v1"]
     await expect(explorer.page.locator("tbody tr").first).to_contain_text("longest first")
     await explorer.survives(lambda: explorer.texts("tbody tr"))
+
+
+async def test_list_of_queries_says_that_there_are_more(explorer: Explorer):
+    queries = [{"id": str(number), "slug": f"query-{number}", "data": {}} for number in range(101)]
+    await explorer.page.route("**/simple/queries/query", lambda route: route.fulfill(json={"queries": queries}))
+    await explorer.open("queries")
+    await expect(explorer.page.locator("table.plain tbody tr")).to_have_count(100)
+    await expect(explorer.page.get_by_role("status")).to_contain_text(["The first 100 are shown; there are more."])

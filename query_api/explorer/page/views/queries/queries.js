@@ -17,8 +17,9 @@ export function QueriesView({ path }) {
 }
 
 function QueryList() {
-  const loaded = useLoaded((abort) => post('simple/queries/query', { windowing: { limit: LIMIT } }, abort), []);
-  const queries = loaded.data?.queries ?? [];
+  const loaded = useLoaded((abort) => post('simple/queries/query', { windowing: { limit: LIMIT + 1 } }, abort), []);
+  const found = loaded.data?.queries ?? [];
+  const queries = found.slice(0, LIMIT);
   return html`<div class="page"><div class="page-head"><h1>Saved queries</h1></div>
     ${loaded.error && html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`}
     ${loaded.data && queries.length === 0 && html`<div class="notice empty"><h2>No saved queries</h2>
@@ -29,6 +30,7 @@ function QueryList() {
         <td><${FilterText} data=${query.data} /></td>
         <td class="action"><a href=${href(['queries', query.slug])}>History</a></td></tr>`)}
     </tbody></table>`}
+    ${found.length > LIMIT && html`<p class="soft" role="status">The first ${LIMIT} are shown; there are more.</p>`}
   </div>`;
 }
 
