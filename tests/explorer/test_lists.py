@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
-from playwright.async_api import Route, expect
+from playwright.async_api import Request, Route, expect
 
 from tests.support.explorer import Explorer
 
@@ -150,6 +150,27 @@ async def test_live_says_what_stopped_it_and_begins_again(explorer: Explorer):
     span = {"trace_id": uuid.uuid4().hex, "span_id": "ce" * 8, "span_name": name}
     explorer.stack.ask("/tracing/spans/ingest", {"spans": [span]})
     await expect(page.locator(".rows .row .name").first).to_have_text(name)
+
+
+async def test_live_asks_again_for_traces_whose_summaries_failed(explorer: Explorer):
+    page = explorer.page
+    refused: list[Request] = []
+
+    async def refuse_once(route: Route) -> None:
+        if "trace_id" in (route.request.post_data or "") and not refused:
+            refused.append(route.request)
+            await route.fulfill(status=503, json={"detail": "The engine is not available."})
+        else:
+            await route.continue_()
+
+    await page.route("**/traces/summaries/query", refuse_once)
+    async with page.expect_response("**/spans/query"):  # the feed begins
+        await explorer.open("traces", live="1")
+    name = f"asked twice {uuid.uuid4().hex}"
+    span = {"trace_id": uuid.uuid4().hex, "span_id": "cf" * 8, "span_name": name}
+    explorer.stack.ask("/tracing/spans/ingest", {"spans": [span]})
+    await expect(page.locator(".rows .row .name").first).to_have_text(name)
+    assert len(refused) == 1
 
 
 async def test_histogram_zooms_by_dragging(explorer: Explorer):

@@ -77,8 +77,9 @@ async function follow(kind, { filter, more }, abort, arrive) {
       const windowing = { by: 'created_at', from: 'now', limit: FEED_LIMIT, next, wait_s: next ? WAIT_S : undefined };
       if (next) delete (/** @type {any} */ (windowing).from);
       const page = await post('spans/query', { filtering: filter, windowing }, abort);
-      next = page.windowing.next;
-      if (page.spans.length) arrive(kind.name === 'spans' ? page.spans.toReversed() : await summaries(kind, page.spans, more, abort));
+      const rows = kind.name === 'spans' || page.spans.length === 0 ? page.spans.toReversed() : await summaries(kind, page.spans, more, abort);
+      next = page.windowing.next; // not before the summaries are there: what fails is asked for again
+      if (rows.length) arrive(rows);
     } catch (error) {
       if (abort.aborted) return;
       if (isFinal(error)) throw error;
