@@ -80,7 +80,7 @@ async def test_score_with_a_comment_is_given_edited_and_deleted(explorer: Explor
     await expect(page.get_by_label("comment")).to_have_value("It is <b>30</b> days.")
     await page.get_by_label("helpful ness").fill("1")
     await page.get_by_label("comment").fill("")
-    await page.get_by_role("button", name="Save").click()
+    await page.get_by_label("comment").press("Control+Enter")
     await expect(card).to_contain_text("helpful ness 1")
     await expect(page.get_by_text(STORED)).to_have_count(0)
     assert _scores(explorer, 2) == {"helpful ness": 1}

@@ -44,5 +44,6 @@ function follow(url, name) {
   const link = document.createElement('a');
   link.href = url;
   link.download = name;
+  link.target = '_blank'; // the page itself does not follow it
   link.click();
 }

@@ -75,7 +75,7 @@ function KeyPrompt({ scope }) {
 
 const SHORTCUTS = [
   ['/', 'Go to the filter, or to the search in a trace'], ['j  k  ↓  ↑', 'Next or previous row'], ['Enter', 'Open the row'], ['Tab', 'Filter by a value of the row (⋯)'], ['←  →', 'Close or open a branch of a trace'],
-  ['e  E', 'Next or previous failed span of a trace'], ['Esc', 'Close a panel'], ['?', 'Show this list'],
+  ['e  E', 'Next or previous failed span of a trace'], ['Esc', 'Close a panel'], ['Ctrl Enter', 'Send the form whose text you write'], ['?', 'Show this list'],
 ];
 
 /** What the waterfall of a trace shows without words: a class of a mark, and its meaning. */
@@ -113,6 +113,7 @@ function useShortcuts(showHelp) {
   useEffect(() => {
     /** @param {KeyboardEvent} event */
     const onKey = (event) => {
+      if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && event.target instanceof HTMLTextAreaElement) event.target.form?.requestSubmit();
       if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
       if (event.key === '?') showHelp();
       if (event.key === '/') {

@@ -1,5 +1,6 @@
 /** An image, a sound or a file of a message. What is elsewhere is an address: the page never loads it. */
 import { html } from 'htm/preact';
+import { saveFile } from '../../app/download.js';
 import { bytes } from '../../app/format.js';
 import { safeAddress } from '../../app/markdown_inline.js';
 import { LongText } from '../../components/json_tree.js';
@@ -33,11 +34,6 @@ function Caption({ media }) {
 /** Save the bytes under their name; the browser is not told a type, so it never opens them. @param {Media} media */
 function download({ base64 = '', name, type }) {
   const content = Uint8Array.from(atob(base64), (sign) => sign.charCodeAt(0));
-  const address = URL.createObjectURL(new Blob([content], { type: 'application/octet-stream' }));
-  const link = document.createElement('a');
-  link.href = address;
-  link.download = name || `message.${/^[\w.+-]+\/([\w.+-]+)$/.exec(type)?.[1] ?? 'bin'}`;
-  link.target = '_blank'; // the page itself does not follow it
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  const fileName = name || `message.${/^[\w.+-]+\/([\w.+-]+)$/.exec(type)?.[1] ?? 'bin'}`;
+  saveFile(fileName, new Blob([content], { type: 'application/octet-stream' }));
 }
