@@ -77,6 +77,7 @@ def _views(stack: RunningStack, randomness: random.Random) -> Mapping[str, str]:
     call = stack.ask("/spans/query", {"filtering": AGENT, "windowing": {"limit": 1}})["spans"][0]
     session = stack.ask("/spans/sessions/query", {})["session_ids"][0]
     return {
+        "overview": "",
         "traces": "traces?oldest=-12h",
         "spans": "spans?sort=cost&oldest=-12h",
         "trace": f"traces/{call['trace_id']}?span={call['span_id']}",

@@ -113,5 +113,5 @@ function Took({ row, value, longest }) {
 /** @param {{value: number, longest: number}} props  Milliseconds. */
 function Bar({ value, longest }) {
   const share = longest > 0 ? Math.max(0.01, value / longest) : 0;
-  return html`<span class="bar-cell"><span class="bar-track"><span class="bar-fill" style=${{ width: `${share * 100}%` }}></span></span>${duration(value)}</span>`;
+  return html`<span class="bar-cell"><span class="bar-track"><span class="bar-fill" style=${{ width: `${share * 100}%` }}></span></span><span class="bar-text">${duration(value)}</span></span>`;
 }
