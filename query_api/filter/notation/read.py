@@ -84,7 +84,8 @@ _WORD: Final = re.compile(r"\s+(is\s+not|not\s+in|[a-z_]+)(?=\s|$|\))", re.IGNOR
 _PART: Final = re.compile(r'"(?:\\.|[^"\\])*"' + r"|'[^']*'(?=[\s,)\]]|$)|\s+|[()]|[^\s()\"']+|[\"']", re.DOTALL)
 _JOINT: Final = re.compile(r"(and|or)(?=[\s(]|$)|&&|\|\|", re.IGNORECASE)
 _NOT: Final = re.compile(r"not(?=[\s(])", re.IGNORECASE)
-_NEXT_CONDITION: Final = re.compile(rf"[\s,;]({_NAME.pattern}){_SYMBOL.pattern}")
+# The name holds no separator, so that a value is read once, however many separators it has.
+_NEXT_CONDITION: Final = re.compile(r"""[\s,;]([^\s()=!<>~"',;]+)""" + _SYMBOL.pattern)
 _PATH: Final = re.compile(r"[^\W\d][\w-]*(\.[\w-]+)+")
 _TRACE_ID: Final = re.compile(r"(0x)?([0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})", re.IGNORECASE)
 _SPAN_ID: Final = re.compile(r"(0x)?[0-9a-f]{16}", re.IGNORECASE)

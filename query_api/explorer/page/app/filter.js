@@ -156,7 +156,7 @@ function isValueOf(field, operator, value) {
  */
 export function valueText(field, operator, value) {
   if (typeof value !== 'string') return JSON.stringify(value);
-  const isPlain = field !== 'content' && !/^["'[=<>~]|["']$|[,()]|^\s|\s$|^$|(?<=^|\s)(and|or)(?=\s|$)|&&|\|\||[\s;].*[=<>~]/is.test(value);
+  const isPlain = field !== 'content' && !/^["'[=<>~]|["']$|[,()]|^\s|\s$|^$|(?<=^|\s)(and|or)(?=\s|$)|&&|\|\|/i.test(value) && !(/[\s;]/.test(value) && /[=<>~]/.test(value));
   const isText = TEXT_OPERATORS.has(operator) || (value !== 'null' && !([...PATH_FIELDS, ...LIST_FIELDS].includes(field) && isJson(value)));
   return isPlain && isText ? value : JSON.stringify(value);
 }

@@ -28,6 +28,8 @@ export function addConditions(conditions) {
 }
 
 /** @typedef {import('../../app/filter.js').Condition} Condition */
+/** @typedef {{text: string, words?: string, condition?: Condition, hint?: string | null}} Note  `words` can be searched for; `condition` is the one that it is about, `hint` what may have been meant instead. */
+
 /** A note for the filter bar of the list that opens next: what was typed on another page became a search. */
 let handed = /** @type {Note | null} */ (null);
 
@@ -36,8 +38,6 @@ function takeHanded() {
   handed = null;
   return note;
 }
-
-/** @typedef {{text: string, words?: string, condition?: Condition, hint?: string | null}} Note  `words` can be searched for; `condition` is the one that it is about, `hint` what may have been meant instead. */
 
 /** @param {{error?: Error | null}} props  `error` is the failure of the query with this filter, if any. */
 export function FilterBar({ error }) {
