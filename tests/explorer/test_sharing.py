@@ -211,7 +211,7 @@ async def test_trace_is_one_file_that_runs_and_loads_nothing(
 async def test_file_holds_the_whole_conversation_and_names_whom_it_belongs_to(
     browser: Browser, page: Page, stack: RunningStack, tmp_path: Path
 ) -> None:
-    trace_id = "c8" * 16
+    trace_id = "3c5e" * 8
     data = {"inputs": {"messages": LONG_MESSAGES}}
     root = {
         "trace_id": trace_id,
