@@ -124,7 +124,7 @@ async def test_field_finds_what_is_typed_on_the_overview(page: Page, stack: Runn
     await expect(page.get_by_role("alert")).to_contain_text("Did you mean “status_code”?")
     await field.fill("f" * 32)
     await field.press("Enter")
-    await expect(page.get_by_text(f"Nothing with the id {'f' * 32} is stored.")).to_be_visible()
+    await expect(page.get_by_text(f"No trace with the id {'f' * 32} is stored.")).to_be_visible()
 
 
 async def test_length_that_does_not_exist_shows_today(page: Page, stack: RunningStack) -> None:

@@ -39,16 +39,29 @@ function takeHanded() {
   return note;
 }
 
+/**
+ * Looking for ids: whoever types on or leaves the view no longer waits for one. `begin` forgets the one before, and
+ * returns whether somebody still waits for this one.
+ */
+function useLookUps() {
+  const count = useRef(0);
+  const forget = () => { count.current += 1; };
+  useEffect(() => forget, []);
+  const begin = () => {
+    forget();
+    const own = count.current;
+    return () => count.current === own;
+  };
+  return { forget, begin };
+}
+
 /** @param {{error?: Error | null}} props  `error` is the failure of the query with this filter, if any. */
 export function FilterBar({ error }) {
   const filter = currentFilter();
   const [isJson, setJson] = useState(false);
   const [note, setNote] = useState(takeHanded);
   const wrong = wrongCondition(error);
-  const lookUps = useRef(0);
-  /** Whoever types on or leaves the view no longer waits for an id. */
-  const forgetLookUp = () => { lookUps.current += 1; };
-  useEffect(() => forgetLookUp, []);
+  const lookUps = useLookUps();
   /** @param {number} index  @param {Condition[]} replacement */
   const replace = (index, replacement) => {
     const members = isAnd(filter) || replacement.length < 2 ? replacement : [{ conditions: replacement }];
@@ -62,10 +75,9 @@ export function FilterBar({ error }) {
    */
   const enter = async (text, apply) => {
     const id = idIn(text);
-    forgetLookUp();
-    const own = lookUps.current;
+    const isWanted = lookUps.begin();
     if (id) {
-      open(id, text.trim(), setNote, () => lookUps.current === own);
+      open(id, text.trim(), setNote, isWanted);
       return;
     }
     const { conditions, isSearch, hint } = await readText(text);
@@ -86,7 +98,7 @@ export function FilterBar({ error }) {
       ${filter.conditions.map((condition, index) => html`<${Chip} key=${JSON.stringify(condition)} condition=${condition}
         problem=${wrong === index && error ? error.message : null} remove=${() => replace(index, [])} editJson=${() => setJson(true)}
         enter=${(/** @type {string} */ text) => enter(text, (conditions) => replace(index, conditions))} />`)}
-      <${Input} enter=${(/** @type {string} */ text) => enter(text, addConditions)} typing=${() => { forgetLookUp(); setNote(null); }}
+      <${Input} enter=${(/** @type {string} */ text) => enter(text, addConditions)} typing=${() => { lookUps.forget(); setNote(null); }}
         placeholder=${filter.conditions.length ? 'and …' : 'Filter: status = error and duration > 2s, any words, or an id'} />
       ${filter.conditions.length > 0 && html`<button class="quiet" title="Remove all conditions" onClick=${() => setFilter({ conditions: [] })}>Clear</button>`}
       <button class="quiet" title="Show and edit the filter as JSON" onClick=${() => setJson(true)}>JSON</button>
@@ -103,19 +115,19 @@ export function FilterBar({ error }) {
  */
 export function FindField({ range }) {
   const [note, setNote] = useState('');
+  const lookUps = useLookUps();
   const enter = async (/** @type {string} */ text) => {
     const id = idIn(text);
+    const isWanted = lookUps.begin();
     if (id) {
-      const found = await addressOf(id);
-      if (found) navigate(found);
-      else setNote(`Nothing with the id ${id} is stored.`);
+      open(id, text.trim(), (said) => setNote(said.text), isWanted);
       return;
     }
     const { conditions, isSearch, hint } = await readText(text);
     handed = isSearch ? noteOfSearch(conditions[0], hint) : null;
     navigate(href(['traces'], { filter: writeFilter({ conditions }), ...range }));
   };
-  return html`<div class="filter"><div class="filter-bar" role="search"><${Input} enter=${enter} typing=${() => setNote('')} placeholder="Find traces: status = error, any words, or an id" /></div>
+  return html`<div class="filter"><div class="filter-bar" role="search"><${Input} enter=${enter} typing=${() => { lookUps.forget(); setNote(''); }} placeholder="Find traces: status = error, any words, or an id" /></div>
     <p class="filter-note" role="status" aria-live="polite">${note}</p></div>`;
 }
 
