@@ -10,11 +10,10 @@ from typing import Any, Final
 import pytest
 from playwright.async_api import Page, Route, expect
 
-from tests.support.explorer import Explorer
+from tests.support.explorer import BEING_STORED, Explorer, give_score
 
 pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="module")]
 TRACE_ID: Final = "fe" * 16
-STORED: Final = "Being stored…"
 
 
 def _span_id(number: int) -> str:
@@ -72,7 +71,7 @@ async def test_score_with_a_comment_is_given_edited_and_deleted(explorer: Explor
     await expect(card).to_contain_text("helpful ness 0.25")
     await expect(card).to_contain_text("It is <b>30</b> days.")
     await expect(card).to_contain_text("given by Ada")
-    await expect(page.get_by_text(STORED)).to_have_count(0)
+    await expect(page.get_by_text(BEING_STORED)).to_have_count(0)
     assert _scores(explorer, 2) == {"helpful ness": 0.25, "comment": "It is <b>30</b> days."}
 
     await page.reload()
@@ -82,7 +81,7 @@ async def test_score_with_a_comment_is_given_edited_and_deleted(explorer: Explor
     await page.get_by_label("comment").fill("")
     await page.get_by_label("comment").press("Control+Enter")
     await expect(card).to_contain_text("helpful ness 1")
-    await expect(page.get_by_text(STORED)).to_have_count(0)
+    await expect(page.get_by_text(BEING_STORED)).to_have_count(0)
     assert _scores(explorer, 2) == {"helpful ness": 1}
 
     await card.get_by_role("button", name="Delete").click()
@@ -118,13 +117,7 @@ async def test_names_in_use_are_offered_and_their_kind_is_known(explorer: Explor
 
 async def test_feedback_is_found_again_from_its_value(explorer: Explorer):
     page = await _open(explorer, 4)
-    await page.get_by_role("button", name="Give feedback").click()
-    await page.get_by_label("Name", exact=True).fill("found again")
-    await page.get_by_label("Label", exact=True).check()
-    await page.get_by_label("found again").fill("wrong")
-    await page.get_by_role("button", name="Save").click()
-    await expect(page.locator(".score")).to_contain_text("found again wrong")
-    await expect(page.get_by_text(STORED)).to_have_count(0)
+    await give_score(page, "found again", "Label", "wrong")
     await page.locator(".score").get_by_role("button", name="Filter by wrong").click()
     await page.get_by_role("button", name="Only this").click()
     await expect(page.locator(".rows .row")).to_have_count(1)
@@ -258,26 +251,14 @@ async def test_key_without_write_gives_feedback_of_a_new_name(explorer: Explorer
     await explorer.page.route("**/projects/current", may_send)
     await explorer.page.route("**/simple/evaluators/", refuse)
     page = await _open(explorer, 23)
-    await page.get_by_role("button", name="Give feedback").click()
-    await page.get_by_label("Name", exact=True).fill("politeness")
-    await page.get_by_label("Number", exact=True).check()
-    await page.get_by_label("politeness").fill("3")
-    await page.get_by_role("button", name="Save").click()
-    await expect(page.locator(".score")).to_contain_text("politeness 3")
-    await expect(page.get_by_text(STORED)).to_have_count(0)
+    await give_score(page, "politeness", "Number", "3")
     assert _scores(explorer, 23) == {"politeness": 3}
 
 
 async def test_names_without_ascii_letters_have_evaluators_of_their_own(explorer: Explorer):
     page = await _open(explorer, 24)
     for name, value in (("质量", "1"), ("准确", "0.5")):
-        await page.get_by_role("button", name="Give feedback").click()
-        await page.get_by_label("Name", exact=True).fill(name)
-        await page.get_by_label("Number", exact=True).check()
-        await page.get_by_label(name).fill(value)
-        await page.get_by_role("button", name="Save").click()
-        await expect(page.locator(".score").filter(has_text=name)).to_contain_text(f"{name} {value}")
-        await expect(page.get_by_text(STORED)).to_have_count(0)
+        await give_score(page, name, "Number", value)
     assert _scores(explorer, 24) == {"质量": 1, "准确": 0.5}
 
 

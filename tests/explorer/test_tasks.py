@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
-from tests.support.explorer import open_page
+from tests.support.explorer import give_score, open_page
 from tests.support.stack import RunningStack
 
 pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="module")]
@@ -97,13 +97,7 @@ async def test_feedback_is_given_and_found_again(page: Page, stack: RunningStack
     await page.goto(f"{stack.api}/ui/traces/{'7b' * 16}")
     await page.get_by_role("button", name="Feedback").first.click()
     await page.get_by_role("button", name="Write about the trace").click()
-    await page.get_by_role("button", name="Give feedback").click()
-    await page.get_by_label("Name", exact=True).fill("usefulness")
-    await page.get_by_label("Number", exact=True).check()
-    await page.get_by_label("usefulness").fill("0.2")
-    await page.get_by_role("button", name="Save").click()
-    await expect(page.locator(".score")).to_contain_text("usefulness 0.2")
-    await expect(page.get_by_text("Being stored…")).to_have_count(0)
+    await give_score(page, "usefulness", "Number", "0.2")
     await page.get_by_role("link", name="Back to the traces").click()
     await _filter(page, "scores.usefulness < 0.5")
     await expect(page.locator(".rows .row")).to_have_count(1)

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
-from playwright.async_api import Browser, ConsoleMessage, Page, Request
+from playwright.async_api import Browser, ConsoleMessage, Page, Request, expect
 
 from bench.varied import instrumentation_records, llm_records
 from tests.support.sample_records import NAMES, SAMPLES
@@ -36,6 +36,9 @@ ARGUMENTS: Final = [
 ]  # fmt: skip
 PATIENCE_MS = 60_000
 """How long a page may take to show something: a limit for defects, not a measurement."""
+
+BEING_STORED: Final = "Being stored…"
+"""What the page says of feedback that is not yet found."""
 
 _EXPECTED = "Failed to load resource"
 """What Chromium logs for a response such as 400, which a view shows in words."""
@@ -112,6 +115,17 @@ async def open_page(browser: Browser, address: str, **options: Any) -> AsyncIter
         yield opened
     finally:
         await context.close()
+
+
+async def give_score(page: Page, name: str, kind: str, value: str) -> None:
+    """Give a score with a new name to the span whose feedback is shown, and wait until it is stored."""
+    await page.get_by_role("button", name="Give feedback").click()
+    await page.get_by_label("Name", exact=True).fill(name)
+    await page.get_by_label(kind, exact=True).check()
+    await page.get_by_label(name).fill(value)
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.locator(".score").filter(has_text=name)).to_contain_text(f"{name} {value}")
+    await expect(page.get_by_text(BEING_STORED)).to_have_count(0)
 
 
 def send_samples(stack: RunningStack) -> None:
