@@ -113,7 +113,7 @@ function useShortcuts(showHelp) {
   useEffect(() => {
     /** @param {KeyboardEvent} event */
     const onKey = (event) => {
-      if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && event.target instanceof HTMLTextAreaElement) event.target.form?.requestSubmit();
+      if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && event.target instanceof HTMLTextAreaElement) send(event.target.form);
       if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
       if (event.key === '?') showHelp();
       if (event.key === '/') {
@@ -127,6 +127,12 @@ function useShortcuts(showHelp) {
     addEventListener('keydown', onKey);
     return () => removeEventListener('keydown', onKey);
   }, []);
+}
+
+/** Press the button of a form, which does nothing while it is disabled. @param {HTMLFormElement | null} form */
+function send(form) {
+  const button = form?.querySelector('button.primary');
+  if (button instanceof HTMLButtonElement) button.click();
 }
 
 /** @param {EventTarget | null} target */
