@@ -104,7 +104,7 @@ def _read_one(field: str, operand: OperandKind, written: str) -> Any:
 def _one_of(field: str, written: str) -> str:
     """Return a value of a field that has few, also by its short name. Capitals do not matter."""
     values = FIELDS[field].values
-    meanings: dict[str, str] = {value.lower(): value for value in values} | {**SHORT_VALUES.get(field, {})}
+    meanings = {**{value.lower(): value for value in values}, **SHORT_VALUES.get(field, {})}
     if value := meanings.get(written.lower()):
         return value
     names = list(SHORT_VALUES.get(field, values))

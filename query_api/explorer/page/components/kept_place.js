@@ -1,5 +1,5 @@
 /** Lets a list stand where it was left when a person comes back to it, and at its top when they go to another one. */
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { address, href } from '../app/address.js';
 import { keepPlace, placeOf } from '../app/places.js';
 
