@@ -7,7 +7,7 @@ if they are asked for (``trace_texts.py``).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import repeat
 from operator import itemgetter
@@ -58,9 +58,11 @@ _EXAMPLE: Final[dict[str, Any]] = {
     "span_name": "answer the question",
     "span_type": "agent",
     "trace_type": "invocation",
+    "status_code": "STATUS_CODE_UNSET",
     "service": "city-guide",
     "start_time": "2026-01-05T03:04:05Z",
     "end_time": "2026-01-05T03:04:06.5Z",
+    "latest_match": "2026-01-05T03:04:06Z",
     "duration": 1500,
     "spans_count": 4,
     "errors_count": 1,
@@ -108,10 +110,14 @@ class SummaryModel(ApiModel):
     span_name: str = Field(description="The name of the root.")
     span_type: str = Field(description="The type of the root.")
     trace_type: str
+    status_code: str = Field(description="The status of the root. It may be good although another span has an error.")
     service: str | None = Field(None, description="`service.name` of the resource of the root.")
     start_time: ShownTime = Field(description="The start of the earliest span.")
     end_time: ShownTime = Field(
         description="The latest end of its spans; of a span that is running, its start counts instead."
+    )
+    latest_match: ShownTime = Field(
+        description="The start of the latest span that matches the query: the place of the trace in the order."
     )
     duration: float = Field(description="Milliseconds from `start_time` to `end_time`.")
     state: Literal["running"] | None = Field(None, description="`running` while one of its spans is.")
@@ -198,22 +204,29 @@ async def read_summaries(
         groups = _Groups.of(read.rows)
         roots = groups.first_of(_are_roots(read.rows))
         texts = await trace_texts(spans, read.rows, roots, groups.end, members) if members else ()
-        build = partial(summaries_of, read.rows, sums, groups, roots, texts)
+        matches_us = {trace.position.trace_id: trace.position.start_us for trace in part}
+        build = partial(summaries_of, read.rows, sums, matches_us, groups, roots, texts)
         page.add(part, await in_thread(build) if read.rows.num_rows > LARGE_SPANS else build())
     return page
 
 
 def summaries_of(
-    rows: pa.Table, sums: TraceSums, groups: _Groups, root_rows: Integers, texts: Sequence[dict[str, Any]]
+    rows: pa.Table,
+    sums: TraceSums,
+    matches_us: Mapping[bytes, int],
+    groups: _Groups,
+    root_rows: Integers,
+    texts: Sequence[dict[str, Any]],
 ) -> dict[bytes, bytes]:
-    """Return the summary of each trace as JSON, by trace id. ``rows`` are by trace id, start and span id; ``texts`` are
-    further members of each trace, or empty.
+    """Return the summary of each trace as JSON, by trace id. ``rows`` are by trace id, start and span id;
+    ``matches_us`` are the latest matches of the traces; ``texts`` are further members of each trace, or empty.
     """
     roots = rows.take(pa.array(root_rows))
     trace_ids = values_of(roots, "trace_id")
     starts_us = integers_of(rows, "start_us")[groups.begin]
     ends_us = np.maximum.reduceat(integers_of(rows, "end_us"), groups.begin)
-    are_errors = integers_of(rows, "status_code") == StatusCode.STATUS_CODE_ERROR.value
+    codes = integers_of(rows, "status_code")
+    are_errors = codes == StatusCode.STATUS_CODE_ERROR.value
     are_running = np.logical_or.reduceat(integers_of(rows, "version") < ENDED, groups.begin)
     used = [sums.get(trace_id, NO_METRICS) for trace_id in trace_ids]
     columns: dict[str, Iterable[Any]] = {
@@ -222,9 +235,11 @@ def summaries_of(
         "span_name": _texts(roots, "name"),
         "span_type": _texts(roots, "span_type"),
         "trace_type": _texts(roots, "trace_type"),
+        "status_code": (StatusCode(code).name for code in codes[root_rows].tolist()),
         "service": (text or None for text in _texts(roots, "service")),
         "start_time": map(format_us, starts_us.tolist()),
         "end_time": map(format_us, ends_us.tolist()),
+        "latest_match": (format_us(matches_us[trace_id]) for trace_id in trace_ids),
         "duration": (json_number(us / _US_PER_MS) for us in (ends_us - starts_us).tolist()),
         "state": (RUNNING if is_running else None for is_running in are_running),
         "spans_count": (groups.end - groups.begin).tolist(),

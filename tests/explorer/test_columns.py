@@ -76,6 +76,48 @@ async def test_runs_are_told_apart(runs: Explorer):
     await expect(runs.page).to_have_url(f"{runs.stack.api}/ui/sessions/trip-1")
 
 
+async def test_run_that_went_on_after_an_error_is_not_one_that_failed(runs: Explorer):
+    service = f"helper-{uuid.uuid4().hex[:8]}"
+    failed = {"status_code": "STATUS_CODE_ERROR"}
+    spans = [
+        {"trace_id": f"c02{number:029x}", "span_id": f"c02{number:012x}{part}", "span_name": name,
+         "parent_id": f"c02{number:012x}0" if part else None, "resource": {"attributes": {"service": {"name": service}}},
+         **(failed if name in bad else {})}
+        for number, bad in enumerate([("fetch",), ("answer", "fetch"), ()])
+        for part, name in enumerate(["answer", "fetch"])
+    ]  # fmt: skip
+    runs.stack.ask("/tracing/spans/ingest", {"spans": spans})
+    of_service = {"conditions": [{"field": "service", "operator": "is", "value": service}]}
+    runs.stack.ask_until("/spans/query", {"filtering": of_service}, lambda answer: answer["count"] == len(spans))
+    await runs.open("traces", filter=of_service, columns="time,id")
+    row = runs.page.locator(".rows .row")
+    for number, mark in enumerate(["1 error", "failed", None]):
+        of_run = row.filter(has_text=f"c02{number:029x}")
+        await expect(of_run.locator(".error-mark")).to_have_text([mark] if mark else [])
+        await expect(of_run).to_have_count(1)
+        assert ("failed" in (await of_run.get_attribute("class") or "").split()) == (mark == "failed")
+
+
+async def test_list_is_in_the_order_of_the_column_that_says_so(runs: Explorer):
+    """The run that began first is the first of the list, because its last span began last."""
+    service, trace_ids = f"late-{uuid.uuid4().hex[:8]}", ["c03" + "0" * 29, "c03" + "1" * 29]
+    spans = [
+        {"trace_id": trace_ids[run], "span_id": f"c03{run}{minute:012x}", "span_name": "step",
+         "start_time": f"2026-02-03T10:{minute:02}:00Z", "end_time": f"2026-02-03T10:{minute:02}:01Z",
+         "resource": {"attributes": {"service": {"name": service}}}}
+        for run, minute in [(0, 1), (1, 2), (0, 3)]
+    ]  # fmt: skip
+    runs.stack.ask("/tracing/spans/ingest", {"spans": spans})
+    of_service = {"conditions": [{"field": "service", "operator": "is", "value": service}]}
+    runs.stack.ask_until("/spans/query", {"filtering": of_service}, lambda answer: answer["count"] == len(spans))
+    await runs.open("traces", filter=of_service, columns="time,started,id")
+    await expect(runs.page.locator(".rows .c-id code")).to_have_text(trace_ids)
+    shown = runs.page.locator(".rows .c-time time")
+    assert [await shown.nth(place).get_attribute("datetime") for place in (0, 1)] == [
+        "2026-02-03T10:03:00Z", "2026-02-03T10:02:00Z",
+    ]  # fmt: skip
+
+
 async def test_any_attribute_is_a_column_that_orders(runs: Explorer):
     page = runs.page
     await runs.open("traces", filter=OF_SERVICE)
@@ -110,9 +152,9 @@ async def test_scores_are_columns_of_traces(runs: Explorer):
     await expect(page.locator(".rows .c-scores_Relevance > span")).to_have_text(["0.9", "0.7", "0.4"])
 
 
-async def test_start_orders_both_ways(runs: Explorer):
+async def test_last_activity_orders_both_ways(runs: Explorer):
     await runs.open("traces", filter=OF_SERVICE)
-    title = runs.page.get_by_role("columnheader").get_by_role("button", name="Started")
+    title = runs.page.get_by_role("columnheader").get_by_role("button", name="Last activity")
     await title.click()
     await expect(runs.page.locator(".rows .c-question > bdi")).to_have_text([run["question"] for run in RUNS])
     await expect(runs.page.get_by_label("Order")).to_have_value("oldest")
@@ -128,7 +170,7 @@ async def test_columns_their_order_and_widths_are_remembered(runs: Explorer):
     await page.get_by_role("checkbox", name="Models").uncheck()
     await page.get_by_role("button", name="Move Answer up").click()
     await page.keyboard.press("Escape")
-    expected = ["Trace", "Started ↓", "Answer", "Question", "User", "Session", "Tokens", "Cost", "Duration"]
+    expected = ["Trace", "Last activity ↓", "Answer", "Question", "User", "Session", "Tokens", "Cost", "Duration"]
     await expect(titles).to_have_text(expected)
     width = page.locator(".row.head .c-answer")
     before = await width.evaluate("element => element.clientWidth")

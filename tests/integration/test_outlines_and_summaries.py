@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -320,7 +321,13 @@ async def test_pages_of_summaries_are_those_of_traces(store: ColumnStore, order:
             while not found or "windowing" in found[-1]:
                 found.append(await ask(api, filtering=MATCHING, windowing=windowing))
                 windowing |= found[-1].get("windowing", {})
+        matches = (await api.call("POST", "/spans/query", json={"filtering": MATCHING}))["spans"]
 
+    starts: dict[str, list[str]] = defaultdict(list)
+    for match in matches:
+        starts[match["trace_id"]].append(match["start_time"])
+    latest = [(one["latest_match"], one["trace_id"]) for page in pages for one in page["summaries"]]
+    assert latest == sorted(((max(of), each) for each, of in starts.items()), reverse=order == "descending")
     ids = [[summary["trace_id"] for summary in page["summaries"]] for page in pages]
     assert ids == [[trace["trace_id"] for trace in page["traces"]] for page in traces]
     assert sorted(each for page in ids for each in page) == sorted({each for page in ids for each in page})
@@ -480,10 +487,11 @@ def summary_of(spans: Sequence[Json]) -> Json:
     users = [user for span in (roots[0], *spans) if (user := user_of(span))]
     summary = {
         "trace_id": spans[0]["trace_id"],
-        **{name: roots[0][name] for name in ("span_id", "span_name", "span_type", "trace_type")},
+        **{name: roots[0][name] for name in ("span_id", "span_name", "span_type", "trace_type", "status_code")},
         "service": service_of(roots[0]) or None,
         "start_time": spans[0]["start_time"],
         "end_time": ends_at,
+        "latest_match": spans[-1]["start_time"],
         "duration": micros / 1_000,
         "spans_count": len(spans),
         "errors_count": sum(span["status_code"] == ERROR for span in spans),

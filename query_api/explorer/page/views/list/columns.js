@@ -52,9 +52,10 @@ const FAILED = 'STATUS_CODE_ERROR';
 export const TRACE_COLUMNS = {
   durationOf: (trace) => trace.duration,
   make: (longest) => [
-    { name: 'name', title: 'Trace', width: 'minmax(11rem, 2fr)', always: true, cell: (trace) => html`<${Name} name=${trace.span_name} type=${trace.span_type ?? trace.trace_type} failed=${trace.errors_count > 0} />`, quick: (trace) => ofRoot(by('span_name', trace.span_name)) },
+    { name: 'name', title: 'Trace', width: 'minmax(11rem, 2fr)', always: true, cell: (trace) => html`<${Name} name=${trace.span_name} type=${trace.span_type ?? trace.trace_type} mark=${markOf(trace)} />`, quick: (trace) => ofRoot(by('span_name', trace.span_name)) },
     { name: 'type', title: 'Type', width: '6rem', cell: (trace) => trace.span_type ?? '', quick: (trace) => ofRoot(by('span_type', trace.span_type)) },
-    { name: 'time', title: 'Started', width: '7.5rem', sort: '', cell: (trace) => html`<${Time} value=${trace.start_time} />` },
+    { name: 'time', title: 'Last activity', width: '7.5rem', sort: '', sortNote: 'The start of the latest span that matches', cell: (trace) => html`<${Time} value=${trace.latest_match} />` },
+    { name: 'started', title: 'Started', width: '7.5rem', sortNote: 'The order is by the last activity', cell: (trace) => html`<${Time} value=${trace.start_time} />` },
     { name: 'question', title: 'Question', width: 'minmax(8.5rem, 3fr)', cell: (trace) => html`<${InShort} text=${trace.question} />` },
     { name: 'answer', title: 'Answer', width: 'minmax(8.5rem, 3fr)', cell: (trace) => html`<${InShort} text=${trace.answer} />` },
     { name: 'service', title: 'Service', width: 'minmax(6rem, 1fr)', cell: (trace) => trace.service, quick: (trace) => ofRoot(by('service', trace.service)) },
@@ -74,7 +75,7 @@ export const TRACE_COLUMNS = {
 export const SPAN_COLUMNS = {
   durationOf,
   make: (longest) => [
-    { name: 'name', title: 'Span', width: 'minmax(12rem, 3fr)', always: true, cell: (span) => html`<${Name} name=${span.span_name} type=${span.span_type} failed=${isError(span)} />`, quick: (span) => by('span_name', span.span_name) },
+    { name: 'name', title: 'Span', width: 'minmax(12rem, 3fr)', always: true, cell: (span) => html`<${Name} name=${span.span_name} type=${span.span_type} mark=${isError(span) ? FAILED_MARK : null} />`, quick: (span) => by('span_name', span.span_name) },
     { name: 'type', title: 'Type', width: '6rem', cell: (span) => span.span_type ?? '', quick: (span) => by('span_type', span.span_type) },
     { name: 'time', title: 'Started', width: '8.5rem', sort: '', cell: (span) => html`<${Time} value=${span.start_time} />` },
     { name: 'service', title: 'Service', width: 'minmax(6rem, 1fr)', cell: serviceOf, quick: (span) => by('service', serviceOf(span)) },
@@ -95,12 +96,23 @@ export const SHOWN_FIRST = /** @type {Record<string, string[]>} */ ({
   spans: ['time', 'service', 'model', 'tokens', 'cost', 'duration', 'status'],
 });
 
-/** @param {{name: string | undefined, type: string | undefined, failed: boolean}} props */
-export function Name({ name, type, failed }) {
+/** @typedef {{text: string, title: string, isInside?: boolean}} Mark */
+
+const FAILED_MARK = { text: 'failed', title: 'failed' };
+
+/** Whether a run failed; errors inside a run that went on do not make it one that failed. @param {any} trace  @returns {Mark | null} */
+function markOf(trace) {
+  if (isError(trace)) return FAILED_MARK;
+  const count = trace.errors_count;
+  return count ? { text: `${short(count)} ${count === 1 ? 'error' : 'errors'}`, title: 'Spans inside failed; the first span of the trace did not', isInside: true } : null;
+}
+
+/** @param {{name: string | undefined, type: string | undefined, mark: Mark | null}} props */
+export function Name({ name, type, mark }) {
   return html`<span class="name-cell">
     <span class="type type-${type ?? 'undefined'}" title=${type ?? 'span'}>${(type ?? 'span').replace(/^(undefined|unknown)$/, 'span')}</span>
     <bdi class="name">${name || '(no name)'}</bdi>
-    ${failed && html`<span class="error-mark" title="failed">failed</span>`}
+    ${mark && html`<span class="error-mark ${mark.isInside ? 'inside' : ''}" title=${mark.title}>${mark.text}</span>`}
   </span>`;
 }
 

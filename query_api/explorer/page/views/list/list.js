@@ -10,6 +10,7 @@ import { allShown } from '../../app/format.js';
 import { marksOf, usePages } from '../../app/loading.js';
 import { conditionText, filterTitle } from '../../app/filter.js';
 import { rankedBy, scoreOfSort } from '../../app/scores.js';
+import { isError } from '../../app/spans.js';
 import { useTitle } from '../../app/title.js';
 import { AsideSwitch, showsAside, withoutAside } from '../../components/aside.js';
 import { DefaultRange, hasRange } from '../../components/default_range.js';
@@ -57,14 +58,14 @@ const TRACES = {
   name: 'traces', path: 'traces/summaries/query', member: 'summaries', columns: TRACE_COLUMNS,
   keyOf: (/** @type {any} */ row) => row.trace_id,
   hrefOf: (/** @type {any} */ row) => href(['traces', row.trace_id]),
-  isFailed: (/** @type {any} */ row) => row.errors_count > 0,
+  isFailed: isError,
   more: (/** @type {string[]} */ names) => ({ include_texts: TEXTS.some((name) => names.includes(name)), include_attributes: attributePaths(names) }),
 };
 const SPANS = {
   name: 'spans', path: 'spans/query', member: 'spans', columns: SPAN_COLUMNS,
   keyOf: (/** @type {any} */ row) => `${row.trace_id}/${row.span_id}`,
   hrefOf: (/** @type {any} */ row) => href(['traces', row.trace_id], { span: row.span_id }),
-  isFailed: (/** @type {any} */ row) => row.status_code === 'STATUS_CODE_ERROR',
+  isFailed: isError,
   more: () => ({}),
 };
 
