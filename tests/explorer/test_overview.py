@@ -192,6 +192,52 @@ async def test_part_that_fails_leaves_the_others(page: Page, stack: RunningStack
     await expect(_row(page, "Models", "gpt-4o")).to_be_visible()
 
 
+async def test_figures_of_a_part_say_of_which_and_are_not_compared(page: Page, stack: RunningStack) -> None:
+    async def end_early(route: Route) -> None:
+        response = await route.fetch()
+        examined = {"oldest": "2026-03-10T11:30:00Z", "newest": "2026-03-11T00:00:00Z"}
+        is_of_the_day = (route.request.post_data_json or {})["windowing"]["oldest"].startswith("2026-03-10")
+        answer = await response.json()
+        await route.fulfill(json={**answer, "complete": False, "examined": examined} if is_of_the_day else answer)
+
+    await page.route("**/spans/groups/query", end_early)
+    await page.goto(f"{stack.api}/ui/?day=2026-03-10")
+    said = "10 Mar from 10 Mar 11:30:00 to 11 Mar 00:00:00."
+    await expect(_tile(page, "Requests")).to_contain_text(f"Counted: {said}")
+    await expect(_tile(page, "Requests").locator(".before")).to_have_text("was 2")
+    await expect(page.get_by_role("region", name="Users")).to_contain_text(f"ran out of its budget. Counted: {said}")
+    await page.unroute_all(behavior="wait")
+
+
+async def test_figure_that_is_many_times_the_one_before_says_how_many(page: Page, stack: RunningStack) -> None:
+    async def make_many(route: Route) -> None:
+        response = await route.fetch()
+        answer = await response.json()
+        for group in answer.get("totals", []):
+            group["values"] = {**group["values"], "count": 2_500}
+        await route.fulfill(json=answer)
+
+    await page.route("**/spans/groups/query", make_many)
+    await page.goto(f"{stack.api}/ui/?day=2026-03-10")
+    await expect(_tile(page, "Requests").locator(".before")).to_have_text("was 2 1,250 ×")
+    await page.unroute_all(behavior="wait")
+
+
+async def test_figure_before_is_found_among_more_groups_than_an_answer_has(page: Page, stack: RunningStack) -> None:
+    async def leave_adele_out(route: Route) -> None:
+        answer = await (await route.fetch()).json()
+        if (route.request.post_data_json or {})["limit"] == 1_000:
+            groups = [group for group in answer["groups"] if "adele" not in group["by"].values()]
+            answer |= {"groups": groups, "others": {"groups_count": 1}}
+        await route.fulfill(json=answer)
+
+    await page.route("**/spans/groups/query", leave_adele_out)
+    await page.goto(f"{stack.api}/ui/?day=2026-03-10")
+    shown = _row(page, "Users", "adele").get_by_role("cell").nth(1)
+    await expect(shown).to_have_text("3 1")
+    await page.unroute_all(behavior="wait")
+
+
 async def test_few_requests_are_sent_at_once(page: Page, stack: RunningStack) -> None:
     running, most, count = 0, 0, 0
 

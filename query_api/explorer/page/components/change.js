@@ -1,7 +1,11 @@
 /** By how much a figure changed. */
 import { html } from 'htm/preact';
+import { number } from '../app/format.js';
 
 const LARGE = 0.2;
+
+/** From here on, how many times a figure is another one says more than percent. */
+const TIMES = 10;
 
 /**
  * @param {{now: number | undefined, before: number | undefined, isWorse?: boolean}} props
@@ -10,6 +14,12 @@ const LARGE = 0.2;
 export function Change({ now, before, isWorse = false }) {
   if (now === undefined || !before) return null;
   const share = (now - before) / before;
-  const text = Math.abs(share) < 0.005 ? '±0 %' : `${share > 0 ? '+' : '−'}${Math.abs(share * 100).toFixed(0)} %`;
-  return html`<span class="change-of ${isWorse && share > LARGE ? 'worse' : ''}">${text}</span>`;
+  return html`<span class="change-of ${isWorse && share > LARGE ? 'worse' : ''}">${textOf(share)}</span>`;
+}
+
+/** @param {number} share */
+function textOf(share) {
+  if (Math.abs(share) < 0.005) return '±0 %';
+  if (share + 1 >= TIMES) return `${number(Math.round(share + 1))} ×`;
+  return `${share > 0 ? '+' : '−'}${Math.abs(share * 100).toFixed(0)} %`;
 }

@@ -39,21 +39,20 @@ const NAMES = ['count', ...COLUMNS.map(([name]) => name)];
  */
 export function Breakdown({ part, period, isHidden, settle }) {
   const { title, noun, by, measures, conditions, none, all } = part;
-  const filtered = [...conditions, { ...by, operator: 'exists' }];
-  const loaded = useLoaded((abort) => figures({ measures, names: NAMES, conditions: filtered, by }, period, abort), [period]);
+  const loaded = useLoaded((abort) => figures({ measures, names: NAMES, conditions, by }, period, abort), [period]);
   useEffect(() => { if (loaded.data || loaded.error) settle(); }, [loaded.data, loaded.error]);
-  const { rows = [], othersCount = 0, complete = true } = loaded.data ?? {};
+  const { rows = [], othersCount = 0, partly = [] } = loaded.data ?? {};
   return html`<section ...${marksOf(loaded, 'card breakdown')} aria-label=${title} hidden=${isHidden}>
-    <h2>${title}</h2>
+    <h2>${title}${rows.length > 0 && html` <small class="soft">small figures: ${period.before.title}</small>`}</h2>
     ${loaded.error && html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`}
     ${!loaded.data && !loaded.error && html`<p class="soft" role="status">Loading…</p>`}
     ${loaded.data && rows.length === 0 && html`<p class="soft">${none}</p>`}
     ${rows.length > 0 && html`<table class="plain figures"><thead><tr><th>${title.slice(0, -1)}</th><th class="wide"><span class="hidden">Over time</span></th><th class="numeric">${noun}</th>
-      ${COLUMNS.map(([, name, , { wide }]) => html`<th class="numeric ${wide ? 'wide' : ''}">${name}</th>`)}</tr></thead>
+      ${COLUMNS.map(([, name, , { wide, failed }]) => html`<th class="numeric ${wide ? 'wide' : ''}" title=${failed ? `${noun} that failed` : null}>${name}</th>`)}</tr></thead>
       <tbody>${rows.map((row) => html`<${Line} key=${row.key} part=${part} period=${period} row=${row} />`)}</tbody></table>`}
     ${(othersCount > 0 || (all && rows.length > 0)) && html`<p class="soft">${othersCount > 0 && `and ${number(othersCount)} more. `}${all && html`<a href=${all()}>All ${title.toLowerCase()}</a>`}</p>`}
     ${rows.length > 0 && html`<p class="chart-link"><a href=${href(['charts'], { measure: 'count', by: by.key ?? by.field, filter: writeFilter({ conditions }), ...windowOf(period) })}>As a chart</a></p>`}
-    ${!complete && html`<p class="soft" role="status">The query ran out of its budget: these are figures of a part of the time.</p>`}
+    ${partly.length > 0 && html`<p class="soft" role="status">The query ran out of its budget. Counted: ${partly.join(', ')}.</p>`}
   </section>`;
 }
 

@@ -3,18 +3,23 @@
  * whole trace took. The groups of a period and of the one before it take a request each, at most two at a time.
  */
 import { post } from '../../app/api.js';
+import { localTime } from '../../app/format.js';
 import { windowOf } from './period.js';
 
 /** @typedef {import('./period.js').Period} Period */
 /** @typedef {import('../../app/filter.js').Condition} Condition */
 /** @typedef {Record<string, number | undefined>} Values  By the names of `FIGURES`. */
 /** @typedef {{key: string, now: Values, before: Values, lines: Record<string, (number | null)[]>}} Row */
-/** @typedef {{rows: Row[], othersCount: number, complete: boolean}} Figures */
+/** @typedef {{rows: Row[], othersCount: number, partly: string[]}} Figures  `partly` says of which times the figures are, where a query ran out of its budget. */
 /** @typedef {{field: string, key?: string}} Key */
 
 export const IS_REQUEST = { field: 'parent_id', operator: 'not_exists' };
 export const IS_ERROR = { field: 'status_code', operator: 'is', value: 'STATUS_CODE_ERROR' };
 const PARALLEL_MAX = 2;
+
+/** Of the period before, whose groups are not those that are shown. */
+const GROUPS_MAX = 1_000;
+const NOTHING = { groups: [] };
 
 /** What is computed of spans, and of whole requests. */
 export const OF_SPANS = /** @type {Measures} */ ({
@@ -43,22 +48,25 @@ export const OF_REQUESTS = /** @type {Measures} */ ({
 export async function figures({ measures, names, conditions, by, limit = 8 }, period, abort) {
   const chosen = names.map((name) => measures[name] ?? []);
   const asked = [...new Map(chosen.map(([measure]) => [JSON.stringify(measure), measure])).values()];
-  const body = { measures: asked, group_by: by ? [by] : [], interval: period.interval, totals: true };
+  const body = { measures: asked, group_by: by ? [by] : [] };
   const read = (/** @type {any} */ values) => Object.fromEntries(names.map((name) => [name, measures[name]?.[1](values)]));
-  const ask = (/** @type {Condition[]} */ all, /** @type {import('./period.js').Range} */ range, /** @type {number} */ count) => inTurn(
-    () => post('spans/groups/query', { ...body, filtering: { conditions: all }, windowing: windowOf(range), limit: count }, abort), abort, range !== period);
-  const now = await ask(conditions, period, limit);
+  const ask = (/** @type {Condition[]} */ all, /** @type {import('./period.js').Range} */ range, /** @type {object} */ more) => inTurn(
+    () => post('spans/groups/query', { ...body, filtering: { conditions: all }, windowing: windowOf(range), ...more }, abort), abort, range !== period);
+  const now = await ask(by ? [...conditions, { ...by, operator: 'exists' }] : conditions, period, { limit, interval: period.interval, totals: true });
   const keyOf = (/** @type {any} */ group) => JSON.stringify(by ? group.by[by.key ?? by.field] : null);
-  const keys = now.totals.map((/** @type {any} */ group) => JSON.parse(keyOf(group)));
-  const sameKeys = by ? [{ ...by, operator: 'in', value: keys }] : [];
-  const before = by && keys.length === 0 ? { totals: [], complete: true } : await ask([...conditions, ...sameKeys], period.before, Math.max(1, keys.length));
-  const earlier = new Map(before.totals.map((/** @type {any} */ group) => [keyOf(group), read(group.values)]));
+  const keys = now.totals.map(keyOf);
+  // Most periods have few keys: their figures come sooner than those of a filter by the keys that are shown.
+  const before = by && keys.length === 0 ? NOTHING : await ask(conditions, period.before, { limit: by ? GROUPS_MAX : 1 });
+  const earlier = new Map(before.groups.map((/** @type {any} */ group) => [keyOf(group), read(group.values)]));
+  const others = before.others ? keys.filter((/** @type {string} */ key) => !earlier.has(key)).map((/** @type {string} */ key) => JSON.parse(key)) : [];
+  const rest = by && others.length > 0 ? await ask([...conditions, { ...by, operator: 'in', value: others }], period.before, { limit: others.length }) : NOTHING;
+  for (const group of rest.groups) earlier.set(keyOf(group), read(group.values));
   const rows = now.totals.map((/** @type {any} */ group) => ({
     key: by ? String(group.by[by.key ?? by.field]) : '', now: read(group.values), before: earlier.get(keyOf(group)) ?? {},
     lines: linesOf(now.groups.filter((/** @type {any} */ each) => keyOf(each) === keyOf(group)), names, read, period),
   }));
   if (!by && rows.length === 0) rows.push({ key: '', now: {}, before: earlier.get('null') ?? {}, lines: {} });
-  return { rows, othersCount: now.others?.groups_count ?? 0, complete: now.complete && before.complete };
+  return { rows, othersCount: now.others?.groups_count ?? 0, partly: [[now, period], [before, period.before], [rest, period.before]].flatMap(([{ examined }, { title }]) => (examined ? [`${title} from ${localTime(examined.oldest)} to ${localTime(examined.newest)}`] : [])) };
 }
 
 /**

@@ -40,9 +40,9 @@ function Group({ tiles, conditions, period }) {
   return tiles.map(({ name, title, format, isWorse = false, list, conditions: of, sort, help }) => html`<section key=${name} ...${marksOf(loaded, 'card tile')} title=${help}>
     <h2>${title}</h2>
     <p class="value">${row ? html`<a href=${href([list], { filter: writeFilter({ conditions: of }), ...windowOf(period), sort })}>${format(figureOf(row.now, name)) || '–'}</a>` : html`<span class="soft">…</span>`}</p>
-    <p class="soft before" title="In the period before">${row ? html`was ${format(figureOf(row.before, name)) || '–'} <${Change} now=${figureOf(row.now, name)} before=${figureOf(row.before, name)} isWorse=${isWorse} />` : html`${' '}`}</p>
+    <p class="soft before" title="In the period before">${row ? html`was ${format(figureOf(row.before, name)) || '–'} ${loaded.data?.partly.length === 0 && html`<${Change} now=${figureOf(row.now, name)} before=${figureOf(row.before, name)} isWorse=${isWorse} />`}` : html`${' '}`}</p>
     <${Sparkline} values=${row?.lines[name]} />
-    ${loaded.data?.complete === false && html`<p class="soft">Of a part of the time.</p>`}
+    ${loaded.data && loaded.data.partly.length > 0 && html`<p class="soft" title="The query ran out of its budget">Counted: ${loaded.data.partly.join(', ')}.</p>`}
   </section>`);
 }
 
