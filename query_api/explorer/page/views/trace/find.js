@@ -84,12 +84,12 @@ export function Find({ found, selected, select }) {
     }
   };
   const count = matches.length === 0 ? (isLoading ? 'Searching…' : 'No span') : `${place === -1 ? '' : `${number(place + 1)} of `}${number(matches.length)}${isCut ? '+' : ''}`;
-  return html`<div class="find" role="search">
+  return html`<div class="find ${text ? '' : 'idle'}" role="search">
     <input ref=${field} type="search" data-focus="filter" aria-label="Search in this trace" placeholder="Search names and texts" value=${typed}
       autocomplete="off" spellcheck="false" onKeyDown=${onKeyDown}
       onInput=${(/** @type {any} */ event) => { setTyped(event.target.value); setParams({ find: event.target.value }, { replace: true }); }} />
-    <span class="soft find-count" role="status">${text && count}</span>
     <${Steps} of="match" isOn=${matches.length > 0} go=${go} />
+    <span class="soft find-count" role="status">${text && count}</span>
     ${error && html`<span class="error-text">${error.message}</span>`}
   </div>`;
 }

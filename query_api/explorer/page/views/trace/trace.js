@@ -114,11 +114,11 @@ function Head({ outline, summary, selected, show, found }) {
       ${summary.cost > 0 && html`<div><dt>Cost</dt><dd>${cost(summary.cost)}</dd></div>`}
     </dl>
     <${Find} found=${found} selected=${selected} select=${show} />
-    <${TraceFeedback} traceId=${outline.traceId} rootId=${outline.spanId[first]} />
-    <${ShareTrace} traceId=${outline.traceId} count=${outline.count} summary=${summary} />
     <div class="trace-names">
       <dl class="facts"><${Belongs} traceId=${outline.traceId} summary=${summary} /></dl>
       <span class="trace-id"><code>${outline.traceId}</code><${CopyButton} text=${outline.traceId} /></span>
+      <div class="trace-tools"><${TraceFeedback} traceId=${outline.traceId} rootId=${outline.spanId[first]} />
+        <${ShareTrace} traceId=${outline.traceId} count=${outline.count} summary=${summary} /></div>
     </div>
     ${(outline.roots.length > 1) && html`<p class="soft roots-note">${topLevel(outline)}</p>`}
   </div>`;
