@@ -24,7 +24,7 @@ from clearspan.client.delivery_kind import (
 from clearspan.client.output import TableColumn
 from clearspan.client.span_values import local_time
 from clearspan.command import Group, Json, Option, Titled
-from query_api.filter.notation.read import read_score
+from query_api.filter.notation.names import read_score
 
 DESCRIPTION: Final = """\
 Manage alerts. An alert computes a measure of the spans of the last minutes, again and again, and sends a message to a

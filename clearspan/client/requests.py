@@ -14,13 +14,14 @@ from clearspan.client.connection import ApiClient, WrongUsage
 from clearspan.client.output import note
 from clearspan.options import OrderOptions, SpanOptions, WindowOptions
 from query_api.filter.language import FIELDS, OPERATORS, Kind, did_you_mean
-from query_api.filter.notation import read as notation
+from query_api.filter.notation import names as notation
+from query_api.filter.notation.values import OPENING_QUOTES
 
 FAILED: Final = "STATUS_CODE_ERROR"
 PARSE: Final = "/filters/parse"
 
 _OPERATORS: Final = frozenset({*notation.SYMBOLS, *(operator.value for operator in OPERATORS)})
-_QUOTES: Final = ('"', "'", "[")
+_QUOTES: Final = (*OPENING_QUOTES, "[")
 """What a value begins with that is written as a text in quotes or as a list."""
 
 

@@ -19,7 +19,7 @@ from clearspan.client.requests import read_conditions
 from clearspan.client.span_values import Span
 from clearspan.mcp_server.texts import short_span, shortened_json, trace_text
 from query_api.analytics.facets_models import KEYS_MAX
-from query_api.filter.notation.read import read_score
+from query_api.filter.notation.names import read_score
 
 INSTRUCTIONS: Final = """\
 Clearspan stores the spans of LLM and agent applications: model calls, tool calls and agent runs, joined into traces and

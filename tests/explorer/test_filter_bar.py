@@ -24,8 +24,10 @@ WORDS = (
     "attributes.retry is true and temperature.x lt -1 and resource.service.name = shop",
     "session_id is 1e5 and span_id is 1234567890123456 and parent_id is null",
     "span_name contains 5.0 and user_id not_exists",
+    "not \"card declined\" and 'x'",
     "content contains 'card declined' and end_time eq 1777636802500",
     'service in ["a,b"] and name = "fetch (url)"',
+    "name = \"5” and 'x\" and user in ['“a”', '≥5', b’c]",
     'http.status is "500" and user is "null" and (cost > $1 or not (model exists and tokens < 2k))',
 )
 TRACE_ID, SPAN_ID = "ab12" * 8, "cd34" * 4
@@ -113,7 +115,8 @@ async def test_and_separates_conditions(explorer: Explorer):
         ("span_name = salt and pepper", "pepper", "A value that contains “and” needs quotes."),
         ("status = error and", "", "A condition must follow the last “and”"),
         ("model exists today", "today", "“model exists” takes no value: “and” or “or” may follow."),
-        ("service in [a", "[a", "The list is not JSON, or not closed."),
+        ("service in [a", "[a", "This list is not closed."),
+        ("service = library-desk and refund", "refund", 'In quotes, "refund", it is searched for.'),
         ("status = eror", "eror", "error, failed, ok, unset. Did you mean “error”?"),
         ("session = s-1 cost > 3", "cost", "“and” or “or” must stand before “cost”."),
         ("statuscode = error", "statuscode", "“statuscode” is not a field. Did you mean “status_code”?"),

@@ -70,7 +70,7 @@ async def test_examples_find_what_the_page_says(client: aiohttp.ClientSession) -
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_written_filters_find_what_the_page_says(client: aiohttp.ClientSession) -> None:
-    assert len(WRITTEN) == 6
+    assert len(WRITTEN) == 7
     for text, outcome in WRITTEN:
         async with client.post("/filters/parse", json={"text": text}) as response:
             read = await response.json()

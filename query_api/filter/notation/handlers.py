@@ -46,6 +46,7 @@ class FilterParsed(ApiModel):
 
     filtering: FilteringModel | None = Field(None, description="The filter, for every route that takes one.")
     parts: list[FilterPart] | None = Field(None, description="Its parts, with what was written of each.")
+    is_id: bool | None = Field(None, description="True if the text is the id of a trace or a span, and nothing else.")
     searched: bool | None = Field(
         None, description="True if the text has no condition, so that the filter searches for its words."
     )
@@ -74,7 +75,13 @@ async def parse_written(request: Request) -> Response:
         for part, meaning in zip(written.parts, filtering.conditions, strict=True)
     ]
     return json_response(
-        FilterParsed(filtering=filtering, parts=parts, searched=written.searched or None, hint=written.hint)
+        FilterParsed(
+            filtering=filtering,
+            parts=parts,
+            is_id=written.is_id or None,
+            searched=written.searched or None,
+            hint=written.hint,
+        )
     )
 
 

@@ -5,12 +5,12 @@
     filter     = all, {"or", all}
     all        = member, {"and", member}
     member     = "not", member | "(", filter, ")" | condition
-    condition  = field, operator, [value] | trace id | span id
+    condition  = field, operator, [value] | trace id | span id | words in quotes
 
-``operator`` is the name of one, or ``= != > >= < <= ~``; ``== <> => =< =~ && ||`` are read as people mean them. A value
-reaches to the next ``and``, ``or`` or bracket that closes; in quotes it may contain anything. A dotted name is a path
-in the attributes, unless it begins with a field that has paths itself. A text without any condition is a search for its
-words.
+``operator`` is the name of one, or ``= != > >= < <= ~``; ``== <> => =< =~ ≠ ≥ ≤ && || !`` are read as people mean them.
+A value reaches to the next ``and``, ``or`` or bracket that closes; in quotes it may contain anything. A dotted name is
+a path in the attributes, unless it begins with a field that has paths itself. A text without any condition is a search
+for its words.
 
 Pure. The meaning of the result is checked by ``query_api/filter/parse.py``.
 """
@@ -20,77 +20,40 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final
 
-from common.span import RUNNING
-from query_api.filter.language import (
-    ALLOWED_OPERATORS,
-    ATTRIBUTES,
-    FIELDS,
-    OPERATORS,
-    SCORES,
-    STATE,
-    WITHOUT_KEY,
-    Kind,
-    OperandKind,
-    Operator,
+from query_api.filter.language import ALLOWED_OPERATORS, FIELDS, OPERATORS, WITHOUT_KEY, Kind, OperandKind, Operator
+from query_api.filter.notation.ids import read_id
+from query_api.filter.notation.names import FIELD_NAMES, SYMBOLS, condition_meant, read_field, similar_field
+from query_api.filter.notation.values import (
+    DOUBLE_QUOTED,
+    OPENING_QUOTES,
+    QUOTED,
+    SINGLE_QUOTED,
+    WrongValue,
+    read_value,
+    unquoted,
 )
-from query_api.filter.notation.values import WrongValue, read_value
 
 TEXT_CHARS_MAX: Final = 10_000
 DEPTH_MAX: Final = 16
 """Brackets and ``not`` in each other: as many as groups of the JSON."""
 
-SYMBOLS: Final[Mapping[str, Operator]] = {
-    "=": Operator.IS,
-    "!=": Operator.IS_NOT,
-    ">": Operator.GT,
-    ">=": Operator.GTE,
-    "<": Operator.LT,
-    "<=": Operator.LTE,
-    "~": Operator.MATCHES,
-    "==": Operator.IS,
-    "<>": Operator.IS_NOT,
-    "=>": Operator.GTE,
-    "=<": Operator.LTE,
-    "=~": Operator.MATCHES,
-}
 JOINTS: Final[Mapping[str, str]] = {"and": "and", "or": "or", "&&": "and", "||": "or"}
 TWO_WORDS: Final[Mapping[str, Operator]] = {"is not": Operator.IS_NOT, "not in": Operator.NOT_IN}
-NAMES: Final[Mapping[str, str]] = {
-    "type": "span_type",
-    "status": "status_code",
-    "name": "span_name",
-    "kind": "span_kind",
-    "text": "content",
-    "tool": "attributes.ag.meta.tool.name",
-    "trace": "trace_id",
-    "span": "span_id",
-}
-"""Short names of fields."""
-
-MEANT: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("failed", "failure", "failures", "error", "errors"), "status = error"),
-    **dict.fromkeys(("ok", "success", "successful"), "status = ok"),
-    RUNNING: f"{STATE} = {RUNNING}",
-}
-"""Word that stands alone → the condition that may have been meant."""
-
 _SPACE: Final = re.compile(r"\s*")
-_NAME: Final = re.compile(r"""[^\s()=!<>~"',]+""")
-_SYMBOL: Final = re.compile(r"\s*(!=|<>|==|=>|=<|=~|>=|<=|=|>|<|~)")
+_SYMBOL: Final = re.compile(rf"\s*({'|'.join(map(re.escape, sorted(SYMBOLS, key=len, reverse=True)))})")
+_NAME_CHAR: Final = rf"[^\s()=!<>~≠≥≤,{OPENING_QUOTES}]"
+_NAME: Final = re.compile(rf"{_NAME_CHAR}+")
 _WORD: Final = re.compile(r"\s+(is\s+not|not\s+in|[a-z_]+)(?=\s|$|\))", re.IGNORECASE)
-_PART: Final = re.compile(r'"(?:\\.|[^"\\])*"' + r"|'[^']*'(?=[\s,)\]]|$)|\s+|[()]|[^\s()\"']+|[\"']", re.DOTALL)
+_PART: Final = re.compile(
+    rf"{DOUBLE_QUOTED}|(?:{SINGLE_QUOTED})(?=[\s,)\]]|$)|\s+|[()]|[^\s(){OPENING_QUOTES}]+|[{OPENING_QUOTES}]",
+    re.DOTALL,
+)
 _JOINT: Final = re.compile(r"(and|or)(?=[\s(]|$)|&&|\|\|", re.IGNORECASE)
-_NOT: Final = re.compile(r"not(?=[\s(])", re.IGNORECASE)
+_NOT: Final = re.compile(r"not(?=[\s(])|!(?!=)", re.IGNORECASE)
 # The name holds no separator, so that a value is read once, however many separators it has.
-_NEXT_CONDITION: Final = re.compile(r"""[\s,;]([^\s()=!<>~"',;]+)""" + _SYMBOL.pattern)
-_PATH: Final = re.compile(r"[^\W\d][\w-]*(\.[\w-]+)+")
-_TRACE_ID: Final = re.compile(r"(0x)?([0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})", re.IGNORECASE)
-_SPAN_ID: Final = re.compile(r"(0x)?[0-9a-f]{16}", re.IGNORECASE)
-_ADDRESS: Final = re.compile(r"https?://\S+/traces/([0-9a-f]{32})(?:\?(?:\S*&)?span=([0-9a-f]{16})\b\S*|[?#]\S*)?")
-"""Of a trace in the explorer, or of a span in it."""
+_NEXT_CONDITION: Final = re.compile(rf"[\s,;]((?:(?!;){_NAME_CHAR})+)" + _SYMBOL.pattern)
 
 
 class WrongFilter(Exception):
@@ -121,11 +84,13 @@ class Part:
 class Written:
     """A filter that was read.
 
-    ``parts`` must all be true; people see each as one. ``searched`` is whether the text has no condition, so that its
-    words are searched for; ``hint`` is the condition that may have been meant.
+    ``parts`` must all be true; people see each as one. ``is_id`` is whether the text is an id and nothing else.
+    ``searched`` is whether it has no condition, so that its words are searched for; ``hint`` is the condition that may
+    have been meant.
     """
 
     parts: tuple[Part, ...]
+    is_id: bool = False
     searched: bool = False
     hint: str | None = None
 
@@ -147,9 +112,8 @@ class Written:
 
 def read_filter(text: str) -> Written:
     """Return the filter that a text means. Raises ``WrongFilter``."""
-    if address := _ADDRESS.fullmatch(text.strip()):
-        field, value = ("span_id", address[2]) if address[2] else ("trace_id", address[1])
-        return Written((Part({"field": field, "operator": Operator.IS.value, "value": value}, 0, len(text)),))
+    if found := read_id(text.strip()):
+        return Written((_is(found, 0, len(text)),), is_id=True)
     try:
         return Written(_Reader(text).whole())
     except _NoCondition:
@@ -157,27 +121,16 @@ def read_filter(text: str) -> Written:
             raise
         stripped = text.strip()
         begin = text.index(stripped)
-        content = {"field": "content", "operator": Operator.CONTAINS.value, "value": stripped}
-        part = Part(content, begin, begin + len(stripped))
-        return Written((part,), searched=True, hint=_hint(stripped))
+        part = _search(stripped, begin, begin + len(stripped))
+        return Written((part,), searched=True, hint=condition_meant(stripped))
 
 
-def read_field(name: str) -> dict[str, str] | None:
-    """Return ``field``, and ``key`` if the name is a path; ``None`` if it is neither a field nor a path."""
-    full = NAMES.get(name, name)
-    first, _, path = full.partition(".")
-    if full in FIELDS:
-        return {"field": full}
-    kind = FIELDS[first].kind if first in FIELDS else None
-    if kind is Kind.JSON or kind is Kind.SCORES:
-        return {"field": first, "key": path} if path else None
-    return {"field": ATTRIBUTES, "key": full} if _PATH.fullmatch(full) and kind is not Kind.ELEMENTS else None
+def _is(found: Mapping[str, str], begin: int, end: int) -> Part:
+    return Part({**found, "operator": Operator.IS.value}, begin, end)
 
 
-def read_score(name: str) -> dict[str, str] | None:
-    """Return ``field`` and ``key`` if the name is that of a score, such as ``scores.Relevance``; else ``None``."""
-    field = read_field(name)
-    return field if field is not None and field["field"] == SCORES and "key" in field else None
+def _search(words: str, begin: int, end: int) -> Part:
+    return Part({"field": "content", "operator": Operator.CONTAINS.value, "value": words}, begin, end)
 
 
 def _has_condition(text: str) -> bool:
@@ -191,21 +144,6 @@ def _has_condition(text: str) -> bool:
             return True
         return True
     return False
-
-
-def _hint(text: str) -> str | None:
-    """Return the condition that words may have been meant as: ``session s-1`` as ``session = s-1``."""
-    if meant := MEANT.get(text.lower()):
-        return meant
-    first, _, rest = text.partition(" ")
-    name = first.rstrip(":")
-    close = [name] if read_field(name) else get_close_matches(name.lower(), [*FIELDS, *NAMES], n=1, cutoff=0.8)
-    if not close or not rest.strip():
-        return None
-    word, _, value = rest.strip().partition(" ")
-    if word in OPERATORS or word in SYMBOLS:
-        return f"{close[0]} {word} {value}".strip()
-    return f"{close[0]} = {rest.strip()}"
 
 
 class _Reader:
@@ -251,6 +189,8 @@ class _Reader:
         begin = self._at
         if depth > DEPTH_MAX:
             raise WrongFilter(f"At most {DEPTH_MAX} brackets and “not” may be in each other.", begin, begin + 1)
+        if joint := _JOINT.match(self._text, begin):
+            raise _NoCondition(f"No condition stands before “{joint[0]}”.", begin, joint.end(), FIELD_NAMES)
         if negation := _NOT.match(self._text, begin):
             self._at = negation.end()
             inner = self._member(depth=depth + 1)
@@ -267,15 +207,19 @@ class _Reader:
 
     def _condition(self) -> Part:
         begin = self._at
+        if part := self._quoted_words(begin):
+            return part
         name = _NAME.match(self._text, begin)
         if name is None:
-            raise _NoCondition("A condition begins with a field.", begin, min(begin + 1, len(self._text)), _FIELD_NAMES)
-        if part := self._pasted_id(name[0], begin, name.end()):
-            return part
+            raise _NoCondition("A condition begins with a field.", begin, min(begin + 1, len(self._text)), FIELD_NAMES)
+        found = read_id(name[0])
+        if found is not None and self._is_end(name.end()):
+            self._at = name.end()
+            return _is(found, begin, name.end())
         field = read_field(name[0])
         operator, end = self._operator(name.end())
         if field is None:
-            raise self._unknown(name[0], begin, name.end(), is_meant=operator is not None and operator.is_symbol)
+            raise _unknown(name[0], begin, name.end(), operator)
         kind = FIELDS[field["field"]].kind
         if operator is None:
             shown = f"An operator must follow “{name[0]}”."
@@ -296,15 +240,25 @@ class _Reader:
             json = {**json, "value": self._value(field["field"], Operator(operator.name), name[0])}
         return Part(json, begin, self._at)
 
-    def _pasted_id(self, name: str, begin: int, end: int) -> Part | None:
-        field = "trace_id" if _TRACE_ID.fullmatch(name) else "span_id" if _SPAN_ID.fullmatch(name) else None
-        following = _SPACE.match(self._text, end)
-        after = end if following is None else following.end()
-        is_alone = after == len(self._text) or self._text[after] == ")" or _JOINT.match(self._text, after) is not None
-        if field is None or not is_alone:
+    def _quoted_words(self, begin: int) -> Part | None:
+        """Read words in quotes that are a condition of their own: all texts of a span are searched for the phrase."""
+        quoted = QUOTED.match(self._text, begin)
+        if quoted is None or not self._is_end(quoted.end()):
             return None
-        self._at = end
-        return Part({"field": field, "operator": Operator.IS.value, "value": name}, begin, end)
+        try:
+            words = unquoted(quoted[0]) or ""
+        except WrongValue as exc:
+            raise WrongFilter(str(exc), begin, quoted.end()) from exc
+        self._at = quoted.end()
+        found = read_id(words.strip())
+        phrase = words if '"' in words else f'"{words}"'
+        return _search(phrase, begin, self._at) if found is None else _is(found, begin, self._at)
+
+    def _is_end(self, at: int) -> bool:
+        """Whether the condition that ends here has no operator: a joint, a bracket or nothing follows."""
+        space = _SPACE.match(self._text, at)
+        after = at if space is None else space.end()
+        return after == len(self._text) or self._text[after] == ")" or _JOINT.match(self._text, after) is not None
 
     def _operator(self, at: int) -> tuple[_Operator | None, int]:
         """Return the operator that begins here, and where the text ends that is none."""
@@ -319,15 +273,9 @@ class _Reader:
             return _Operator(operator.value if operator else name, word.start(1), word.end()), word.end()
         return None, word.end()
 
-    def _unknown(self, name: str, begin: int, end: int, *, is_meant: bool) -> WrongFilter:
-        close = get_close_matches(name.lower(), _FIELD_NAMES, n=1)
-        meant = f" Did you mean “{close[0]}”?" if close else f" An attribute of this name is attributes.{name}."
-        kind = WrongFilter if is_meant else _NoCondition
-        return kind(f"“{name}” is not a field.{meant}", begin, end, close or _FIELD_NAMES)
-
     def _nothing_follows(self, condition: str) -> None:
         self._skip()
-        if self._at == len(self._text) or self._text[self._at] == ")" or _JOINT.match(self._text, self._at):
+        if self._is_end(self._at):
             return
         raise WrongFilter(
             f"“{condition}” takes no value: “and” or “or” may follow.", self._at, len(self._text), ["and", "or"]
@@ -348,7 +296,7 @@ class _Reader:
 
     def _no_condition_follows(self, begin: int, end: int) -> None:
         """A value such as ``s-1 cost > 3`` is hardly one: the word between two conditions is missing."""
-        if self._text[begin] in "\"'[(":
+        if self._text[begin] in f"{OPENING_QUOTES}[(":
             return
         following = _NEXT_CONDITION.search(self._text, begin, end)
         if following is not None and read_field(following[1]) is not None:
@@ -365,8 +313,8 @@ class _Reader:
                 continue
             if depth == 0 and (part == ")" or (is_free and end > self._at and _JOINT.match(self._text, piece.start()))):
                 break
-            if part in ('"', "'") and is_free and part == '"':
-                raise WrongFilter("This quote is not closed.", piece.start(), piece.end(), ['"'])
+            if part in OPENING_QUOTES and is_free:
+                raise WrongFilter("This quote is not closed.", piece.start(), piece.end(), [part])
             depth += (part == "(") - (part == ")")
             end, is_free = piece.end(), False
         return end
@@ -384,5 +332,15 @@ class _Operator:
     is_symbol: bool = False
 
 
-_FIELD_NAMES: Final = (*NAMES, *FIELDS)
+def _unknown(name: str, begin: int, end: int, operator: _Operator | None) -> WrongFilter:
+    """Return what is wrong with a name that is no field. Without an operator it may be meant as a word."""
+    meant = similar_field(name) if operator else condition_meant(name) or similar_field(name)
+    help_ = (
+        f"An attribute of this name is attributes.{name}." if operator else f'In quotes, "{name}", it is searched for.'
+    )
+    shown = f"“{name}” is not a field. {f'Did you mean “{meant}”?' if meant else help_}"
+    kind = WrongFilter if operator is not None and operator.is_symbol else _NoCondition
+    return kind(shown, begin, end, [meant] if meant else FIELD_NAMES)
+
+
 _OPERATOR_NAMES: Final = frozenset(operator.value for operator in Operator)

@@ -32,8 +32,11 @@ _TYPED: Final = frozenset({Kind.JSON, Kind.SCORES, Kind.ELEMENTS})
 _LISTS: Final = frozenset({OperandKind.LIST, OperandKind.RANGE})
 _TEXTS: Final = frozenset({OperandKind.LITERAL, OperandKind.PATTERN})
 _QUANTITY: Final = re.compile(r"(\$?)\s*(-?[0-9]+(?:\.[0-9]+)?)\s*([a-z$]*)", re.IGNORECASE)
-_QUOTED: Final = re.compile(r'"(?:\\.|[^"\\])*"' + r"|'[^']*'", re.DOTALL)
-_ELEMENT: Final = re.compile(rf"\s*({_QUOTED.pattern}|[^,]*)\s*(?:,|$)", re.DOTALL)
+OPENING_QUOTES: Final = "\"'“”„«»‘"
+DOUBLE_QUOTED: Final = r'"(?:\\.|[^"\\])*"|[“”„][^“”„]*[“”]|[«»][^«»]*[«»]'
+SINGLE_QUOTED: Final = "'[^']*'|‘[^’]*’"
+QUOTED: Final = re.compile(f"{DOUBLE_QUOTED}|{SINGLE_QUOTED}", re.DOTALL)
+_ELEMENT: Final = re.compile(rf"\s*({QUOTED.pattern}|[^,]*)\s*(?:,|$)", re.DOTALL)
 
 
 class WrongValue(ValueError):
@@ -52,19 +55,20 @@ def read_value(field: str, operator: Operator, written: str) -> Any:
     inner = written
     if written.startswith("["):
         elements = _json(written)
-        if not isinstance(elements, list):
-            raise WrongValue("The list is not JSON, or not closed.")
-        return elements
-    if written.startswith("(") and written.endswith(")"):
+        if isinstance(elements, list):
+            return elements
+        if not written.endswith("]"):
+            raise WrongValue("This list is not closed.", ["]"])
+    if written.startswith("[") or (written.startswith("(") and written.endswith(")")):
         inner = written[1:-1]
     return [_read_one(field, operand, element) for element in _elements(inner)]
 
 
 def unquoted(written: str) -> str | None:
     """Return the text inside of quotes; ``None`` if the whole is not in quotes. Raises ``WrongValue``."""
-    if _QUOTED.fullmatch(written) is None:
+    if QUOTED.fullmatch(written) is None:
         return None
-    if written[0] == "'":
+    if written[0] != '"':
         return written[1:-1]
     try:
         text: str = json.loads(written, strict=False)
@@ -117,6 +121,8 @@ def _quantity(field: str, written: str) -> float:
     units = UNITS[field]
     quantity = _QUANTITY.fullmatch(written)
     factor = None if quantity is None else units.get((quantity[3] or quantity[1]).lower())
+    if quantity is None and _QUANTITY.fullmatch(plain := written.replace(",", "")):
+        raise WrongValue(f"A number is written without commas: {plain}.")
     if quantity is None or factor is None:
         shown = ", ".join(f"{unit}1" if unit == "$" else f"1{unit}" for unit in units if unit)
         raise WrongValue(f"“{written}” is no value of {field}: it needs a number, without a unit or as in {shown}.")

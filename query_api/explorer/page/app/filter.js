@@ -55,6 +55,9 @@ export const OPERATORS = [
 /** A text in quotes as one value. They begin a value, so that `don't` has none. */
 const QUOTED = /(?<=^|[\s=<>~,[])("(?:\\.|[^"\\])*"|'[^']*')(?=$|[\s,\]])/g;
 
+/** A phrase that all texts are searched for: a condition of its own. */
+const PHRASE = /^"[^"\\]*"$/;
+
 /** A path in the attributes whose field is left out: `http.status`. */
 const BARE_PATH = /^[a-z_][\w-]*(\.[\w-]+)+$/i;
 
@@ -109,6 +112,7 @@ export function conditionText(member) {
     return member.operator === 'not' ? `not ${texts[0]}` : texts.join(` ${member.operator ?? 'and'} `);
   }
   const { field, key, operator = 'is', value = null } = member;
+  if (field === 'content' && operator === 'contains' && PHRASE.test(String(value))) return String(value);
   const name = field === 'content' ? 'text' : key ? `${field}.${key}` : field;
   const symbol = Object.entries(SYMBOLS).find(([, named]) => named === operator)?.[0] ?? operator;
   if (WITHOUT_VALUE.has(operator)) return `${name} ${symbol}`;
@@ -156,7 +160,7 @@ function isValueOf(field, operator, value) {
  */
 export function valueText(field, operator, value) {
   if (typeof value !== 'string') return JSON.stringify(value);
-  const isPlain = field !== 'content' && !/^["'[=<>~]|["']$|[,()]|^\s|\s$|^$|(?<=^|\s)(and|or)(?=\s|$)|&&|\|\|/i.test(value) && !(/[\s;]/.test(value) && /[=<>~]/.test(value));
+  const isPlain = field !== 'content' && !/["“”„«»‘]|(?:^|\s)'|'$|^[[=<>~≠≥≤]|[,()]|^\s|\s$|^$|(?<=^|\s)(and|or)(?=\s|$)|&&|\|\|/i.test(value) && !(/[\s;]/.test(value) && /[=<>~]/.test(value));
   const isText = TEXT_OPERATORS.has(operator) || (value !== 'null' && !([...PATH_FIELDS, ...LIST_FIELDS].includes(field) && isJson(value)));
   return isPlain && isText ? value : JSON.stringify(value);
 }

@@ -9,7 +9,7 @@ import {
   conditionText, FIELDS, isText, lastCondition, readFilter, withCondition, writeFilter,
 } from '../../app/filter.js';
 import { complete } from './completion.js';
-import { addressOf, idIn } from './open_id.js';
+import { addressOf } from './open_id.js';
 import { FilterProblem, readText } from './read.js';
 
 /** The filter of the current address. */
@@ -74,13 +74,12 @@ export function FilterBar({ error }) {
    * @throws {FilterProblem}
    */
   const enter = async (text, apply) => {
-    const id = idIn(text);
     const isWanted = lookUps.begin();
+    const { conditions, id, isSearch, hint } = await readText(text);
     if (id) {
       open(id, text.trim(), setNote, isWanted);
       return;
     }
-    const { conditions, isSearch, hint } = await readText(text);
     setNote(isSearch ? noteOfSearch(conditions[0], hint) : null);
     apply(conditions);
   };
@@ -117,13 +116,12 @@ export function FindField({ range }) {
   const [note, setNote] = useState('');
   const lookUps = useLookUps();
   const enter = async (/** @type {string} */ text) => {
-    const id = idIn(text);
     const isWanted = lookUps.begin();
+    const { conditions, id, isSearch, hint } = await readText(text);
     if (id) {
       open(id, text.trim(), (said) => setNote(said.text), isWanted);
       return;
     }
-    const { conditions, isSearch, hint } = await readText(text);
     handed = isSearch ? noteOfSearch(conditions[0], hint) : null;
     navigate(href(['traces'], { filter: writeFilter({ conditions }), ...range }));
   };
@@ -149,19 +147,19 @@ function noteOfSearch(condition, hint = null) {
 
 /**
  * Go to what has an id, or say that nothing has it.
- * @param {string} id
+ * @param {Condition} id
  * @param {string} typed
  * @param {(note: Note) => void} say
  * @param {() => boolean} isWanted  Whether somebody still waits for it.
  */
 async function open(id, typed, say, isWanted) {
-  const kind = id.length === 32 ? 'trace' : 'span';
-  say({ text: `Looking for the ${kind} ${id} …` });
+  const kind = id.field === 'trace_id' ? 'trace' : 'span';
+  say({ text: `Looking for the ${kind} ${id.value} …` });
   try {
     const found = await addressOf(id);
     if (!isWanted()) return;
     if (found) navigate(found);
-    else say({ text: `No ${kind} with the id ${id} is stored.`, words: typed });
+    else say({ text: `No ${kind} with the id ${id.value} is stored.`, words: typed });
   } catch (error) {
     if (isWanted()) say({ text: error instanceof Error ? error.message : String(error) });
   }

@@ -4,8 +4,8 @@ import { post } from '../../app/api.js';
 /** @typedef {import('../../app/filter.js').Condition} Condition */
 
 /**
- * @typedef {{conditions: Condition[], isSearch: boolean, hint: string | null}} Read
- *   `isSearch` if the text holds no condition: its words are searched for; `hint` is what may have been meant.
+ * @typedef {{conditions: Condition[], id: Condition | null, isSearch: boolean, hint: string | null}} Read
+ *   `id` if the text is the id of a trace or a span and nothing else. `isSearch` if it holds no condition: its words are searched for; `hint` is what may have been meant.
  */
 
 /** The text is no filter. `begin` and `end` are the characters that are why. */
@@ -29,5 +29,5 @@ export async function readText(text) {
   const answer = await post('filters/parse', { text: text.slice(skipped) });
   if (answer.problem) throw new FilterProblem(answer.problem, skipped);
   const conditions = answer.parts.map((/** @type {{filtering: Condition}} */ part) => part.filtering);
-  return { conditions, isSearch: answer.searched === true, hint: answer.hint ?? null };
+  return { conditions, id: answer.is_id ? conditions[0] : null, isSearch: answer.searched === true, hint: answer.hint ?? null };
 }

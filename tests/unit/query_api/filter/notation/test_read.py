@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from common.errors import InvalidFilter
 from query_api.filter.language import FIELDS, Kind
-from query_api.filter.notation.read import DEPTH_MAX, WrongFilter, read_field, read_filter, read_score
+from query_api.filter.notation.names import read_field, read_score
+from query_api.filter.notation.read import DEPTH_MAX, WrongFilter, read_filter
 from query_api.filter.parse import FilteringModel, parse
 from tests.strategies import hostile_text
 
@@ -61,15 +62,24 @@ HAS_MODEL = condition("model", "exists")
         ("user!=u-9 AND user is not u-8", [condition("user", "is_not", "u-9"), condition("user", "is_not", "u-8")]),
         ("user == u-9 && user<>u-8", [condition("user", "is", "u-9"), condition("user", "is_not", "u-8")]),
         ("cost=>1 || cost=<0.5", [group("or", condition("cost", "gte", 1), condition("cost", "lte", 0.5))]),
+        ("user === u-9 and user !== u-8", [condition("user", "is", "u-9"), condition("user", "is_not", "u-8")]),
+        ("cost ≥ 1 or cost≤0.5", [group("or", condition("cost", "gte", 1), condition("cost", "lte", 0.5))]),
+        ("status ≠ error", [condition("status_code", "is_not", "STATUS_CODE_ERROR")]),
+        ("!(cost > 1)", [group("not", COSTS)]),
+        ("service = “shop”", [SHOP]),
+        ("service in „a, b“, «c», ‘d e’", [condition("service", "in", ["a, b", "c", "d e"])]),
+        ("name is say “hi” there", [condition("span_name", "is", "say “hi” there")]),
+        ("name is don’t stop", [condition("span_name", "is", "don’t stop")]),
+        ("user in [ada, bob]", [condition("user", "in", ["ada", "bob"])]),
+        ('service is shop and "card declined"', [SHOP, condition("content", "contains", '"card declined"')]),
+        (
+            "“war and peace” or 'x'",
+            [group("or", *(condition("content", "contains", it) for it in ('"war and peace"', '"x"')))],
+        ),
         ("name =~ ^Pay", [condition("span_name", "matches", "^Pay")]),
         ("status = Failed", [condition("status_code", "is", "STATUS_CODE_ERROR")]),
         ("type in CHAT, tool", [condition("span_type", "in", ["chat", "tool"])]),
         ('name = "a cost > 3"', [condition("span_name", "is", "a cost > 3")]),
-        (f"https://spans.example/ui/traces/{ID}?find=x", [condition("trace_id", "is", ID)]),
-        (
-            f"http://a/ui/traces/{ID}?fold=1&span=0a0a0a0a0a0a0a0a&tab=raw",
-            [condition("span_id", "is", "0a0a0a0a0a0a0a0a")],
-        ),
         ("span_id is 1234567890123456", [condition("span_id", "is", "1234567890123456")]),
         ("start_time gte -15m", [condition("start_time", "gte", "-15m")]),
         ("end_time eq 1777636802500", [condition("end_time", "eq", 1_777_636_802_500)]),
@@ -93,7 +103,8 @@ HAS_MODEL = condition("model", "exists")
         ("not (cost > 1 or service is shop)", [group("not", group("or", COSTS, SHOP))]),
         ("NOT not model exists", [group("not", group("not", HAS_MODEL))]),
         (ID, [condition("trace_id", "is", ID)]),
-        ("0A0a0A0a0A0a0A0a and cost > 1", [condition("span_id", "is", "0A0a0A0a0A0a0A0a"), COSTS]),
+        ("0A0a0A0a0A0a0A0a and cost > 1", [condition("span_id", "is", "0a0a0a0a0a0a0a0a"), COSTS]),
+        (f'not "{ID}"', [group("not", condition("trace_id", "is", ID))]),
     ],
 )
 def test_text_is_the_filter(text: str, conditions: list[dict[str, Any]]) -> None:
@@ -110,6 +121,13 @@ def test_text_is_the_filter(text: str, conditions: list[dict[str, Any]]) -> None
         ("sesion = s-1", "sesion", "“sesion” is not a field. Did you mean “session”?", ["session"]),
         ("zzz = 3", "zzz", "An attribute of this name is attributes.zzz.", []),
         ("cost > 1 and zzz is 3", "zzz", "“zzz” is not a field.", []),
+        ("cost > 1 and refund", "refund", 'In quotes, "refund", it is searched for.', ["cost"]),
+        ("failed and cost > 1", "failed", "Did you mean “status = error”?", ["status = error"]),
+        ("status:error and cost > 1", "status:error", "Did you mean “status = error”?", []),
+        ("dauer > 3", "dauer", "An attribute of this name is attributes.dauer.", ["duration"]),
+        ("and cost > 1", "and", "No condition stands before “and”.", ["cost"]),
+        ("cost > 1 and or cost > 2", "or", "No condition stands before “or”.", ["cost"]),
+        ("tokens > 1,000", "1,000", "A number is written without commas: 1000.", []),
         ("name is salt and pepper", "pepper", "A value that contains “and” needs quotes.", []),
         ("attributes is 3", "attributes", "attributes needs a path: attributes.http.status = 500.", []),
         ("cost is", "", "“cost” needs a value here.", []),
@@ -130,7 +148,9 @@ def test_text_is_the_filter(text: str, conditions: list[dict[str, Any]]) -> None
         ("(cost is 3", "(", "This bracket is not closed.", [")"]),
         ("cost is 3) and model exists", ")", "This bracket closes none that is open.", []),
         ('name is "a', '"', "This quote is not closed.", ['"']),
-        ("service in [a", "[a", "The list is not JSON, or not closed.", []),
+        ("name is “a", "“", "This quote is not closed.", []),
+        ("name is 'a and cost > 1", "'", "This quote is not closed.", ["'"]),
+        ("service in [a", "[a", "This list is not closed.", ["]"]),
         ("   ", "", "A condition begins with a field.", ["span_type"]),
         ("(" * DEPTH_MAX + "cost > 1", "c", f"At most {DEPTH_MAX} brackets", []),
     ],
@@ -158,6 +178,12 @@ def test_wrong_text_is_named_at_its_place(text: str, place: str, message: str, a
         ("errors", "status = error"),
         ("running", "state = running"),
         ("failed runs", None),
+        ("not failed", "not status = error"),
+        ("!failed", "not status = error"),
+        ("status:error", "status = error"),
+        ("dauer 3", None),
+        ("and now", None),
+        ("http://a.example", None),
     ],
 )
 def test_text_without_a_condition_is_searched_for_its_words(text: str, hint: str | None) -> None:
@@ -165,6 +191,31 @@ def test_text_without_a_condition_is_searched_for_its_words(text: str, hint: str
 
     assert written.filtering == {"conditions": [condition("content", "contains", text.strip())]}
     assert (written.searched, written.hint) == (True, hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        (f" {ID} ", "trace_id"),
+        (ID.upper(), "trace_id"),
+        ("0a0a0a0a-0a0a-0a0a-0a0a-0a0a0a0a0a0a", "trace_id"),
+        ("urn:uuid:{0a0a0a0a-0a0a-0a0a-0a0a-0a0a0a0a0a0a}", "trace_id"),
+        (f"https://spans.example/ui/traces/{ID}?find=x", "trace_id"),
+        (f"http://a/ui/traces/{ID}?fold=1&span=0a0a0a0a0a0a0a0a&tab=raw", "span_id"),
+        ("0x0A0a0A0a0A0a0A0a", "span_id"),
+        ("0a0a0a0a-0a0a0a0a", "span_id"),
+    ],
+)
+def test_id_is_recognized_in_every_spelling(text: str, field: str) -> None:
+    written = read_filter(text)
+
+    assert written.is_id
+    assert written.filtering == {"conditions": [condition(field, "is", "0a" * (16 if field == "trace_id" else 8))]}
+
+
+@pytest.mark.parametrize("text", [f"trace_id is {ID}", f"{ID} and cost > 1", ID[1:], "12-ab", f'"{ID}"'])
+def test_other_texts_are_no_id(text: str) -> None:
+    assert not read_filter(text).is_id
 
 
 def test_parts_are_what_was_written() -> None:
@@ -228,6 +279,8 @@ PIECES = [
     "=",
     "'",
     '"a b"',
+    "“a b”",
+    "!",
     ID,
 ]
 
