@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
-from tests.support.explorer import give_score, open_page
+from tests.support.explorer import fill_score, open_page
 from tests.support.stack import RunningStack
 
 pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="module")]
@@ -96,8 +96,12 @@ async def test_failed_run_is_told_apart_and_leads_to_its_cause_and_its_session(p
 async def test_feedback_is_given_and_found_again(page: Page, stack: RunningStack):
     await page.goto(f"{stack.api}/ui/traces/{'7b' * 16}")
     await page.get_by_role("button", name="Feedback").first.click()
+    panel = await page.locator(".trace-feedback .panel").bounding_box()
+    assert panel is not None
+    assert page.viewport_size is not None
+    assert panel["x"] + panel["width"] <= page.viewport_size["width"]
     await page.get_by_role("button", name="Write about the trace").click()
-    await give_score(page, "usefulness", "Number", "0.2")
+    await fill_score(page, "usefulness", "Number", "0.2")
     await page.get_by_role("link", name="Back to the traces").click()
     await _filter(page, "scores.usefulness < 0.5")
     await expect(page.locator(".rows .row")).to_have_count(1)

@@ -120,6 +120,11 @@ async def open_page(browser: Browser, address: str, **options: Any) -> AsyncIter
 async def give_score(page: Page, name: str, kind: str, value: str) -> None:
     """Give a score with a new name to the span whose feedback is shown, and wait until it is stored."""
     await page.get_by_role("button", name="Give feedback").click()
+    await fill_score(page, name, kind, value)
+
+
+async def fill_score(page: Page, name: str, kind: str, value: str) -> None:
+    """Fill in and send the form for a score with a new name, and wait until it is stored."""
     await page.get_by_label("Name", exact=True).fill(name)
     await page.get_by_label(kind, exact=True).check()
     await page.get_by_label(name).fill(value)

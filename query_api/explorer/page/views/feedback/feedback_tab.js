@@ -2,7 +2,7 @@
 import { html } from 'htm/preact';
 import { useState } from 'preact/hooks';
 import { useReadOnlyReason, useSilentReason } from '../../app/access.js';
-import { href } from '../../app/address.js';
+import { href, param, setParams } from '../../app/address.js';
 import { authorOf, COMMENT, follow, loadFeedback, outputsOf, remove, waitingReason, withChanges } from '../../app/feedback.js';
 import { useLoaded } from '../../app/loading.js';
 import { scoresOf, wordOf } from '../../app/scores.js';
@@ -32,12 +32,13 @@ export function useFeedback(span) {
 
 /** @param {{span: import('../../app/spans.js').Span, feedback: ReturnType<typeof useFeedback>}} props */
 export function FeedbackTab({ span, feedback }) {
-  const [isOpen, setOpen] = useState(false);
+  const isOpen = feedback.cannotGive === null && param('write') === span.span_id;
+  const open = (/** @type {boolean} */ isWanted) => setParams({ write: isWanted ? span.span_id : null }, { replace: true });
   const ids = /** @type {SpanIds} */ ({ trace_id: span.trace_id, span_id: span.span_id });
   const others = scoresOf(span).filter(({ source }) => source?.kind !== 'annotation');
   return html`
-    ${isOpen ? html`<${FeedbackForm} span=${ids} close=${() => setOpen(false)} />`
-      : html`<p class="actions"><button disabled=${feedback.cannotGive !== null} onClick=${() => setOpen(true)}>Give feedback</button><span class="soft">${feedback.cannotGive}</span></p>`}
+    ${isOpen ? html`<${FeedbackForm} span=${ids} close=${() => open(false)} />`
+      : html`<p class="actions"><button disabled=${feedback.cannotGive !== null} onClick=${() => open(true)}>Give feedback</button><span class="soft">${feedback.cannotGive}</span></p>`}
     ${feedback.error && html`<${ErrorNotice} error=${feedback.error} retry=${feedback.reload} />`}
     ${feedback.list.map((one) => html`<${Card} key=${one.trace_id} span=${ids} one=${one} cannotChange=${feedback.cannotChange} />`)}
     ${others.map((score) => html`<${Score} score=${score} />`)}
