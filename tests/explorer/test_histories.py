@@ -142,6 +142,16 @@ async def test_changed_view_becomes_the_next_version_of_its_query(explorer: Expl
     await explorer.survives(lambda: explorer.texts("tbody tr"))
 
 
+async def test_history_of_a_query_says_that_there_are_more(explorer: Explorer):
+    revisions = [{"id": str(number), "version": str(number), "data": {}} for number in range(101, 0, -1)]
+    await explorer.page.route(
+        "**/queries/revisions/query", lambda route: route.fulfill(json={"query_revisions": revisions})
+    )
+    await explorer.open("queries/tools")
+    await expect(explorer.page.locator("tbody tr td:first-child").last).to_have_text("v2")
+    await expect(explorer.page.get_by_role("status")).to_contain_text(["The newest 100 versions are shown"])
+
+
 async def test_list_of_queries_says_that_there_are_more(explorer: Explorer):
     queries = [{"id": str(number), "slug": f"query-{number}", "data": {}} for number in range(101)]
     await explorer.page.route("**/simple/queries/query", lambda route: route.fulfill(json={"queries": queries}))

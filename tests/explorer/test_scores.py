@@ -72,6 +72,13 @@ async def test_scores_in_a_list_sorted(judged: Explorer):
     await judged.survives(lambda: judged.texts(".rows .row .c-scores_Relevance > span"))
 
 
+async def test_order_offers_only_scores_that_are_numbers(judged: Explorer):
+    await judged.open("spans", filter=JUDGED)
+    await expect(judged.page.locator(".rows .row")).to_have_count(SPANS_COUNT)
+    offered = await judged.texts("select[aria-label=Order] option, .select option")
+    assert ("By Relevance" in offered, f"By {NAMES[1]}" in offered) == (True, False)
+
+
 async def test_distribution_of_a_score_filters(judged: Explorer):
     page = judged.page
     await judged.open("spans", filter=JUDGED, sort="scores.Relevance")

@@ -3,13 +3,21 @@
 const LENGTH_MAX = 100;
 
 /**
- * The slug of a name: ASCII letters and digits, `_`, `.` and `-`. Names that differ in other letters have different slugs,
- * by a hash of the name at the end; so has a name of which nothing remains.
+ * What of a name can stand in a slug: ASCII letters and digits, `_`, `.` and `-`; other letters without their accents.
+ * @param {string} name
+ */
+export function readableSlug(name) {
+  const letters = name.trim().normalize('NFKD').replace(/\p{M}+/gu, '');
+  return letters.replace(/[^A-Za-z0-9_.-]+/g, '-').replace(/^[.-]+|-+$/g, '').slice(0, LENGTH_MAX);
+}
+
+/**
+ * The slug of a name. Names that differ in other letters have different slugs, by a hash of the name at the end; so has a
+ * name of which nothing remains.
  * @param {string} name
  */
 export function slugOf(name) {
-  const text = name.trim().normalize('NFC');
-  const slug = text.replace(/[^A-Za-z0-9_.-]+/g, '-').replace(/^[.-]+|-+$/g, '').slice(0, LENGTH_MAX);
+  const [text, slug] = [name.trim().normalize('NFC'), readableSlug(name)];
   return slug && /^\p{ASCII}*$/u.test(text) ? slug : [slug, hashOf(text)].filter(Boolean).join('-');
 }
 

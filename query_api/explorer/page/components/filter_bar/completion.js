@@ -72,12 +72,12 @@ function names(typed) {
  * @param {{facets: any[], scores: any[]}} occurring
  */
 function namesThatOccur(typed, known, { facets: paths, scores }) {
-  if (typed.startsWith(`${SCORES}.`)) return scoreNames(scores, typed);
+  if (typed.startsWith(`${SCORES}.`)) return suggestedScores(scores, typed);
   const inner = typed.replace(/^attributes\.?/, '').toLowerCase();
   const fitting = paths.filter(({ path }) => path.toLowerCase().includes(inner));
   return [...known, ...fitting.map(({ path, types, count }) => suggestion(
     `attributes.${path} `, `attributes.${path}`, `${types.join(', ')} · ${count}`,
-  )), ...scoreNames(scores, typed)].slice(0, SUGGESTIONS_MAX);
+  )), ...suggestedScores(scores, typed)].slice(0, SUGGESTIONS_MAX);
 }
 
 /**
@@ -85,7 +85,7 @@ function namesThatOccur(typed, known, { facets: paths, scores }) {
  * @param {any[]} scores
  * @param {string} typed  The beginning of the name, also after `scores.`.
  */
-function scoreNames(scores, typed) {
+function suggestedScores(scores, typed) {
   const inner = typed.replace(/^scores\.?/, '').toLowerCase();
   const fitting = scores.filter(({ name }) => name.toLowerCase().includes(inner) && /^[^\s()=!<>~"',]+$/.test(name));
   return fitting.slice(0, SUGGESTIONS_MAX).map(({ name, types, count }) => suggestion(

@@ -4,15 +4,15 @@ import { cost, duration, number, short } from '../../app/format.js';
 import { marksOf, useLoaded } from '../../app/loading.js';
 import { Change } from '../../components/change.js';
 import { ErrorNotice } from '../../components/notices.js';
-import { FAILED, loadFigures, scoreHref, scoreNames, scoreValue, spansHref } from './figures.js';
+import { FAILED, loadFigures, scoreHref, scoreNames, scoreValue, figureHref } from './figures.js';
 
 /** @typedef {import('./figures.js').Figures} Figures */
 /** @typedef {{title: string, of: (figures: Figures) => number | null | undefined, format: (value: any) => string, target: (figures: Figures) => string, kind?: Kind}} Row */
 /** @typedef {'volume' | 'worse'} Kind  `worse` if a higher figure is worse; of a volume no change is shown. */
 
 /** A figure of the counts, with the list of its spans. */
-const row = (/** @type {string} */ title, /** @type {(counts: any) => number | null | undefined} */ of, /** @type {(value: any) => string} */ format, /** @type {Parameters<typeof spansHref>[1]} */ list = {}, /** @type {Kind} */ kind = 'worse') => (
-  /** @type {Row} */ ({ title, of: ({ counts }) => of(counts), format, target: ({ counts }) => spansHref(counts, list), kind }));
+const row = (/** @type {string} */ title, /** @type {(counts: any) => number | null | undefined} */ of, /** @type {(value: any) => string} */ format, /** @type {Parameters<typeof figureHref>[1]} */ list = {}, /** @type {Kind} */ kind = 'worse') => (
+  /** @type {Row} */ ({ title, of: ({ counts }) => of(counts), format, target: ({ counts }) => figureHref(counts, list), kind }));
 
 const ROWS = [
   row('Errors per trace', (counts) => (counts.traces ? counts.errors / counts.traces : null), (value) => (value == null ? '' : value.toFixed(3)), FAILED),

@@ -4,6 +4,7 @@ import { useState } from 'preact/hooks';
 import { href, navigate } from '../../app/address.js';
 import { call, post } from '../../app/api.js';
 import { useReadOnlyReason } from '../../app/access.js';
+import { readableSlug } from '../../app/slug.js';
 import { Dialog } from '../../components/shell.js';
 
 const NOTHING = '';
@@ -37,7 +38,7 @@ function Creating({ label, title, prefix = '', submitLabel, explanation, create,
   };
   return html`<button onClick=${open} disabled=${readOnly !== null} title=${readOnly}>${label}</button>
     ${isOpen && html`<${Dialog} title=${title} close=${() => setOpen(false)}><form onSubmit=${submit}>
-      <label>Name <input name="name" required maxlength="200" autocomplete="off" onInput=${(/** @type {any} */ event) => setSlug(prefix + slugOf(event.target.value))} /></label>
+      <label>Name <input name="name" required maxlength="200" autocomplete="off" onInput=${(/** @type {any} */ event) => setSlug(prefix + readableSlug(event.target.value.toLowerCase()))} /></label>
       <label>Slug <input name="slug" required maxlength="200" pattern="[A-Za-z0-9_\\-][A-Za-z0-9_.\\-]*" title="Letters, digits, - _ and ." autocomplete="off" value=${slug} onInput=${(/** @type {any} */ event) => setSlug(event.target.value)} /></label>
       ${children}
       <p class="soft">${explanation}</p>
@@ -106,9 +107,4 @@ export function Archive({ path, isArchived, what, done }) {
     }
   };
   return html`<button class="quiet" disabled=${readOnly !== null} title=${readOnly} onClick=${run}>${isArchived ? 'Restore' : 'Archive'}</button>${problem && html`<span class="error-text" role="alert">${problem}</span>`}`;
-}
-
-/** @param {string} name */
-function slugOf(name) {
-  return name.normalize('NFKD').toLowerCase().replace(/[^a-z0-9]+/g, '-').replace(/^-|-$/g, '');
 }

@@ -61,14 +61,14 @@ export async function loadFigures(id, { oldest }, names, abort) {
 }
 
 /** The list of the spans of a figure. @param {any} counts @param {{sort?: string, condition?: Figure['condition']}} [figure] */
-export function spansHref({ filtering, windowing }, { sort, condition } = {}) {
+export function figureHref({ filtering, windowing }, { sort, condition } = {}) {
   const filter = condition ? withCondition(filtering, /** @type {Condition} */ (condition)) : filtering;
   return href(['spans'], { filter: JSON.stringify(filter), oldest: windowing.oldest, newest: windowing.newest, sort });
 }
 
 /** @param {any} counts @param {string} name */
 export function scoreHref(counts, name) {
-  return spansHref(counts, { sort: `scores.${name}`, condition: { field: 'scores', key: name, operator: 'exists' } });
+  return figureHref(counts, { sort: `scores.${name}`, condition: { field: 'scores', key: name, operator: 'exists' } });
 }
 
 /** @param {number} value */

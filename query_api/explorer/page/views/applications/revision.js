@@ -11,7 +11,7 @@ import { Time } from '../../components/time.js';
 import { Author } from './author.js';
 import { ForkFromHere } from './creating.js';
 import { DeployedIn, loadEnvironments } from './environments.js';
-import { FIGURES, loadFigures, scoreHref, scoreNames, scoreValue, spansHref } from './figures.js';
+import { FIGURES, loadFigures, scoreHref, scoreNames, scoreValue, figureHref } from './figures.js';
 import { messageLists } from './prompts.js';
 
 const RANGES = [['1d', 'last day'], ['7d', 'last 7 days'], ['30d', 'last 30 days']];
@@ -69,7 +69,7 @@ function Tiles({ figures }) {
   if (counts && !counts.spans) return html`<p class="soft figure-tiles">No span of this time names this revision.</p>`;
   const link = (/** @type {string} */ target, /** @type {string} */ text) => (counts && text ? html`<a href=${target}>${text}</a>` : counts ? '–' : '…');
   return html`<dl class="figure-tiles">
-    ${FIGURES.map((figure) => html`<div><dt>${figure.title}</dt><dd>${link(counts && spansHref(counts, figure), counts ? figure.text(counts) : '')}</dd></div>`)}
+    ${FIGURES.map((figure) => html`<div><dt>${figure.title}</dt><dd>${link(counts && figureHref(counts, figure), counts ? figure.text(counts) : '')}</dd></div>`)}
     ${Object.entries(scores).map(([name, value]) => html`<div><dt><bdi>${name}</bdi>, average</dt><dd>${link(scoreHref(counts, name), scoreValue(value))}</dd></div>`)}
   </dl>
   ${counts && html`<p><a href=${href(['traces'], { filter: JSON.stringify(counts.filtering), oldest: counts.windowing.oldest, newest: counts.windowing.newest })}>All its traces</a></p>`}`;

@@ -6,7 +6,7 @@ import { useLoaded } from '../../app/loading.js';
 import { Time } from '../../components/time.js';
 import { Author } from './author.js';
 import { DeployedIn } from './environments.js';
-import { FIGURES, loadFigures, scoreHref, scoreValue, spansHref } from './figures.js';
+import { FIGURES, loadFigures, scoreHref, scoreValue, figureHref } from './figures.js';
 
 /** Figures are loaded for each version, so a list begins with the newest ones. */
 const ROWS = 10;
@@ -49,7 +49,7 @@ function FigureCells({ id, names }) {
   if (loaded.error) return html`<td colspan=${cells} class="error-text">${loaded.error.message}</td>`;
   if (!loaded.data) return Array.from({ length: cells }, (_, place) => html`<td class="numeric soft ${isWide(place) ? 'wide' : ''}">…</td>`);
   const { counts, scores } = loaded.data;
-  return html`${SHOWN.map((figure, place) => html`<td class="numeric ${isWide(place) ? 'wide' : ''}">${counts.spans > 0 && figure.text(counts) && html`<a href=${spansHref(counts, figure)}>${figure.text(counts)}</a>`}</td>`)}
+  return html`${SHOWN.map((figure, place) => html`<td class="numeric ${isWide(place) ? 'wide' : ''}">${counts.spans > 0 && figure.text(counts) && html`<a href=${figureHref(counts, figure)}>${figure.text(counts)}</a>`}</td>`)}
     ${names.map((name) => html`<td class="numeric wide">${scores[name] !== undefined && html`<a href=${scoreHref(counts, name)}>${scoreValue(scores[name] ?? 0)}</a>`}</td>`)}`;
 }
 

@@ -42,7 +42,7 @@ function Choices({ columns, names, change, filter }) {
     ${others.map(({ name, title }) => html`<div class="item check" key=${name}>
       <label><input type="checkbox" checked=${false} onChange=${() => change([...names, name])} /> <bdi>${title}</bdi></label></div>`)}
     <${AddAttribute} filter=${filter} add=${(/** @type {string} */ name) => change([...names.filter((each) => each !== name), name])} />
-    <p class="soft menu-note">Click a title to sort; click again to reverse. Start, duration, tokens, cost, scores and attributes that are numbers sort the list; texts do not.</p>
+    <p class="soft menu-note">Click a title to sort; click again to reverse. Time, duration, tokens, cost, scores and attributes that are numbers sort the list; texts do not. A score that no row here has is typed as scores.NAME.</p>
     <button class="item" onClick=${() => change(null)}>Usual columns</button>`;
 }
 

@@ -48,7 +48,7 @@ const SORTS = [['', 'Newest first'], [OLDEST, 'Oldest first'], ['duration', 'Lon
 /** @typedef {import('../../components/table.js').Column<any>} Column */
 
 /** Quick filters for spans that are running: the latest start, and what a person reads. */
-const RUNNING_FOR = [['', 'or ended'], ['now', 'now'], ['-1m', 'for more than 1 min'], ['-5m', 'for more than 5 min'], ['-1h', 'for more than 1 h'], ['-1d', 'for more than 1 day']];
+const RUNNING_FOR = [['', 'Running or ended'], ['now', 'Running now'], ['-1m', 'Running for more than 1 min'], ['-5m', 'Running for more than 5 min'], ['-1h', 'Running for more than 1 h'], ['-1d', 'Running for more than 1 day']];
 
 /** Columns of texts, which the API reads from payloads: a list asks for them only to show them. */
 const TEXTS = ['question', 'answer'];
@@ -123,7 +123,7 @@ function List({ kind }) {
         <label class="select">Order <select value=${!sort && isAscending ? OLDEST : sort} onChange=${(/** @type {any} */ event) => chooseOrder(event.target.value)}>
           ${sorts.map(([value, title]) => html`<option value=${value}>${title}</option>`)}
         </select></label>
-        <label class="select">Running <select value="" onChange=${(/** @type {any} */ event) => filterRunning(event.target)}>
+        <label class="select"><select aria-label="Running" value="" onChange=${(/** @type {any} */ event) => filterRunning(event.target)}>
           ${RUNNING_FOR.map(([before, title]) => html`<option value=${before}>${title}</option>`)}
         </select></label>
         <button class="live ${isLive ? 'on' : ''}" aria-pressed=${isLive} disabled=${Boolean(sort) || isAscending}

@@ -16,13 +16,15 @@ export function scoreColumns(rows, chosen, isOfTraces) {
   for (const row of rows) {
     for (const { name } of scoresOf(row)) if (names.size < NAMES_MAX) names.add(name);
   }
-  return [...names].sort().map((name) => columnOf(name, isOfTraces));
+  return [...names].sort().map((name) => columnOf(name, rows.flatMap((row) => scoreOf(row, name) ?? []), isOfTraces));
 }
 
-/** @param {string} name  @param {boolean} isOfTraces  @returns {import('./columns.js').Column} */
-function columnOf(name, isOfTraces) {
+/** @param {string} name  @param {import('../../app/scores.js').Score[]} scores  Of this name.  @param {boolean} isOfTraces  @returns {import('./columns.js').Column} */
+function columnOf(name, scores, isOfTraces) {
+  const isText = scores.length > 0 && scores.every(({ value }) => value === undefined);
+  const order = isText ? { sortNote: 'There is no order by texts' } : { sort: sortOfScore(name) };
   return {
-    name: sortOfScore(name), title: name, width: '8rem', numeric: true, sort: sortOfScore(name),
+    name: sortOfScore(name), title: name, width: '8rem', numeric: true, ...order,
     cell: (span) => {
       const score = scoreOf(span, name);
       return html`<span title=${score?.explanation ?? ''}>${scoreText(score)}</span>`;

@@ -38,12 +38,13 @@ function QueryList() {
 function History({ slug }) {
   const loaded = useLoaded(async (abort) => {
     const [{ query_revisions: all }, { queries }] = await Promise.all([
-      post('queries/revisions/query', { query_refs: [{ slug }], windowing: { limit: LIMIT } }, abort),
+      post('queries/revisions/query', { query_refs: [{ slug }], windowing: { limit: LIMIT + 1, order: 'descending' } }, abort),
       post('simple/queries/query', { query: { slug } }, abort),
     ]);
     return { all, query: queries[0] ?? null };
   }, [slug]);
-  const revisions = (loaded.data?.all ?? []).filter((/** @type {any} */ revision) => revision.data)
+  const isCut = (loaded.data?.all.length ?? 0) > LIMIT;
+  const revisions = (loaded.data?.all ?? []).slice(0, LIMIT).filter((/** @type {any} */ revision) => revision.data)
     .toSorted((/** @type {any} */ a, /** @type {any} */ b) => Number(b.version) - Number(a.version));
   return html`<div class="page">
     <div class="page-head"><a class="quiet" href=${href(['queries'])} aria-label="Back to the queries">←</a><h1>${loaded.data?.query?.name || slug}</h1><code class="soft">${slug}</code></div>
@@ -54,6 +55,7 @@ function History({ slug }) {
         <td>v${revision.version}</td><td><${FilterText} data=${revision.data} /></td><td>${revision.message ?? ''}</td>
         <td><${Time} value=${revision.created_at} /></td><td><a href=${savedQueryHref(slug, revision)}>Run</a></td></tr>`)}
     </tbody></table>`}
+    ${isCut && html`<p class="soft" role="status">The newest ${LIMIT} versions are shown; there are more.</p>`}
     <p class="soft">Programs run the newest revision with <code>${`{"query_ref": {"slug": "${slug}"}}`}</code>.</p>
   </div>`;
 }
