@@ -48,6 +48,9 @@ MEANT: Final[Mapping[str, str]] = {
 _SIMILAR: Final = 0.75
 """``modle`` is similar to ``model``, ``dauer`` is not similar to ``user``."""
 
+JOINT: Final = re.compile(r"(?<![^\s()])((?:and|or)(?=[\s()]|$)|&&|\|\|)", re.IGNORECASE)
+"""What joins two conditions."""
+
 _PATH: Final = re.compile(r"[^\W\d][\w-]*(\.[\w-]+)+")
 _NEGATED: Final = re.compile(r"(?:not\s+|!\s*)(.+)", re.IGNORECASE | re.DOTALL)
 _NAMED: Final = re.compile(r"([^\s:]+)(?:\s*:\s*|\s+)(\S.*)", re.DOTALL)
@@ -80,6 +83,10 @@ def condition_meant(text: str) -> str | None:
     """Return the condition that words may have been meant as: ``session s-1`` as ``session = s-1``; else ``None``."""
     if meant := MEANT.get(text.lower()):
         return meant
+    pieces = JOINT.split(text)
+    if len(pieces) > 1:
+        pieces[::2] = [condition_meant(piece.strip()) or "" for piece in pieces[::2]]
+        return " ".join(pieces) if all(pieces) else None
     if negated := _NEGATED.fullmatch(text):
         inner = condition_meant(negated[1])
         return inner and f"not {inner}"

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from query_api.filter.language import ALLOWED_OPERATORS, FIELDS, OPERATORS, WITHOUT_KEY, Kind, OperandKind, Operator
 from query_api.filter.notation.ids import read_id
-from query_api.filter.notation.names import FIELD_NAMES, SYMBOLS, condition_meant, read_field, similar_field
+from query_api.filter.notation.names import FIELD_NAMES, JOINT, SYMBOLS, condition_meant, read_field, similar_field
 from query_api.filter.notation.values import (
     DOUBLE_QUOTED,
     OPENING_QUOTES,
@@ -50,8 +50,7 @@ _PART: Final = re.compile(
     rf"{DOUBLE_QUOTED}|(?:{SINGLE_QUOTED})(?=[\s,)\]]|$)|\s+|[()]|[^\s(){OPENING_QUOTES}]+|[{OPENING_QUOTES}]",
     re.DOTALL,
 )
-_JOINT: Final = re.compile(r"(and|or)(?=[\s(]|$)|&&|\|\|", re.IGNORECASE)
-_NOT: Final = re.compile(r"not(?=[\s(])|!(?!=)", re.IGNORECASE)
+_NOT: Final = re.compile(r"not(?=[\s()]|$)|!(?!=)", re.IGNORECASE)
 # The name holds no separator, so that a value is read once, however many separators it has.
 _NEXT_CONDITION: Final = re.compile(rf"[\s,;]((?:(?!;){_NAME_CHAR})+)" + _SYMBOL.pattern)
 
@@ -135,7 +134,7 @@ def _search(words: str, begin: int, end: int) -> Part:
 
 def _has_condition(text: str) -> bool:
     """Return whether some part between ``and`` and ``or`` is a condition."""
-    for piece in re.split(r"(?i)(?:^|\s)(?:and|or|&&|\|\|)(?=\s|$)", text):
+    for piece in JOINT.split(text)[::2]:
         try:
             _Reader(piece.strip()).whole()
         except _NoCondition:
@@ -178,7 +177,7 @@ class _Reader:
 
     def _take_joint(self, joint: str) -> bool:
         self._skip()
-        word = _JOINT.match(self._text, self._at)
+        word = JOINT.match(self._text, self._at)
         if word is None or JOINTS[word[0].lower()] != joint:
             return False
         self._at = word.end()
@@ -189,7 +188,7 @@ class _Reader:
         begin = self._at
         if depth > DEPTH_MAX:
             raise WrongFilter(f"At most {DEPTH_MAX} brackets and “not” may be in each other.", begin, begin + 1)
-        if joint := _JOINT.match(self._text, begin):
+        if joint := JOINT.match(self._text, begin):
             raise _NoCondition(f"No condition stands before “{joint[0]}”.", begin, joint.end(), FIELD_NAMES)
         if negation := _NOT.match(self._text, begin):
             self._at = negation.end()
@@ -258,7 +257,7 @@ class _Reader:
         """Whether the condition that ends here has no operator: a joint, a bracket or nothing follows."""
         space = _SPACE.match(self._text, at)
         after = at if space is None else space.end()
-        return after == len(self._text) or self._text[after] == ")" or _JOINT.match(self._text, after) is not None
+        return after == len(self._text) or self._text[after] == ")" or JOINT.match(self._text, after) is not None
 
     def _operator(self, at: int) -> tuple[_Operator | None, int]:
         """Return the operator that begins here, and where the text ends that is none."""
@@ -311,7 +310,7 @@ class _Reader:
             if part.isspace():
                 is_free = True
                 continue
-            if depth == 0 and (part == ")" or (is_free and end > self._at and _JOINT.match(self._text, piece.start()))):
+            if depth == 0 and (part == ")" or (is_free and end > self._at and JOINT.match(self._text, piece.start()))):
                 break
             if part in OPENING_QUOTES and is_free:
                 raise WrongFilter("This quote is not closed.", piece.start(), piece.end(), [part])
