@@ -26,6 +26,7 @@ from query_api.filter.language import ALLOWED_OPERATORS, FIELDS, OPERATORS, WITH
 from query_api.filter.notation.ids import read_id
 from query_api.filter.notation.names import FIELD_NAMES, JOINT, SYMBOLS, condition_meant, read_field, similar_field
 from query_api.filter.notation.values import (
+    CLOSING_QUOTES,
     DOUBLE_QUOTED,
     OPENING_QUOTES,
     QUOTED,
@@ -242,6 +243,8 @@ class _Reader:
     def _quoted_words(self, begin: int) -> Part | None:
         """Read words in quotes that are a condition of their own: all texts of a span are searched for the phrase."""
         quoted = QUOTED.match(self._text, begin)
+        if quoted is None and self._text.startswith(tuple(OPENING_QUOTES), begin):
+            raise _NoCondition(*_unclosed(self._text[begin], begin))
         if quoted is None or not self._is_end(quoted.end()):
             return None
         try:
@@ -313,7 +316,7 @@ class _Reader:
             if depth == 0 and (part == ")" or (is_free and end > self._at and JOINT.match(self._text, piece.start()))):
                 break
             if part in OPENING_QUOTES and is_free:
-                raise WrongFilter("This quote is not closed.", piece.start(), piece.end(), [part])
+                raise WrongFilter(*_unclosed(part, piece.start()))
             depth += (part == "(") - (part == ")")
             end, is_free = piece.end(), False
         return end
@@ -329,6 +332,11 @@ class _Operator:
     begin: int
     end: int
     is_symbol: bool = False
+
+
+def _unclosed(quote: str, at: int) -> tuple[str, int, int, list[str]]:
+    """Return the arguments of an error."""
+    return "This quote is not closed.", at, at + 1, [CLOSING_QUOTES.get(quote, quote)]
 
 
 def _unknown(name: str, begin: int, end: int, operator: _Operator | None) -> WrongFilter:

@@ -32,9 +32,12 @@ _TYPED: Final = frozenset({Kind.JSON, Kind.SCORES, Kind.ELEMENTS})
 _LISTS: Final = frozenset({OperandKind.LIST, OperandKind.RANGE})
 _TEXTS: Final = frozenset({OperandKind.LITERAL, OperandKind.PATTERN})
 _QUANTITY: Final = re.compile(r"(\$?)\s*(-?[0-9]+(?:\.[0-9]+)?)\s*([a-z$]*)", re.IGNORECASE)
-OPENING_QUOTES: Final = "\"'“”„«»‘"
+OPENING_QUOTES: Final = "\"'“”„«»‘’‚"
+CLOSING_QUOTES: Final[Mapping[str, str]] = {"“": "”", "„": "“", "«": "»", "»": "«", "‘": "’", "‚": "‘"}
+"""Of those that are not the same."""
+
 DOUBLE_QUOTED: Final = r'"(?:\\.|[^"\\])*"|[“”„][^“”„]*[“”]|[«»][^«»]*[«»]'
-SINGLE_QUOTED: Final = "'[^']*'|‘[^’]*’"
+SINGLE_QUOTED: Final = "'[^']*'|[‘’‚][^‘’‚]*[‘’]"
 QUOTED: Final = re.compile(f"{DOUBLE_QUOTED}|{SINGLE_QUOTED}", re.DOTALL)
 _ELEMENT: Final = re.compile(rf"\s*({QUOTED.pattern}|[^,]*)\s*(?:,|$)", re.DOTALL)
 

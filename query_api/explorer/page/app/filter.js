@@ -137,7 +137,7 @@ export function isText(member) {
     return isNamed && conditions.every(isText);
   }
   const { field, key, operator = 'is', value = null, ...others } = member;
-  if (Object.keys(others).length || !NAMES.has(operator) || (key !== undefined && !/^[^\s()=!<>~"',]+$/.test(key))) return false;
+  if (Object.keys(others).length || !NAMES.has(operator) || (key !== undefined && !/^[^\s()=!<>~≠≥≤"'“”„«»‘’‚,]+$/.test(key))) return false;
   if (WITHOUT_VALUE.has(operator)) return value === null;
   if (LISTS.has(operator)) return Array.isArray(value) && value.length > 0 && value.every((one) => isValueOf(field, operator, one));
   return isValueOf(field, operator, value);
@@ -160,7 +160,7 @@ function isValueOf(field, operator, value) {
  */
 export function valueText(field, operator, value) {
   if (typeof value !== 'string') return JSON.stringify(value);
-  const isPlain = field !== 'content' && !/["“”„«»‘]|(?:^|\s)'|'$|^[[=<>~≠≥≤]|[,()]|^\s|\s$|^$|(?<=^|\s)(and|or)(?=\s|$)|&&|\|\|/i.test(value) && !(/[\s;]/.test(value) && /[=<>~]/.test(value));
+  const isPlain = field !== 'content' && !/["“”„«»‘]|(?:^|\s)['’‚]|'$|^[[=<>~≠≥≤]|[,()]|^\s|\s$|^$|(?<=^|\s)(and|or)(?=\s|$)|&&|\|\|/i.test(value) && !(/[\s;]/.test(value) && /[=<>~]/.test(value));
   const isText = TEXT_OPERATORS.has(operator) || (value !== 'null' && !([...PATH_FIELDS, ...LIST_FIELDS].includes(field) && isJson(value)));
   return isPlain && isText ? value : JSON.stringify(value);
 }
