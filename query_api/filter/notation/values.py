@@ -32,6 +32,7 @@ _TYPED: Final = frozenset({Kind.JSON, Kind.SCORES, Kind.ELEMENTS})
 _LISTS: Final = frozenset({OperandKind.LIST, OperandKind.RANGE})
 _TEXTS: Final = frozenset({OperandKind.LITERAL, OperandKind.PATTERN})
 _QUANTITY: Final = re.compile(r"(\$?)\s*(-?[0-9]+(?:\.[0-9]+)?)\s*([a-z$]*)", re.IGNORECASE)
+_THOUSANDS: Final = re.compile(r",(?=[0-9]{3}(?![0-9]))")
 OPENING_QUOTES: Final = "\"'“”„«»‘’‚"
 CLOSING_QUOTES: Final[Mapping[str, str]] = {"“": "”", "„": "“", "«": "»", "»": "«", "‘": "’", "‚": "‘"}
 """Of those that are not the same."""
@@ -39,7 +40,9 @@ CLOSING_QUOTES: Final[Mapping[str, str]] = {"“": "”", "„": "“", "«": "�
 DOUBLE_QUOTED: Final = r'"(?:\\.|[^"\\])*"|[“”„][^“”„]*[“”]|[«»][^«»]*[«»]'
 SINGLE_QUOTED: Final = "'[^']*'|[‘’‚][^‘’‚]*[‘’]"
 QUOTED: Final = re.compile(f"{DOUBLE_QUOTED}|{SINGLE_QUOTED}", re.DOTALL)
-_ELEMENT: Final = re.compile(rf"\s*({QUOTED.pattern}|[^,]*)\s*(?:,|$)", re.DOTALL)
+_ELEMENT: Final = re.compile(rf"\s*({QUOTED.pattern}|(?![\s{OPENING_QUOTES}])[^,]*)\s*(?:,|$)", re.DOTALL)
+_SPACED: Final = re.compile(rf"[^\s,{OPENING_QUOTES}]+\s[^,]*")
+"""What brackets hold if the commas are missing."""
 
 
 class WrongValue(ValueError):
@@ -55,16 +58,10 @@ def read_value(field: str, operator: Operator, written: str) -> Any:
     operand = OPERATORS[operator].operand
     if operand not in _LISTS:
         return _read_one(field, operand, written)
-    inner = written
-    if written.startswith("["):
-        elements = _json(written)
-        if isinstance(elements, list):
-            return elements
-        if not written.endswith("]"):
-            raise WrongValue("This list is not closed.", ["]"])
-    if written.startswith("[") or (written.startswith("(") and written.endswith(")")):
-        inner = written[1:-1]
-    return [_read_one(field, operand, element) for element in _elements(inner)]
+    elements = _json(written)
+    if isinstance(elements, list):
+        return elements
+    return [_read_one(field, operand, element) for element in _elements(written)]
 
 
 def unquoted(written: str) -> str | None:
@@ -81,11 +78,17 @@ def unquoted(written: str) -> str | None:
 
 
 def _elements(written: str) -> Iterator[str]:
+    if written.startswith("[") and not written.endswith("]"):
+        raise WrongValue("This list is not closed.", ["]"])
+    is_bracketed = written[0] + written[-1] in {"[]", "()"}
+    inner = written[1:-1].strip() if is_bracketed else written
     at = 0
-    while at < len(written):
-        element = _ELEMENT.match(written, at)
-        if element is None:
-            raise WrongValue(f"A comma must be between two values of a list; got “{written[at:]}”.")
+    while at < len(inner):
+        element = _ELEMENT.match(inner, at)
+        if element is None or (is_bracketed and _SPACED.fullmatch(inner)):
+            raise WrongValue(
+                f"Commas must be between the values of a list; got “{inner[at:]}”. If it is one value, it needs quotes."
+            )
         yield element[1].strip()
         at = element.end()
 
@@ -101,6 +104,8 @@ def _read_one(field: str, operand: OperandKind, written: str) -> Any:
     kind = FIELDS[field].kind
     if kind is Kind.ENUM:
         return _one_of(field, written)
+    if field in UNITS or (kind in _TYPED and operand is OperandKind.COMPARABLE):
+        _refuse_commas(written)
     if field in UNITS:
         return _quantity(field, written)
     if kind is Kind.TIME and written.isascii() and written.isdigit():
@@ -124,13 +129,17 @@ def _quantity(field: str, written: str) -> float:
     units = UNITS[field]
     quantity = _QUANTITY.fullmatch(written)
     factor = None if quantity is None else units.get((quantity[3] or quantity[1]).lower())
-    if quantity is None and _QUANTITY.fullmatch(plain := written.replace(",", "")):
-        raise WrongValue(f"A number is written without commas: {plain}.")
     if quantity is None or factor is None:
         shown = ", ".join(f"{unit}1" if unit == "$" else f"1{unit}" for unit in units if unit)
         raise WrongValue(f"“{written}” is no value of {field}: it needs a number, without a unit or as in {shown}.")
     amount = float(quantity[2]) * factor
     return int(amount) if amount.is_integer() else float(f"{amount:.12g}")
+
+
+def _refuse_commas(written: str) -> None:
+    plain = _THOUSANDS.sub("", written).replace(",", ".")
+    if plain != written and _QUANTITY.fullmatch(plain):
+        raise WrongValue(f"A number is written without commas: {plain}.")
 
 
 def _json(written: str) -> Any:
