@@ -255,7 +255,7 @@ async def test_revision_is_deployed_after_its_changes_were_shown(explorer: Explo
     await expect(page.get_by_role("heading", name="What will change: 8 changes")).to_be_visible()
     removed = page.locator(".change.removed", has_text="/parameters/messages")
     assert await removed.locator("h4").all_inner_texts() == ["Message 1, system", "Message 2, user"]
-    await expect(page.get_by_role("rowheader", name="Cost per trace")).to_be_visible()
+    await expect(page.get_by_text("No span of this time refers to either version.")).to_be_visible()
     await page.get_by_label("Message").fill("go live")
     await page.get_by_role("button", name="Deploy version 1 to Development").click()
     await expect(page.get_by_text("Version 1 is deployed to Development.")).to_be_visible()

@@ -307,12 +307,13 @@ async def test_nothing_moves_while_feedback_loads(explorer: Explorer):
 
 
 async def test_trace_lists_what_was_said_about_its_spans(explorer: Explorer):
+    await _open(explorer, 1)  # the root
     page = await _open(explorer, 6)
     await page.get_by_label("Thumbs for this span").get_by_role("button", name="Thumb up").click()
     await expect(page.get_by_label("Thumbs for this span").get_by_role("status")).to_be_empty()
     await page.get_by_role("button", name="Close the panel").click()
     menu = page.locator(".trace-feedback")
-    await menu.get_by_role("button", name=re.compile("^Feedback [1-9]")).click()
+    await menu.get_by_role("button", name=re.compile("^Feedback on [1-9]")).click()
     await expect(menu.get_by_role("listitem").filter(has_text="answer 6")).to_contain_text("thumb up")
     await menu.get_by_label("Thumbs for this trace").get_by_role("button", name="Thumb down").click()
     await expect(menu.get_by_role("listitem").filter(has_text="answer 1")).to_contain_text("thumb down")

@@ -38,6 +38,8 @@ async def test_sessions_show_the_totals_of_their_traces(explorer: Explorer):
     await explorer.open("sessions")
 
     async def shown() -> dict[str, list[str]]:
+        await expect(explorer.page.locator(".rows .row").first).to_be_visible()
+        await expect(explorer.page.get_by_title("Being added up")).to_have_count(0)
         columns = [await explorer.texts(f".rows .row .c-{name}") for name in ("turns", "spans", "errors", "tokens")]
         names = await explorer.texts(".rows .row .c-name")
         return {name: list(row) for name, row in zip(names, zip(*columns, strict=True), strict=True)}

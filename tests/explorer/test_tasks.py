@@ -122,6 +122,27 @@ async def test_two_prompts_are_compared_and_one_is_deployed(page: Page):
     await expect(page.get_by_role("status").filter(has_text="is deployed to")).to_be_visible()
 
 
+async def test_every_session_that_is_seen_has_its_figures(page: Page, stack: RunningStack):
+    await page.goto(f"{stack.api}/ui/sessions?oldest=-12h")
+    rows = page.locator(".rows .row")
+    await expect(rows.first).to_be_visible()
+    await page.locator(".scroller").evaluate("element => element.scrollTo(0, element.scrollHeight)")
+    await expect(page.get_by_title("Being added up")).to_have_count(0)
+    for row in (await rows.all())[:3]:
+        name = await row.locator(".c-name").inner_text()
+        of_session = {"conditions": [{"field": "session", "operator": "is", "value": name}]}
+        query = {"filtering": of_session, "windowing": {"limit": 5_000, "oldest": "-12h"}}
+        traces = stack.ask("/traces/summaries/query", query)["summaries"]
+        spans_count = sum(trace["spans_count"] for trace in traces)
+        await expect(row.locator(".c-spans")).to_have_text(f"{spans_count:,}")
+    await page.get_by_role("columnheader").get_by_role("button", name="Errors").click()
+    await expect(page.get_by_text("being added up")).to_have_count(0)
+    await page.locator(".scroller").evaluate("element => element.scrollTo(0, 0)")
+    errors = [int(text.replace(",", "") or 0) for text in await page.locator(".rows .c-errors").all_inner_texts()]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[0] > 0
+
+
 async def test_list_is_exported(page: Page, tmp_path: Path):
     await page.get_by_role("navigation", name="Views").get_by_role("link", name="Spans").click()
     await _filter(page, f"service = {SERVICE}")

@@ -27,7 +27,7 @@ export function Application({ slug }) {
   const { application, variants, environments } = loaded.data;
   return html`<div ...${marksOf(loaded, 'page')}>
     <div class="page-head"><a class="quiet" href=${href(['applications'])} aria-label="Back to the applications">←</a>
-      <h1>${application.name || slug}</h1><code class="soft">${slug}</code>
+      <h1>${application.name || slug}</h1>${(application.name || slug) !== slug && html`<code class="soft">${slug}</code>`}
       ${application.deleted_at && html`<span class="badge">archived</span>`}
       <${NewVariant} application=${application} variants=${variants.filter((/** @type {any} */ variant) => !variant.deleted_at)} />
       <${Archive} path=${`applications/${application.id}`} isArchived=${Boolean(application.deleted_at)} what=${application.name || slug} done=${loaded.reload} />
@@ -47,7 +47,7 @@ function Variant({ slug, variant, variants, environments, reload }) {
     return { revisions, names: await scoreNames(revisions, abort) };
   }, [variant.id, variant.deleted_at]);
   return html`<section class="card">
-    <div class="card-head"><h2>${variant.name || variant.slug} <code class="soft">${variant.slug}</code></h2>
+    <div class="card-head"><h2>${variant.name || variant.slug} ${(variant.name || variant.slug) !== variant.slug && html`<code class="soft">${variant.slug}</code>`}</h2>
       ${variant.deleted_at && html`<span class="badge">archived</span>`}
       ${variant.forked_from && html`<${ForkedFrom} slug=${slug} source=${variant.forked_from} variants=${variants} />`}
       <span class="head-actions"><a class="button" href=${href(['applications', slug, 'edit'], { variant: variant.slug })}>Edit</a>

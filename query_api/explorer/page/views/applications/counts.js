@@ -44,6 +44,7 @@ export function Counts({ before, after }) {
 
 /** @param {{before: Figures, after: Figures}} props */
 function Table({ before, after }) {
+  if (!before.counts?.spans && !after.counts?.spans) return html`<p class="soft">No span of this time refers to either version.</p>`;
   const names = [...new Set([...Object.keys(before.scores), ...Object.keys(after.scores)])];
   const scores = names.map((name) => /** @type {Row} */ ({ title: `${name}, average`, of: (figures) => figures.scores[name], format: scoreValue, target: ({ counts }) => scoreHref(counts, name) }));
   return html`<table class="plain"><thead><tr><th></th><th class="numeric">Before</th><th class="numeric">After</th><th class="numeric">Change</th></tr></thead><tbody>

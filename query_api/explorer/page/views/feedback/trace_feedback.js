@@ -19,7 +19,7 @@ export function TraceFeedback({ traceId, rootId }) {
   const counted = useLoaded(async (abort) => (await post('spans/groups/query', { filtering, group_by: [], measures: [{ of: 'count' }] }, abort)).groups[0]?.values.count ?? 0,
     [traceId, storedCount.value]);
   const count = counted.data ?? 0;
-  return html`<${Menu} align="right" class="trace-feedback" label=${count ? `Feedback ${count}` : 'Feedback'} title="What was said about spans of this trace">
+  return html`<${Menu} align="right" class="trace-feedback" label=${count ? `Feedback on ${count === 1 ? '1 span' : `${count} spans`}` : 'Feedback'} title="What was said about spans of this trace">
     ${(/** @type {() => void} */ close) => html`<div class="trace-feedback-body">
       <${RootThumbs} traceId=${traceId} rootId=${rootId} />
       <button class="item" onClick=${() => { close(); setParams({ span: rootId, tab: 'scores', write: rootId }, { replace: true }); }}>Write about the trace</button>

@@ -4,11 +4,11 @@ import { totalsBySession } from './totals.js';
 
 export const SESSIONS_MAX = 500;
 
-/** Sessions whose traces also belong to another session: each takes a request. */
-const ASKED_ALONE_MAX = 10;
 const SESSION = 'session';
 
-/** @typedef {{id: string, turns: number, last: string, totals: import('./totals.js').Totals | null}} Session  `totals` is `null` if its traces are too many to add up. */
+/**
+ * @typedef {{id: string, turns: number, last: string, totals?: import('./totals.js').Totals | null}} Session
+ *   `totals` are missing if they do not come with the list (`missing.js`), and `null` if its traces are too many to add up. */
 
 /**
  * The sessions with the latest activity first, and what each took in the time range. A turn is a trace. A session matches
@@ -44,17 +44,10 @@ async function sessionsWith(condition, windowing, abort) {
     limit: SESSIONS_MAX,
   }, abort);
   const [answer, { bySession }] = await Promise.all([groups, totalsBySession(filtering, windowing, abort)]);
-  const listed = answer.groups.map((/** @type {any} */ { by, values }) => {
-    const id = String(by[SESSION]);
-    return { id, turns: values.trace_id.uniq, last: values.start_time.max, totals: bySession.get(id) ?? null };
+  const rows = answer.groups.map((/** @type {any} */ { by, values }) => {
+    const [id, turns] = [String(by[SESSION]), values.trace_id.uniq];
+    const totals = bySession.get(id); // traces of it that also belong to another session are counted there
+    return { id, turns, last: values.start_time.max, ...(totals && totals.turns >= turns && { totals }) };
   });
-  let asked = 0;
-  const rows = await Promise.all(listed.map(async (/** @type {Session} */ session) => {
-    if ((session.totals?.turns ?? 0) >= session.turns) return session;
-    if ((asked += 1) > ASKED_ALONE_MAX) return { ...session, totals: null };
-    const ofSession = { conditions: [{ field: SESSION, operator: 'is', value: session.id }] };
-    const alone = await totalsBySession(ofSession, windowing, abort, session.id);
-    return { ...session, totals: alone.complete ? alone.bySession.get(session.id) ?? null : null };
-  }));
   return { rows, complete: answer.complete !== false };
 }

@@ -1,6 +1,6 @@
 /** The sessions with the latest activity, and one session as a conversation over its traces. */
 import { html } from 'htm/preact';
-import { useMemo } from 'preact/hooks';
+import { useEffect, useMemo } from 'preact/hooks';
 import { href, navigate, param, setParams } from '../../app/address.js';
 import { filterTitle } from '../../app/filter.js';
 import { ago, allShown, cost, short } from '../../app/format.js';
@@ -13,11 +13,12 @@ import { Table } from '../../components/table.js';
 import { ALL_TIME, TimeRange, timeRange } from '../../components/time_range.js';
 import { UserLink } from '../../components/user_link.js';
 import { SESSIONS_MAX, sessionsOf } from './found.js';
+import { useMissing } from './missing.js';
 import { SessionView } from './session.js';
 import { useTexts } from './texts.js';
 
 /** @typedef {import('./found.js').Session} Session */
-/** @typedef {Session & {question?: string, answer?: string}} Row */
+/** @typedef {Session & {question?: string, answer?: string, want: () => void}} Row  `want` asks for its figures, if they are missing. */
 
 /** @param {{sessionId?: string}} props */
 export function SessionsView({ sessionId }) {
@@ -30,16 +31,19 @@ function SessionList() {
   const { oldest, newest } = timeRange();
   const [sort, isAscending] = [param('sort') ?? '', param('order') === 'ascending'];
   const loaded = useLoaded((abort) => sessionsOf(filter, { oldest, newest }, abort), [JSON.stringify(filter), oldest, newest]);
-  const listed = loaded.data?.rows;
-  const sessions = useMemo(() => ordered(listed ?? [], sort, isAscending), [listed, sort, isAscending]);
+  const { sessions: known, want } = useMissing(loaded.data?.rows ?? NONE, { oldest, newest });
+  const sessions = useMemo(() => ordered(known, sort, isAscending), [known, sort, isAscending]);
+  const missing = known.filter(({ totals }) => totals === undefined);
+  useEffect(() => { if (FIGURES.includes(sort)) for (const { id } of missing) want(id); }, [sort, missing.length]);
   const texts = useTexts(sessions);
   const rows = useMemo(() => sessions.map((session) => ({
-    ...session, question: texts.get(session.totals?.firstTrace ?? '')?.question, answer: texts.get(session.totals?.lastTrace ?? '')?.answer,
+    ...session, want: () => want(session.id), question: texts.get(session.totals?.firstTrace ?? '')?.question, answer: texts.get(session.totals?.lastTrace ?? '')?.answer,
   })), [sessions, texts]);
   const isFiltered = filter.conditions.length > 0;
   return html`<div class="list-view">
     <div class="bar"><${FilterBar} error=${loaded.error} /><div class="controls"><${TimeRange} /></div></div>
     ${isFiltered && html`<p class="ranking">Sessions with a trace that matches. Their figures are those of the whole sessions in the time range.</p>`}
+    ${FIGURES.includes(sort) && missing.length > 0 && html`<p class="ranking" role="status">The figures of ${missing.length} more ${missing.length === 1 ? 'session' : 'sessions'} are being added up; then the order is complete.</p>`}
     ${loaded.error && wrongCondition(loaded.error) === null && html`<${ErrorNotice} error=${loaded.error} retry=${loaded.reload} />`}
     ${loaded.data?.complete === false && html`<${IncompleteNotice}>The query ran out of its budget: older sessions are missing. Choose a shorter time range.</${IncompleteNotice}>`}
     ${loaded.isLoading && !loaded.data && html`<p class="loading" role="status">Loading…</p>`}
@@ -66,6 +70,10 @@ function sessionHref({ id }) {
 
 /** Orders that begin with the first name; all others begin with the highest value. */
 const NAMES = ['name', 'user'];
+
+/** Orders by what the sessions took. */
+const FIGURES = ['user', 'spans', 'errors', 'tokens', 'cost'];
+const NONE = /** @type {Session[]} */ ([]);
 const NOT_ORDERED = 'There is no order by texts';
 const VALUES = /** @type {Record<string, (session: Session) => string | number | undefined>} */ ({
   '': ({ last }) => last, name: ({ id }) => id, user: ({ totals }) => totals?.user, turns: ({ turns }) => turns, spans: ({ totals }) => totals?.spans,
@@ -77,13 +85,21 @@ const COLUMNS = /** @type {import('../../components/table.js').Column<Row>[]} */
   { name: 'time', title: 'Last activity', width: '7.5rem', sort: '', cell: ({ last }) => html`<time datetime=${last} title=${last}>${ago(last)}</time>` },
   { name: 'question', title: 'First question', width: 'minmax(9rem, 3fr)', sortNote: NOT_ORDERED, cell: ({ question }) => html`<${InShort} text=${question} />` },
   { name: 'answer', title: 'Last answer', width: 'minmax(9rem, 3fr)', sortNote: NOT_ORDERED, cell: ({ answer }) => html`<${InShort} text=${answer} />` },
-  { name: 'user', title: 'User', width: 'minmax(5rem, 1fr)', sort: 'user', sortNote: 'In order of names', cell: ({ totals }) => html`<${UserLink} id=${totals?.user} />`, quick: ({ totals }) => byUser(totals?.user) },
+  { name: 'user', title: 'User', width: 'minmax(5rem, 1fr)', sort: 'user', sortNote: 'In order of names', cell: (row) => html`<${Figure} row=${row} value=${row.totals?.user && html`<${UserLink} id=${row.totals.user} />`} />`, quick: ({ totals }) => byUser(totals?.user) },
   { name: 'turns', title: 'Turns', width: '4rem', numeric: true, sort: 'turns', cell: ({ turns }) => short(turns) },
-  { name: 'spans', title: 'Spans', width: '4rem', numeric: true, sort: 'spans', cell: ({ totals }) => short(totals?.spans) },
-  { name: 'errors', title: 'Errors', width: '4rem', numeric: true, sort: 'errors', cell: ({ totals }) => (totals?.errors ? html`<span class="error-text">${short(totals.errors)}</span>` : '') },
-  { name: 'tokens', title: 'Tokens', width: '5rem', numeric: true, sort: 'tokens', cell: ({ totals }) => (totals?.tokens ? short(totals.tokens) : '') },
-  { name: 'cost', title: 'Cost', width: '6rem', numeric: true, sort: 'cost', cell: ({ totals }) => (totals?.cost ? cost(totals.cost) : '') },
+  { name: 'spans', title: 'Spans', width: '4rem', numeric: true, sort: 'spans', cell: (row) => html`<${Figure} row=${row} value=${short(row.totals?.spans)} />` },
+  { name: 'errors', title: 'Errors', width: '4rem', numeric: true, sort: 'errors', cell: (row) => html`<${Figure} row=${row} value=${row.totals?.errors && html`<span class="error-text">${short(row.totals.errors)}</span>`} />` },
+  { name: 'tokens', title: 'Tokens', width: '5rem', numeric: true, sort: 'tokens', cell: (row) => html`<${Figure} row=${row} value=${row.totals?.tokens && short(row.totals.tokens)} />` },
+  { name: 'cost', title: 'Cost', width: '6rem', numeric: true, sort: 'cost', cell: (row) => html`<${Figure} row=${row} value=${row.totals?.cost && cost(row.totals.cost)} />` },
 ]);
+
+/** A figure of a session, which asks for it when it is seen. @param {{row: Row, value: any}} props  Without a value it is empty. */
+function Figure({ row, value }) {
+  const isMissing = row.totals === undefined;
+  useEffect(() => { if (isMissing) row.want(); }, [row.id, isMissing]);
+  if (isMissing) return html`<span class="soft" title="Being added up">…</span>`;
+  return row.totals === null ? html`<span class="soft" title="The session has too many turns to add up">–</span>` : value || '';
+}
 
 /** @param {string | undefined} user  @returns {import('../../components/value_menu.js').Quick | null} */
 function byUser(user) {
@@ -92,7 +108,7 @@ function byUser(user) {
 
 /**
  * All that are listed are here, so every value has an order. A session without the value comes last.
- * @param {Session[]} sessions
+ * @param {readonly Session[]} sessions
  * @param {string} sort
  * @param {boolean} isAscending
  */

@@ -4,8 +4,8 @@
  */
 import { post } from '../../app/api.js';
 
-const PAGE = 1_000;
-const PAGES_MAX = 5;
+const PAGE = 5_000;
+const PAGES_MAX = 2;
 
 /** @typedef {{turns: number, spans: number, errors: number, tokens: number, cost: number, first: string, last: string,
  *   firstTrace: string, lastTrace: string, lastStart: string, user: string | undefined}} Totals  `user` is that of the latest trace that names one. */
