@@ -194,7 +194,11 @@ class TestQuery:
     @pytest.mark.parametrize(
         ("arguments", "code", "message"),
         [
-            (["foo", "=", "3"], 2, "“foo” is not a field. An attribute of this name is attributes.foo."),
+            (
+                ["foo", "=", "3"],
+                2,
+                "“foo” is not a field. Write attributes.foo for an attribute, scores.foo for a score.",
+            ),
             (["--columns", "foo"], 2, "'foo' is not a field; allowed:"),
             (["--last", "1h", "--oldest", "-2h"], 2, "--last and --oldest both set"),
             (["--sort", "cost", "--limit", "2000"], 2, "--sort returns at most 1,000 spans"),

@@ -291,7 +291,7 @@ async def test_key_that_may_only_read_is_told_so(explorer: Explorer):
         await route.fulfill(json={"project_name": "p", "scopes": ["read"]})
 
     await page.route("**/projects/current", read_only)
-    await explorer.open(f"applications/{slug}/deploy", revision=revision)
+    await explorer.open(f"applications/{slug}/deploy", revision=revision, environment="staging")
     await expect(page.get_by_text("Your key may only read.")).to_be_visible()
     await expect(page.get_by_role("button", name="Deploy version 0")).to_be_disabled()
     await explorer.open("applications")
@@ -307,6 +307,6 @@ async def test_refused_change_is_said_in_the_words_of_the_api(explorer: Explorer
         await route.fulfill(status=403, json={"detail": words})
 
     await page.route("**/revisions/deploy", refuse)
-    await explorer.open(f"applications/{slug}/deploy", revision=revision)
+    await explorer.open(f"applications/{slug}/deploy", revision=revision, environment="staging")
     await page.get_by_role("button", name="Deploy version 0").click()
     await expect(page.get_by_role("alert")).to_contain_text(words)

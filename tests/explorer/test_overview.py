@@ -47,7 +47,11 @@ REQUESTS = [
     *_request(4, DAY + timedelta(hours=2), HOSTILE, failed=False, cost=2),
     *_request(5, DAY - timedelta(days=1), "adele", failed=False, cost=0.5),
     *_request(6, DAY - timedelta(days=1), "bob", failed=False, cost=0.5),
-]
+    {"trace_id": f"{0x0F07:032x}", "span_id": f"{1:016x}", "span_name": "feedback", "start_time": DAY.isoformat(),
+     "links": [{"trace_id": f"{0x0F01:032x}", "span_id": f"{1:016x}", "attributes": {"key": "invocation"}}],
+     "references": [{"slug": "thumb", "attributes": {"key": "evaluator"}}]},
+]  # fmt: skip
+"""The last one is feedback, which is no request."""
 
 
 @pytest.fixture(scope="module")
@@ -236,6 +240,18 @@ async def test_figure_before_is_found_among_more_groups_than_an_answer_has(page:
     shown = _row(page, "Users", "adele").get_by_role("cell").nth(1)
     await expect(shown).to_have_text("3 1")
     await page.unroute_all(behavior="wait")
+
+
+async def test_part_shows_more_values(page: Page, stack: RunningStack) -> None:
+    async def ask_for_one(route: Route) -> None:
+        body = route.request.post_data_json or {}
+        await route.continue_(post_data={**body, "limit": 1} if body["limit"] == 8 else body)
+
+    await page.route("**/spans/groups/query", ask_for_one)
+    await page.goto(f"{stack.api}/ui/?day=2026-03-10")
+    await expect(_row(page, "Users", HOSTILE)).to_have_count(0)
+    await page.get_by_role("region", name="Users").get_by_role("button", name="Show more (1)").click()
+    await expect(_row(page, "Users", HOSTILE)).to_be_visible()
 
 
 async def test_few_requests_are_sent_at_once(page: Page, stack: RunningStack) -> None:

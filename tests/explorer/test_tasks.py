@@ -69,6 +69,12 @@ async def _filter(page: Page, text: str) -> None:
     await page.keyboard.press("Enter")
 
 
+async def test_rare_value_is_suggested(page: Page):
+    await page.get_by_role("combobox", name="Add a condition").first.click()
+    await page.keyboard.type(f"service = {SERVICE[:-2]}")
+    await expect(page.locator(".suggestions").get_by_role("option", name=SERVICE)).to_be_visible()
+
+
 async def test_pasted_id_opens_its_trace(page: Page):
     await _filter(page, "7a" * 16)
     await expect(page.locator(".trace-head h1")).to_have_text(f"agent of {SERVICE}")

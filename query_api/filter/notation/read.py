@@ -343,7 +343,9 @@ def _unknown(name: str, begin: int, end: int, operator: _Operator | None) -> Wro
     """Return what is wrong with a name that is no field. Without an operator it may be meant as a word."""
     meant = similar_field(name) if operator else condition_meant(name) or similar_field(name)
     help_ = (
-        f"An attribute of this name is attributes.{name}." if operator else f'In quotes, "{name}", it is searched for.'
+        f"Write attributes.{name} for an attribute, scores.{name} for a score."
+        if operator
+        else f'In quotes, "{name}", it is searched for.'
     )
     shown = f"“{name}” is not a field. {f'Did you mean “{meant}”?' if meant else help_}"
     kind = WrongFilter if operator is not None and operator.is_symbol else _NoCondition

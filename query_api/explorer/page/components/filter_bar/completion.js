@@ -15,6 +15,9 @@ const SUGGESTIONS_MAX = 12;
 const WAIT_MS = 120;
 const SCORES = 'scores';
 
+/** Few spans have scores: of all spans, the newest ones are examined. */
+const JUDGED = { conditions: [{ field: SCORES, operator: 'exists' }] };
+
 /** Conditions that people look for by other words than those of a field. */
 const READY = Object.entries({ 'status = error': ['error', 'failed', 'status'], 'status = ok': ['ok', 'status'], 'state = running': ['running'] });
 
@@ -63,7 +66,10 @@ function names(typed) {
   if (typed.length < 2) return { known: fields };
   const ready = READY.filter(([, words]) => words.some((word) => word.startsWith(typed.toLowerCase())));
   const known = [...fields, ...ready.map(([condition]) => suggestion(condition, condition, ''))];
-  return { known, ask: async (abort) => namesThatOccur(typed, known, await facets({ limit: 500 }, abort)) };
+  return { known, ask: async (abort) => {
+    const [all, judged] = await Promise.all([facets({ limit: 500 }, abort), facets({ filtering: JUDGED, limit: 1 }, abort)]);
+    return namesThatOccur(typed, known, { facets: all.facets, scores: judged.scores });
+  } };
 }
 
 /**
@@ -75,9 +81,9 @@ function namesThatOccur(typed, known, { facets: paths, scores }) {
   if (typed.startsWith(`${SCORES}.`)) return suggestedScores(scores, typed);
   const inner = typed.replace(/^attributes\.?/, '').toLowerCase();
   const fitting = paths.filter(({ path }) => path.toLowerCase().includes(inner));
-  return [...known, ...fitting.map(({ path, types, count }) => suggestion(
+  return [...known, ...suggestedScores(scores, typed), ...fitting.map(({ path, types, count }) => suggestion(
     `attributes.${path} `, `attributes.${path}`, `${types.join(', ')} · ${count}`,
-  )), ...suggestedScores(scores, typed)].slice(0, SUGGESTIONS_MAX);
+  ))].slice(0, SUGGESTIONS_MAX);
 }
 
 /**
@@ -109,16 +115,21 @@ function values(name, operator, typed) {
   const fitting = (all) => all.filter((value) => String(value).toLowerCase().includes(last)).slice(0, SUGGESTIONS_MAX)
     .map((value) => suggestion(`${name} ${operator} ${before}${valueText(named.field, operatorOf(operator), value)}`, String(value), ''));
   const all = FIELD_VALUES[named.field];
-  return all ? { known: fitting(all) } : { known: [], ask: async (abort) => fitting(await valuesThatOccur(named, abort)) };
+  return all ? { known: fitting(all) } : { known: [], ask: async (abort) => fitting(await valuesThatOccur(named, last.replace(/^["'“]/, ''), abort)) };
 }
 
 /**
+ * Values of a field: those that contain what is typed, so that rare ones are found too.
  * @param {{field: string, key?: string}} named
+ * @param {string} typed
  * @param {AbortSignal} abort
  * @returns {Promise<unknown[]>}
  */
-async function valuesThatOccur(named, abort) {
-  const answer = await facets({ keys: [named.key ? named : named.field], limit: 50 }, abort);
+async function valuesThatOccur(named, typed, abort) {
+  const keys = [named.key ? named : named.field];
+  const fitting = { conditions: [{ ...named, operator: 'contains', value: typed, options: { case_sensitive: false } }] };
+  const isText = typed !== '' && Number.isNaN(Number(typed)) && named.field !== SCORES;
+  const answer = await facets({ keys, limit: 50, ...(isText && { filtering: fitting }) }, abort);
   return answer.facets.flatMap(({ values: counted }) => (counted ?? []).map((/** @type {{value: unknown}} */ { value }) => value));
 }
 

@@ -13,6 +13,9 @@ const ROWS = 10;
 const SHOWN = FIGURES.filter(({ name }) => ['traces', 'errors', 'cost', 'p50'].includes(name));
 const NAMES_MAX = 2;
 
+/** Figures on a narrow page. */
+const NARROW_MAX = 2;
+
 /**
  * @param {{slug: string, revisions: any[], environments: readonly import('./environments.js').Environment[], names: readonly string[]}} props
  *   `names` are those of scores.
@@ -24,7 +27,7 @@ export function Versions({ slug, revisions, environments, names }) {
   if (newestFirst.length === 0) return html`<p class="soft">No revision yet.</p>`;
   return html`<div class="table-scroll" tabindex="0" role="region" aria-label="Versions"><table class="plain versions"><thead><tr>
       <th>Version</th><th>Message</th><th class="wide">Author</th><th class="wide">Committed</th>
-      ${SHOWN.map(({ name, title }) => html`<th class="numeric">${title}</th>`)}
+      ${SHOWN.map(({ name, title }, place) => html`<th key=${name} class="numeric ${isWide(place) ? 'wide' : ''}">${title}</th>`)}
       ${shownNames.map((name) => html`<th class="numeric wide"><bdi>${name}</bdi></th>`)}<th></th></tr></thead><tbody>
       ${newestFirst.slice(0, count).map((revision, place) => html`<${Version} key=${revision.id} slug=${slug} revision=${revision} before=${newestFirst[place + 1]}
         environments=${environments} names=${shownNames} />`)}
@@ -55,5 +58,5 @@ function FigureCells({ id, names }) {
 
 /** Whether a narrow page has no room for a figure. @param {number} place */
 function isWide(place) {
-  return place >= SHOWN.length;
+  return place >= NARROW_MAX;
 }

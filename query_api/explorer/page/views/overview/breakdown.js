@@ -1,6 +1,6 @@
 /** The figures by one value: models, services, applications or users. */
 import { html } from 'htm/preact';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { href } from '../../app/address.js';
 import { writeFilter } from '../../app/filter.js';
 import { cost, duration, number, short } from '../../app/format.js';
@@ -31,6 +31,9 @@ const COLUMNS = /** @type {[string, string, (value: number | undefined) => strin
   ['p50', 'Median', duration, { sort: 'duration', wide: true }],
   ['p95', 'p95', duration, { sort: 'duration', wide: true }],
 ]);
+
+/** Values of a part, and after a click. */
+const [ROWS, ROWS_MAX] = [8, 100];
 const NAMES = ['count', ...COLUMNS.map(([name]) => name)];
 
 /**
@@ -39,7 +42,8 @@ const NAMES = ['count', ...COLUMNS.map(([name]) => name)];
  */
 export function Breakdown({ part, period, isHidden, settle }) {
   const { title, noun, by, measures, conditions, none, all } = part;
-  const loaded = useLoaded((abort) => figures({ measures, names: NAMES, conditions, by }, period, abort), [period]);
+  const [limit, setLimit] = useState(ROWS);
+  const loaded = useLoaded((abort) => figures({ measures, names: NAMES, conditions, by, limit }, period, abort), [period, limit]);
   useEffect(() => { if (loaded.data || loaded.error) settle(); }, [loaded.data, loaded.error]);
   const { rows = [], othersCount = 0, partly = [] } = loaded.data ?? {};
   return html`<section ...${marksOf(loaded, 'card breakdown')} aria-label=${title} hidden=${isHidden}>
@@ -50,7 +54,8 @@ export function Breakdown({ part, period, isHidden, settle }) {
     ${rows.length > 0 && html`<table class="plain figures"><thead><tr><th>${title.slice(0, -1)}</th><th class="wide"><span class="hidden">Over time</span></th><th class="numeric">${noun}</th>
       ${COLUMNS.map(([, name, , { wide, failed }]) => html`<th class="numeric ${wide ? 'wide' : ''}" title=${failed ? `${noun} that failed` : null}>${name}</th>`)}</tr></thead>
       <tbody>${rows.map((row) => html`<${Line} key=${row.key} part=${part} period=${period} row=${row} />`)}</tbody></table>`}
-    ${(othersCount > 0 || (all && rows.length > 0)) && html`<p class="soft">${othersCount > 0 && `and ${number(othersCount)} more. `}${all && html`<a href=${all()}>All ${title.toLowerCase()}</a>`}</p>`}
+    ${(othersCount > 0 || (all && rows.length > 0)) && html`<p class="soft">${othersCount > 0 && (limit < ROWS_MAX
+      ? html`<button class="quiet" onClick=${() => setLimit(ROWS_MAX)}>Show more (${number(othersCount)})</button>${' '}` : `and ${number(othersCount)} more. `)}${all && html`<a href=${all()}>All ${title.toLowerCase()}</a>`}</p>`}
     ${rows.length > 0 && html`<p class="chart-link"><a href=${href(['charts'], { measure: 'count', by: by.key ?? by.field, filter: writeFilter({ conditions }), ...windowOf(period) })}>As a chart</a></p>`}
     ${partly.length > 0 && html`<p class="soft" role="status">The query ran out of its budget. Counted: ${partly.join(', ')}.</p>`}
   </section>`;

@@ -4,10 +4,11 @@
  */
 import { post } from '../../app/api.js';
 import { localTime } from '../../app/format.js';
+import { withoutAside } from '../../components/aside.js';
 import { windowOf } from './period.js';
 
 /** @typedef {import('./period.js').Period} Period */
-/** @typedef {import('../../app/filter.js').Condition} Condition */
+/** @typedef {import('../../app/filter.js').Condition | import('../../app/filter.js').Filter} Condition */
 /** @typedef {Record<string, number | undefined>} Values  By the names of `FIGURES`. */
 /** @typedef {{key: string, now: Values, before: Values, lines: Record<string, (number | null)[]>}} Row */
 /** @typedef {{rows: Row[], othersCount: number, partly: string[]}} Figures  `partly` says of which times the figures are, where a query ran out of its budget. */
@@ -45,21 +46,22 @@ export const OF_REQUESTS = /** @type {Measures} */ ({
  * @param {AbortSignal} abort
  * @returns {Promise<Figures>}
  */
-export async function figures({ measures, names, conditions, by, limit = 8 }, period, abort) {
+export async function figures({ measures, names, conditions, by, limit = 1 }, period, abort) {
+  const lists = withoutAside({ conditions }).conditions; // as the lists that the figures lead to
   const chosen = names.map((name) => measures[name] ?? []);
   const asked = [...new Map(chosen.map(([measure]) => [JSON.stringify(measure), measure])).values()];
   const body = { measures: asked, group_by: by ? [by] : [] };
   const read = (/** @type {any} */ values) => Object.fromEntries(names.map((name) => [name, measures[name]?.[1](values)]));
   const ask = (/** @type {Condition[]} */ all, /** @type {import('./period.js').Range} */ range, /** @type {object} */ more) => inTurn(
     () => post('spans/groups/query', { ...body, filtering: { conditions: all }, windowing: windowOf(range), ...more }, abort), abort, range !== period);
-  const now = await ask(by ? [...conditions, { ...by, operator: 'exists' }] : conditions, period, { limit, interval: period.interval, totals: true });
+  const now = await ask(by ? [...lists, { ...by, operator: 'exists' }] : lists, period, { limit, interval: period.interval, totals: true });
   const keyOf = (/** @type {any} */ group) => JSON.stringify(by ? group.by[by.key ?? by.field] : null);
   const keys = now.totals.map(keyOf);
   // Most periods have few keys: their figures come sooner than those of a filter by the keys that are shown.
-  const before = by && keys.length === 0 ? NOTHING : await ask(conditions, period.before, { limit: by ? GROUPS_MAX : 1 });
+  const before = by && keys.length === 0 ? NOTHING : await ask(lists, period.before, { limit: by ? GROUPS_MAX : 1 });
   const earlier = new Map(before.groups.map((/** @type {any} */ group) => [keyOf(group), read(group.values)]));
   const others = before.others ? keys.filter((/** @type {string} */ key) => !earlier.has(key)).map((/** @type {string} */ key) => JSON.parse(key)) : [];
-  const rest = by && others.length > 0 ? await ask([...conditions, { ...by, operator: 'in', value: others }], period.before, { limit: others.length }) : NOTHING;
+  const rest = by && others.length > 0 ? await ask([...lists, { ...by, operator: 'in', value: others }], period.before, { limit: others.length }) : NOTHING;
   for (const group of rest.groups) earlier.set(keyOf(group), read(group.values));
   const rows = now.totals.map((/** @type {any} */ group) => ({
     key: by ? String(group.by[by.key ?? by.field]) : '', now: read(group.values), before: earlier.get(keyOf(group)) ?? {},
