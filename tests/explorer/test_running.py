@@ -122,7 +122,7 @@ async def test_quick_filter_finds_what_runs_for_long(explorer: Explorer, view: s
     ended.send(ended.end_of(1), ended.end_of(2), running=0)
     await explorer.open(view)
     quick = explorer.page.get_by_label("Running")
-    await quick.select_option(label="for more than 1 h")
+    await quick.select_option(label="Running for more than 1 h")
 
     rows = explorer.page.locator(".rows .row")
     await expect(rows.filter(has_text=f"run {run.trace_id[:6]} 1")).to_contain_text("running since")

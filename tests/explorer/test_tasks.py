@@ -109,7 +109,11 @@ async def test_feedback_is_given_and_found_again(page: Page, stack: RunningStack
     await page.get_by_role("button", name="Write about the trace").click()
     await fill_score(page, "usefulness", "Number", "0.2")
     await page.get_by_role("link", name="Back to the traces").click()
-    await _filter(page, "scores.usefulness < 0.5")
+    await page.get_by_role("combobox", name="Add a condition").first.click()
+    await page.keyboard.type("usefu")
+    await page.locator(".suggestions").get_by_role("option", name="scores.usefulness").click()
+    await page.keyboard.type("< 0.5")
+    await page.keyboard.press("Enter")
     await expect(page.locator(".rows .row")).to_have_count(1)
     await expect(page.locator(".rows .row")).to_contain_text("Book a room in Lagos")
 

@@ -12,6 +12,7 @@ import { timeRange } from '../time_range.js';
  */
 
 const SUGGESTIONS_MAX = 12;
+const SCORES_MAX = 100;
 const WAIT_MS = 120;
 const SCORES = 'scores';
 
@@ -67,7 +68,7 @@ function names(typed) {
   const ready = READY.filter(([, words]) => words.some((word) => word.startsWith(typed.toLowerCase())));
   const known = [...fields, ...ready.map(([condition]) => suggestion(condition, condition, ''))];
   return { known, ask: async (abort) => {
-    const [all, judged] = await Promise.all([facets({ limit: 500 }, abort), facets({ filtering: JUDGED, limit: 1 }, abort)]);
+    const [all, judged] = await Promise.all([facets({ limit: 500 }, abort), facets({ filtering: JUDGED, limit: SCORES_MAX }, abort)]);
     return namesThatOccur(typed, known, { facets: all.facets, scores: judged.scores });
   } };
 }
