@@ -25,6 +25,7 @@ WORDS = (
     "session_id is 1e5 and span_id is 1234567890123456 and parent_id is null",
     "span_name contains 5.0 and user_id not_exists",
     "not \"card declined\" and 'x'",
+    'session = "s-1 cost≥3" and text contains "\\"0123456789abcdef\\""',
     "content contains 'card declined' and end_time eq 1777636802500",
     'service in ["a,b"] and name = "fetch (url)"',
     "name = \"5” and 'x\" and user in ['“a”', '≥5', b’c]",

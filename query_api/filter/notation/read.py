@@ -26,6 +26,7 @@ from query_api.filter.language import ALLOWED_OPERATORS, FIELDS, OPERATORS, WITH
 from query_api.filter.notation.ids import read_id
 from query_api.filter.notation.names import FIELD_NAMES, JOINT, SYMBOLS, condition_meant, read_field, similar_field
 from query_api.filter.notation.values import (
+    CLOSING_BRACKETS,
     CLOSING_QUOTES,
     DOUBLE_QUOTED,
     OPENING_QUOTES,
@@ -298,9 +299,9 @@ class _Reader:
 
     def _no_condition_follows(self, begin: int, end: int) -> None:
         """A value such as ``s-1 cost > 3`` is hardly one: the word between two conditions is missing."""
-        if self._text[begin] in f"{OPENING_QUOTES}[(":
-            return
-        following = _NEXT_CONDITION.search(self._text, begin, end)
+        quoted, closing = QUOTED.match(self._text, begin), CLOSING_BRACKETS.get(self._text[begin])
+        free = quoted.end() if quoted else max(begin, self._text.rfind(closing, begin, end)) if closing else begin
+        following = _NEXT_CONDITION.search(self._text, free, end)
         if following is not None and read_field(following[1]) is not None:
             shown = f"“and” or “or” must stand before “{following[1]}”. A value that contains it needs quotes."
             raise WrongFilter(shown, following.start(1), following.end(1), ["and", "or"])
@@ -315,7 +316,7 @@ class _Reader:
                 continue
             if depth == 0 and (part == ")" or (is_free and end > self._at and JOINT.match(self._text, piece.start()))):
                 break
-            if part in OPENING_QUOTES and is_free:
+            if len(part) == 1 and part in OPENING_QUOTES and is_free:
                 raise WrongFilter(*_unclosed(part, piece.start()))
             depth += (part == "(") - (part == ")")
             end, is_free = piece.end(), False

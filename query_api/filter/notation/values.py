@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -32,7 +33,9 @@ _TYPED: Final = frozenset({Kind.JSON, Kind.SCORES, Kind.ELEMENTS})
 _LISTS: Final = frozenset({OperandKind.LIST, OperandKind.RANGE})
 _TEXTS: Final = frozenset({OperandKind.LITERAL, OperandKind.PATTERN})
 _QUANTITY: Final = re.compile(r"(\$?)\s*(-?[0-9]+(?:\.[0-9]+)?)\s*([a-z$]*)", re.IGNORECASE)
-_THOUSANDS: Final = re.compile(r",(?=[0-9]{3}(?![0-9]))")
+CLOSING_BRACKETS: Final[Mapping[str, str]] = {"[": "]", "(": ")"}
+_TIME_DIGITS_MAX: Final = 20
+_THOUSANDS: Final = re.compile(r"(?<!\b0),(?=[0-9]{3}(?![0-9]))")
 OPENING_QUOTES: Final = "\"'“”„«»‘’‚"
 CLOSING_QUOTES: Final[Mapping[str, str]] = {"“": "”", "„": "“", "«": "»", "»": "«", "‘": "’", "‚": "‘"}
 """Of those that are not the same."""
@@ -78,14 +81,14 @@ def unquoted(written: str) -> str | None:
 
 
 def _elements(written: str) -> Iterator[str]:
-    if written.startswith("[") and not written.endswith("]"):
-        raise WrongValue("This list is not closed.", ["]"])
-    is_bracketed = written[0] + written[-1] in {"[]", "()"}
-    inner = written[1:-1].strip() if is_bracketed else written
+    closing = CLOSING_BRACKETS.get(written[0])
+    if closing and not written.endswith(closing):
+        raise WrongValue("This list is not closed.", [closing])
+    inner = written[1:-1].strip() if closing else written
     at = 0
     while at < len(inner):
         element = _ELEMENT.match(inner, at)
-        if element is None or (is_bracketed and _SPACED.fullmatch(inner)):
+        if element is None or (closing and _SPACED.fullmatch(inner)):
             raise WrongValue(
                 f"Commas must be between the values of a list; got “{inner[at:]}”. If it is one value, it needs quotes."
             )
@@ -108,7 +111,7 @@ def _read_one(field: str, operand: OperandKind, written: str) -> Any:
         _refuse_commas(written)
     if field in UNITS:
         return _quantity(field, written)
-    if kind is Kind.TIME and written.isascii() and written.isdigit():
+    if kind is Kind.TIME and written.isascii() and written.isdigit() and len(written) <= _TIME_DIGITS_MAX:
         return int(written)
     return _json(written) if kind in _TYPED else written
 
@@ -133,6 +136,8 @@ def _quantity(field: str, written: str) -> float:
         shown = ", ".join(f"{unit}1" if unit == "$" else f"1{unit}" for unit in units if unit)
         raise WrongValue(f"“{written}” is no value of {field}: it needs a number, without a unit or as in {shown}.")
     amount = float(quantity[2]) * factor
+    if not math.isfinite(amount):
+        raise WrongValue(f"This number is too large for {field}.")
     return int(amount) if amount.is_integer() else float(f"{amount:.12g}")
 
 

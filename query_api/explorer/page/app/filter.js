@@ -57,6 +57,11 @@ const QUOTED = /(?<=^|[\s=<>~,[])("(?:\\.|[^"\\])*"|'[^']*')(?=$|[\s,\]])/g;
 
 /** A phrase that all texts are searched for: a condition of its own. */
 const PHRASE = /^"[^"\\]*"$/;
+/** A phrase that would be read as an id. */
+const ID_PHRASE = /^"\s*(https?:|[0-9a-fx:{}urnid-]*\s*"$)/i;
+
+/** The name of an attribute or of a score that text can hold. */
+export const KEY = /^[^\s()=!<>~≠≥≤"'“”„«»‘’‚,]+$/;
 
 /** A path in the attributes whose field is left out: `http.status`. */
 const BARE_PATH = /^[a-z_][\w-]*(\.[\w-]+)+$/i;
@@ -112,7 +117,7 @@ export function conditionText(member) {
     return member.operator === 'not' ? `not ${texts[0]}` : texts.join(` ${member.operator ?? 'and'} `);
   }
   const { field, key, operator = 'is', value = null } = member;
-  if (field === 'content' && operator === 'contains' && PHRASE.test(String(value))) return String(value);
+  if (field === 'content' && operator === 'contains' && PHRASE.test(String(value)) && !ID_PHRASE.test(String(value))) return String(value);
   const name = field === 'content' ? 'text' : key ? `${field}.${key}` : field;
   const symbol = Object.entries(SYMBOLS).find(([, named]) => named === operator)?.[0] ?? operator;
   if (WITHOUT_VALUE.has(operator)) return `${name} ${symbol}`;
@@ -137,7 +142,7 @@ export function isText(member) {
     return isNamed && conditions.every(isText);
   }
   const { field, key, operator = 'is', value = null, ...others } = member;
-  if (Object.keys(others).length || !NAMES.has(operator) || (key !== undefined && !/^[^\s()=!<>~≠≥≤"'“”„«»‘’‚,]+$/.test(key))) return false;
+  if (Object.keys(others).length || !NAMES.has(operator) || (key !== undefined && !KEY.test(key))) return false;
   if (WITHOUT_VALUE.has(operator)) return value === null;
   if (LISTS.has(operator)) return Array.isArray(value) && value.length > 0 && value.every((one) => isValueOf(field, operator, one));
   return isValueOf(field, operator, value);
@@ -160,7 +165,7 @@ function isValueOf(field, operator, value) {
  */
 export function valueText(field, operator, value) {
   if (typeof value !== 'string') return JSON.stringify(value);
-  const isPlain = field !== 'content' && !/["“”„«»‘]|(?:^|\s)['’‚]|'$|^[[=<>~≠≥≤]|[,()]|^\s|\s$|^$|(?<=^|\s)(and|or)(?=\s|$)|&&|\|\|/i.test(value) && !(/[\s;]/.test(value) && /[=<>~]/.test(value));
+  const isPlain = field !== 'content' && !/["“”„«»‘]|(?:^|\s)['’‚]|'$|^[[=<>~≠≥≤]|[,()]|^\s|\s$|^$|(?<=^|\s)(and|or)(?=\s|$)|&&|\|\|/i.test(value) && !(/[\s;]/.test(value) && /[=<>~≠≥≤]/.test(value));
   const isText = TEXT_OPERATORS.has(operator) || (value !== 'null' && !([...PATH_FIELDS, ...LIST_FIELDS].includes(field) && isJson(value)));
   return isPlain && isText ? value : JSON.stringify(value);
 }

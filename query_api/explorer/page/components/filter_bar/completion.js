@@ -1,7 +1,7 @@
 /** What can follow the text of a condition: fields, attribute paths that occur, operators, and values that occur. */
 import { post } from '../../app/api.js';
 import {
-  FIELD_VALUES, fieldOf, FIELDS, lastCondition, LIST_FIELDS, NUMBER_FIELDS, operatorOf, OPERATORS, PATH_FIELDS, valueText,
+  FIELD_VALUES, fieldOf, FIELDS, KEY, lastCondition, LIST_FIELDS, NUMBER_FIELDS, operatorOf, OPERATORS, PATH_FIELDS, valueText,
 } from '../../app/filter.js';
 import { timeRange } from '../time_range.js';
 
@@ -94,7 +94,7 @@ function namesThatOccur(typed, known, { facets: paths, scores }) {
  */
 function suggestedScores(scores, typed) {
   const inner = typed.replace(/^scores\.?/, '').toLowerCase();
-  const fitting = scores.filter(({ name }) => name.toLowerCase().includes(inner) && /^[^\s()=!<>~"',]+$/.test(name));
+  const fitting = scores.filter(({ name }) => name.toLowerCase().includes(inner) && KEY.test(name));
   return fitting.slice(0, SUGGESTIONS_MAX).map(({ name, types, count }) => suggestion(
     `${SCORES}.${name} `, `${SCORES}.${name}`, `score, ${types.join(', ')} · ${count}`,
   ));
@@ -111,12 +111,12 @@ function values(name, operator, typed) {
   if (!named || operator === 'exists' || operator === 'not_exists' || WITHOUT_VALUES.has(named.field)) return { known: [] };
   if (PATH_FIELDS.includes(named.field) && !named.key) return { known: [] };
   const before = /^(.*,\s*)?/s.exec(typed)?.[0] ?? '';
-  const last = typed.slice(before.length).toLowerCase();
+  const last = typed.slice(before.length).toLowerCase().replace(/^["'“”„«»‘’‚]/, '');
   /** @param {unknown[]} all */
   const fitting = (all) => all.filter((value) => String(value).toLowerCase().includes(last)).slice(0, SUGGESTIONS_MAX)
     .map((value) => suggestion(`${name} ${operator} ${before}${valueText(named.field, operatorOf(operator), value)}`, String(value), ''));
   const all = FIELD_VALUES[named.field];
-  return all ? { known: fitting(all) } : { known: [], ask: async (abort) => fitting(await valuesThatOccur(named, last.replace(/^["'“]/, ''), abort)) };
+  return all ? { known: fitting(all) } : { known: [], ask: async (abort) => fitting(await valuesThatOccur(named, last, abort)) };
 }
 
 /**

@@ -76,6 +76,7 @@ export function FilterBar({ error }) {
   const enter = async (text, apply) => {
     const isWanted = lookUps.begin();
     const { conditions, id, isSearch, hint } = await readText(text);
+    if (!isWanted()) return;
     if (id) {
       open(id, text.trim(), setNote, isWanted);
       return;
@@ -118,6 +119,7 @@ export function FindField({ range }) {
   const enter = async (/** @type {string} */ text) => {
     const isWanted = lookUps.begin();
     const { conditions, id, isSearch, hint } = await readText(text);
+    if (!isWanted()) return;
     if (id) {
       open(id, text.trim(), (said) => setNote(said.text), isWanted);
       return;

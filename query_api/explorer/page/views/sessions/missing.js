@@ -1,6 +1,6 @@
 /**
- * What the sessions took whose traces are too many to come with the list: asked for one by one, those that are seen first,
- * at most two at a time.
+ * What the sessions took whose traces are too many to come with the list: asked for one by one, at most two at a time, those
+ * first that were wanted last.
  */
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { totalsBySession } from './totals.js';

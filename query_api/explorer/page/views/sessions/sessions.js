@@ -18,7 +18,7 @@ import { SessionView } from './session.js';
 import { useTexts } from './texts.js';
 
 /** @typedef {import('./found.js').Session} Session */
-/** @typedef {Session & {question?: string, answer?: string, want: () => void}} Row  `want` asks for its figures, if they are missing. */
+/** @typedef {Session & {question?: string, answer?: string, want: (id: string) => void}} Row  `want` asks for the figures of a session. */
 
 /** @param {{sessionId?: string}} props */
 export function SessionsView({ sessionId }) {
@@ -34,11 +34,11 @@ function SessionList() {
   const { sessions: known, want } = useMissing(loaded.data?.rows ?? NONE, { oldest, newest });
   const sessions = useMemo(() => ordered(known, sort, isAscending), [known, sort, isAscending]);
   const missing = known.filter(({ totals }) => totals === undefined);
-  useEffect(() => { if (FIGURES.includes(sort)) for (const { id } of missing) want(id); }, [sort, missing.length]);
+  useEffect(() => { if (FIGURES.includes(sort)) for (const { id } of missing) want(id); }, [sort, want, missing.length]);
   const texts = useTexts(sessions);
   const rows = useMemo(() => sessions.map((session) => ({
-    ...session, want: () => want(session.id), question: texts.get(session.totals?.firstTrace ?? '')?.question, answer: texts.get(session.totals?.lastTrace ?? '')?.answer,
-  })), [sessions, texts]);
+    ...session, want, question: texts.get(session.totals?.firstTrace ?? '')?.question, answer: texts.get(session.totals?.lastTrace ?? '')?.answer,
+  })), [sessions, texts, want]);
   const isFiltered = filter.conditions.length > 0;
   return html`<div class="list-view">
     <div class="bar"><${FilterBar} error=${loaded.error} /><div class="controls"><${TimeRange} /></div></div>
@@ -96,9 +96,9 @@ const COLUMNS = /** @type {import('../../components/table.js').Column<Row>[]} */
 /** A figure of a session, which asks for it when it is seen. @param {{row: Row, value: any}} props  Without a value it is empty. */
 function Figure({ row, value }) {
   const isMissing = row.totals === undefined;
-  useEffect(() => { if (isMissing) row.want(); }, [row.id, isMissing]);
+  useEffect(() => { if (isMissing) row.want(row.id); }, [row.want, row.id, isMissing]);
   if (isMissing) return html`<span class="soft" title="Being added up">…</span>`;
-  return row.totals === null ? html`<span class="soft" title="The session has too many turns to add up">–</span>` : value || '';
+  return row.totals === null ? html`<span class="soft" title="It could not be added up: the session has too many turns, or the request failed">–</span>` : value || '';
 }
 
 /** @param {string | undefined} user  @returns {import('../../components/value_menu.js').Quick | null} */

@@ -19,7 +19,7 @@ export function useTexts(sessions) {
 }
 
 /**
- * Reads the texts of traces, of some of them at a time. A request that fails ends it: the list is whole without them.
+ * Reads the texts of traces, of some of them at a time. The list is whole without those of a request that fails; they are asked for again with the next ones.
  * @param {(read: [string, Texts][]) => void} add
  */
 function reading(add) {
@@ -33,7 +33,8 @@ function reading(add) {
       const ids = wanted.splice(0, TRACES_TOGETHER);
       for (const id of ids) asked.add(id);
       const filtering = { conditions: [{ field: 'trace_id', operator: 'in', value: ids }] };
-      const answer = await post('traces/summaries/query', { filtering, windowing: { limit: ids.length }, include_texts: true }, controller.signal);
+      const answer = await post('traces/summaries/query', { filtering, windowing: { limit: ids.length }, include_texts: true }, controller.signal)
+        .catch((error) => { for (const id of ids) asked.delete(id); throw error; });
       add(answer.summaries.map((/** @type {any} */ { trace_id: id, question, answer: text }) => [id, { question, answer: text }]));
     }
     isReading = false;
