@@ -53,6 +53,7 @@ async def test_any_measure_is_drawn_by_any_key(explorer: Explorer) -> None:
     await page.get_by_label("Measure").press("Enter")
     await expect(page.locator(".lines canvas")).to_be_visible()
     await expect(page.locator(".charts tbody tr")).to_have_count(3)
+    await expect(page.locator(".charts tbody td").first).to_have_text("$1.50")
     assert await _figures(explorer) == {"north": "$1.50", "south": "$0.250", HOSTILE: "$0.125"}
     await explorer.survives(lambda: _figures(explorer))
     await page.go_back()

@@ -192,7 +192,7 @@ async def _top_row_stays(explorer: Explorer, beyond: int, head: str) -> None:
     box = await table.bounding_box()
     assert box is not None
     for go_back in (page.go_back, page.get_by_role("link", name=re.compile("Back to the")).click):
-        await page.mouse.click(box["x"] + 200, box["y"] + 100)
+        await page.mouse.click(box["x"] + 100, box["y"] + 100)
         await expect(page.locator(head)).to_be_visible()
         await go_back()
         await expect(page).to_have_url(of_list)
