@@ -245,7 +245,7 @@ class _Reader:
         """Read words in quotes that are a condition of their own: all texts of a span are searched for the phrase."""
         quoted = QUOTED.match(self._text, begin)
         if quoted is None and self._text.startswith(tuple(OPENING_QUOTES), begin):
-            raise _NoCondition(*_unclosed(self._text[begin], begin))
+            raise _unclosed(_NoCondition, self._text[begin], begin)
         if quoted is None or not self._is_end(quoted.end()):
             return None
         try:
@@ -317,7 +317,7 @@ class _Reader:
             if depth == 0 and (part == ")" or (is_free and end > self._at and JOINT.match(self._text, piece.start()))):
                 break
             if len(part) == 1 and part in OPENING_QUOTES and is_free:
-                raise WrongFilter(*_unclosed(part, piece.start()))
+                raise _unclosed(WrongFilter, part, piece.start())
             depth += (part == "(") - (part == ")")
             end, is_free = piece.end(), False
         return end
@@ -335,9 +335,9 @@ class _Operator:
     is_symbol: bool = False
 
 
-def _unclosed(quote: str, at: int) -> tuple[str, int, int, list[str]]:
-    """Return the arguments of an error."""
-    return "This quote is not closed.", at, at + 1, [CLOSING_QUOTES.get(quote, quote)]
+def _unclosed(kind: type[WrongFilter], quote: str, at: int) -> WrongFilter:
+    """Return the error for a quote that is not closed."""
+    return kind("This quote is not closed.", at, at + 1, [CLOSING_QUOTES.get(quote, quote)])
 
 
 def _unknown(name: str, begin: int, end: int, operator: _Operator | None) -> WrongFilter:

@@ -40,8 +40,8 @@ function takeHanded() {
 }
 
 /**
- * Looking for ids: whoever types on or leaves the view no longer waits for one. `begin` forgets the one before, and
- * returns whether somebody still waits for this one.
+ * Keeps track of what was entered last. Typing on, or leaving the view, cancels it. `begin` cancels the entry before, and
+ * returns a function that says whether this one is still wanted.
  */
 function useLookUps() {
   const count = useRef(0);

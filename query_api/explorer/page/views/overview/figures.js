@@ -68,7 +68,9 @@ export async function figures({ measures, names, conditions, by, limit = 1 }, pe
     lines: linesOf(now.groups.filter((/** @type {any} */ each) => keyOf(each) === keyOf(group)), names, read, period),
   }));
   if (!by && rows.length === 0) rows.push({ key: '', now: {}, before: earlier.get('null') ?? {}, lines: {} });
-  return { rows, othersCount: now.others?.groups_count ?? 0, partly: [[now, period], [before, period.before], [rest, period.before]].flatMap(([{ examined }, { title }]) => (examined ? [`${title} from ${localTime(examined.oldest)} to ${localTime(examined.newest)}`] : [])) };
+  const partly = [[now, period], [before, period.before], [rest, period.before]].flatMap(([{ examined }, { title }]) => (
+    examined ? [`${title} from ${localTime(examined.oldest)} to ${localTime(examined.newest)}`] : []));
+  return { rows, othersCount: now.others?.groups_count ?? 0, partly };
 }
 
 /**
